@@ -150,16 +150,14 @@ class Models:
 
         return cast("ModelClient", self._get(_key(model, settings), make, model))
 
-    def client_if_made(self, model: Model, settings: Settings) -> ModelClient | None:
-        """Return the client for a model, or None if it has to be loaded, which takes a while.
+    def is_ready(self, model: Model, settings: Settings) -> bool:
+        """Return whether `client` returns at once; making a model from its name takes a while.
 
         Args:
             model: A model by name or by object.
             settings: The settings of the run.
         """
-        if isinstance(model, str | None) and _key(model, settings) not in self._made:
-            return None
-        return self.client(model, settings)
+        return not isinstance(model, str | None) or _key(model, settings) in self._made
 
     def planner(self, program: Program | None) -> Planner:
         """Return the planner of a run's program, or of the graph's.

@@ -445,8 +445,9 @@ class Run:
             if model is theirs or (isinstance(model, str) and model == theirs):
                 msg = "not asked: its model cannot be reached or used, as was found before."
                 raise ModelCallError(msg, fatal=True)
-        client = self.models.client_if_made(model, self.settings)
-        if client is None:
+        if self.models.is_ready(model, self.settings):
+            client = self.models.client(model, self.settings)
+        else:
             client = await self.io.load(self.models.client, model, self.settings)
         if self.journal:
             client = JournaledClient(client, self.journal)

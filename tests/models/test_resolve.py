@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pb_graph import build_graph
+from pb_graph import InputError, build_graph
 from pb_graph.errors import ModelSetupError
 from pb_graph.local import server as local
 from pb_graph.models import resolve
@@ -128,3 +128,17 @@ def test_an_unknown_provider_lists_the_known_ones(name: str) -> None:
         resolve.resolve(name, SETTINGS)
     assert len(str(caught.value)) < 500
     assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("opnai:gpt-5", "openai"), ("local:smolm2-135m", "smollm2-135m"), ("gpt-5", "provider:model")],
+)
+def test_a_misspelled_model_is_refused_when_the_graph_is_built(name: str, meant: str) -> None:
+    with pytest.raises(ModelSetupError, match=meant) as caught:
+        build_graph(name)
+    assert isinstance(caught.value, InputError)  # so that commands end with the code for misuse
+
+
+def test_a_local_model_is_not_loaded_to_check_its_name() -> None:
+    build_graph("local:smollm2-135m", planner="local:/no/such/file.gguf")

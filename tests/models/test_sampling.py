@@ -17,7 +17,7 @@ from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.types import Purpose
 from tests.support.calls import acall, call
-from tests.support.chat_model import Call, ScriptedChat, in_turn, with_schema
+from tests.support.chat_model import ScriptedChat, in_turn, with_schema
 
 ASK = [HumanMessage("Count.")]
 BEGUN = [*ASK, AIMessage("one, two, ")]
@@ -119,10 +119,3 @@ def test_who_cannot_go_on_is_not_asked_to() -> None:
         call(ChatClient(model), BEGUN, PIECE)
     assert not model.calls
     assert call(ChatClient(model, with_schema), BEGUN, PIECE).text
-
-
-def test_a_finished_turn_is_read_as_before() -> None:
-    def two(_: Call) -> str:
-        return " <think>hm</think> 42 "
-
-    assert call(ChatClient(ScriptedChat(solve=two)), ASK, CallOptions(20, 5.0)).text == "42"

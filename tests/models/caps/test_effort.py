@@ -30,17 +30,6 @@ def test_the_level_is_the_highest_that_fits(cap: int, level: str) -> None:
 
 
 @pytest.mark.parametrize("cap", [100, 3000, 30_000])
-def test_a_level_of_the_callers_own_stands(cap: int) -> None:
-    assert effort_level(LEVELS, CallOptions(cap, 1.0), default="medium", own="high") is None
-
-
-def test_unless_there_is_to_be_no_thinking_at_all() -> None:
-    limits = CallOptions(8192, 1.0, thinking="off")
-    assert effort_level(LEVELS, limits, default="medium", own="high") == "minimal"
-    assert effort_level(LEVELS, limits, default="medium", own="minimal") is None
-
-
-@pytest.mark.parametrize("cap", [100, 3000, 30_000])
 def test_a_cap_that_is_no_budget_asks_for_nothing(cap: int) -> None:
     assert effort_level(LEVELS, CallOptions(cap, 1.0, thinking="free"), default="high") is None
 

@@ -112,11 +112,6 @@ def test_our_own_local_models_are_known_to_be_llama_cpp(monkeypatch: pytest.Monk
     assert policy_for(model) is caps.llama_cpp
 
 
-def test_a_class_that_only_shares_the_name_is_any_model() -> None:
-    other = type("ChatOllama", (ScriptedChat,), {"__module__": "langchain_community.chat"})
-    assert policy_for(other()) is generic
-
-
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -172,6 +167,12 @@ def test_the_effort_that_a_call_asks_for_is_told_with_its_reason(
     choose = policy_for(model)
     assert describe_effort(choose(model, bounded), bounded) == f"{effort}: {why}"
     assert describe_effort(choose(model, free), free) is None
+
+
+def test_a_field_of_the_schema_that_is_called_effort_asks_for_none() -> None:
+    options = CallOptions(200, schema={"properties": {"effort": {"type": "string"}}})
+    model = ChatOpenAI(model="m", api_key=KEY, base_url=ELSEWHERE)
+    assert describe_effort(policy_for(model)(model, options), options) is None
 
 
 def test_no_provider_is_imported_to_choose() -> None:
