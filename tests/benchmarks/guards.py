@@ -69,6 +69,10 @@ class Guard:
         """Return no guard, in the same kind of agents."""
         return Guard("completion", 10**9)
 
+    def elsewhere(self) -> "Guard":
+        """Return the guard of a run that goes on in another process."""
+        return type(self)(self.unit, self.total)
+
     def client(self, provider: Provider, leaf: Settings = PLAIN) -> Any:
         """Return LangChain's client of the provider."""
         return chat_model(provider, leaf)
@@ -291,6 +295,10 @@ class Inferrail(Guard):
         super().__init__(unit, total)
         name = {"X-Inferrail-Attribute-Work-Id": uuid4().hex}
         self.headers = {**name, "X-Inferrail-Budget-Usd": f"{total:.6f}"}
+
+    def elsewhere(self) -> Guard:
+        """Return the same run: its gateway keeps the budget under the run's id."""
+        return self
 
     def client(self, provider: Provider, leaf: Settings = PLAIN) -> Any:
         """Return a client of the gateway, whose own calls the provider answers."""

@@ -184,7 +184,7 @@ def failing(guard: Guard, provider: Provider, prompt: str, leaf: Settings) -> As
                 with guard.context():
                     out = await graph.ainvoke(Command(resume=reply), THREAD | config)
         while "__interrupt__" in out:
-            again = type(guard)(guard.unit, guard.total)
+            again = guard.elsewhere()
             with again.context():
                 out = await build(again).ainvoke(Command(resume="yes"), THREAD)
         return str(out["messages"][-1].text)
