@@ -174,7 +174,9 @@ class TestPausing:
             agent = pausing(model, budget, saver)
         return out, model, before, agent.invoke(Command(resume=decision), THREAD)
 
-    def test_it_says_what_was_spent_and_asks(self, unit: str, *, is_elsewhere: bool) -> None:
+    def test_a_pause_tells_what_was_spent_and_what_is_asked_next(
+        self, unit: str, *, is_elsewhere: bool
+    ) -> None:
         del is_elsewhere
         model, _, agent, out = self.paused(unit)
         value = out["__interrupt__"][0].value
@@ -184,7 +186,7 @@ class TestPausing:
         assert "seven words" in value["asked"]
         assert agent.get_state(THREAD).next
 
-    def test_raised_it_goes_on_and_pauses_again(self, unit: str, *, is_elsewhere: bool) -> None:
+    def test_a_raised_run_goes_on_and_pauses_again(self, unit: str, *, is_elsewhere: bool) -> None:
         by = {"total": 200, "usd": 0.004}.get(unit, 1000)
         first, model, before, out = self.goes_on(
             unit, {"action": "raise", "by": by}, is_elsewhere=is_elsewhere
@@ -195,13 +197,15 @@ class TestPausing:
         assert one["spent"] < two["spent"] <= two["total"]
         assert out["tokens_spent"] == model.output_tokens
 
-    def test_finished_it_answers_out_of_the_reserve(self, unit: str, *, is_elsewhere: bool) -> None:
+    def test_a_run_told_to_finish_answers_out_of_the_reserve(
+        self, unit: str, *, is_elsewhere: bool
+    ) -> None:
         _, model, before, out = self.goes_on(unit, {"action": "finish"}, is_elsewhere=is_elsewhere)
         assert len(model.calls) <= before + 1
         assert not out["messages"][-1].tool_calls
         assert "__interrupt__" not in out
 
-    def test_stopped_it_ends_with_a_message(self, unit: str, *, is_elsewhere: bool) -> None:
+    def test_a_run_told_to_stop_ends_with_a_message(self, unit: str, *, is_elsewhere: bool) -> None:
         _, model, before, out = self.goes_on(unit, {"action": "stop"}, is_elsewhere=is_elsewhere)
         assert len(model.calls) == before
         assert "stopped" in out["messages"][-1].text

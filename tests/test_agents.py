@@ -181,7 +181,7 @@ class TestTokenBudget:
         assert FINISH in str(model.calls[-1].messages)
 
     @pytest.mark.parametrize("way", get_args(Way))
-    def test_what_was_cut_off_stays_and_has_an_ending(self, way: Way) -> None:
+    def test_a_truncated_answer_is_kept_and_finished(self, way: Way) -> None:
         def solve(call: Call) -> Said:
             return "21 pens" if call.ask.startswith(FINISH) else runs_on(call)
 
@@ -196,7 +196,7 @@ class TestTokenBudget:
         assert out["tokens_spent"] == said.usage_metadata["output_tokens"] == 92
         assert said.response_metadata["finish_reason"] == "stop"
 
-    def test_nothing_but_thinking_leaves_the_ending_alone(self) -> None:
+    def test_an_answer_of_thinking_alone_is_replaced_by_the_ending(self) -> None:
         model = ScriptedChat(solve=in_turn(Reply(reasoning=500), "21 pens"))
         out = agent_of(model, 100, []).invoke(ASK)
         assert out["messages"][-1].text == "21 pens"
@@ -204,7 +204,7 @@ class TestTokenBudget:
         assert out["tokens_spent"] == model.output_tokens == 90 + 2
 
     @pytest.mark.parametrize("whole", [0, 1])
-    def test_no_tool_call_of_an_answer_that_was_cut_off_is_made(self, whole: int) -> None:
+    def test_tool_calls_of_a_truncated_answer_are_dropped(self, whole: int) -> None:
         """Of a stream that is cut off, LangChain closes the arguments where they ended."""
         asked = [look_up_of("pencil", 1)] * whole + [look_up_of("pen", 2)]
         blocks = [{"type": "tool_use", "id": one["id"], "name": "look_up"} for one in asked]
@@ -223,7 +223,7 @@ class TestTokenBudget:
         assert answer.text.endswith("21 pens")
 
     @pytest.mark.parametrize("way", get_args(Way))
-    def test_an_answer_of_a_type_that_is_cut_off_is_asked_for_again(self, way: Way) -> None:
+    def test_a_truncated_typed_answer_is_asked_for_again(self, way: Way) -> None:
         whole = '{"number": 21}'
         model = ScriptedChat(
             solve=lambda call: whole if FINISH in str(call.messages) else runs_on(call)
@@ -237,7 +237,7 @@ class TestTokenBudget:
         assert out["tokens_spent"] == model.output_tokens == 92
         assert "and so on" not in str(model.calls[-1].messages)
 
-    def test_also_when_it_is_a_tool_call_which_has_its_result(self) -> None:
+    def test_a_truncated_typed_answer_by_tool_call_is_asked_for_again(self) -> None:
         made = {"name": "Pens", "args": {"number": 21}, "id": "call-1"}
         model = ScriptedChat(
             solve=lambda call: (
@@ -269,7 +269,7 @@ class TestTokenBudget:
         assert len(model.calls) == 1
         assert "used up" in out["messages"][-1].text
 
-    def test_it_counts_the_run_and_not_the_thread(self) -> None:
+    def test_tokens_spent_count_the_run_and_not_the_thread(self) -> None:
         model = ScriptedChat(solve="two words")
         agent = create_agent(
             model, [], middleware=[TokenBudgetMiddleware(100)], checkpointer=InMemorySaver()
@@ -278,7 +278,7 @@ class TestTokenBudget:
         spent = [agent.invoke(ASK, thread)["tokens_spent"] for _ in range(3)]  # type: ignore[arg-type]
         assert spent == [2, 2, 2]
 
-    def test_an_answer_without_usage_that_was_cut_off_cost_its_cap(self) -> None:
+    def test_a_truncated_answer_without_usage_costs_its_cap(self) -> None:
         model = ScriptedChat(solve="x " * 900, reports_usage=False)
         out = agent_of(model, 900, []).invoke(ASK)
         assert out["tokens_spent"] == model.output_tokens == 900
@@ -323,7 +323,7 @@ class TestNearerTheModel:
     """Middleware behind ours makes model calls that it was not told of."""
 
     @pytest.mark.parametrize("way", get_args(Way))
-    def test_what_is_tried_again_is_another_call(self, way: Way) -> None:
+    def test_a_retry_reserves_tokens_of_its_own(self, way: Way) -> None:
         model = ScriptedChat(solve=in_turn(ConnectionError("lost"), HTTPError(429), "21 pens"))
         budget = Budget(1000)
         ours = TokenBudgetMiddleware(budget, per_call=300)
@@ -332,14 +332,14 @@ class TestNearerTheModel:
         assert (budget.spent, budget.unknown, budget.left) == (2, 300, 698)
 
     @pytest.mark.parametrize("way", get_args(Way))
-    def test_and_is_not_made_where_nothing_is_left_for_it(self, way: Way) -> None:
+    def test_a_retry_is_not_made_when_nothing_is_left_for_it(self, way: Way) -> None:
         model, budget = ScriptedChat(solve=ConnectionError("lost")), Budget(700)
         ours = TokenBudgetMiddleware(budget, per_call=300)
         run(create_agent(model, [], middleware=[ours, RETRIES]), ASK, way)
         assert [call.cap for call in model.calls] == [300, 300]
         assert (budget.spent, budget.unknown, budget.left) == (0, 600, 100)
 
-    def test_another_model_in_its_place_is_within_the_cap(self) -> None:
+    def test_a_fallback_model_stays_within_the_cap(self) -> None:
         refusing, other = ScriptedChat(solve=HTTPError(400)), ScriptedChat(solve=runs_on)
         budget = Budget(100)
         middleware = [TokenBudgetMiddleware(budget), ModelFallbackMiddleware(other)]
@@ -347,7 +347,7 @@ class TestNearerTheModel:
         assert budget.spent == other.output_tokens == 100
 
     @pytest.mark.parametrize("before", [True, False])
-    def test_what_is_asked_beside_the_answer_is_counted(self, before: bool) -> None:
+    def test_other_calls_of_a_middleware_are_counted(self, before: bool) -> None:
         model, beside = ScriptedChat(solve="21 pens"), ScriptedChat(solve="look_up and look_down")
         middleware = [TokenBudgetMiddleware(100), Chooses(beside, before=before)]
         out = create_agent(model, [look_up], middleware=middleware).invoke(ASK)
@@ -365,7 +365,7 @@ class TestNearerTheModel:
         assert out["tokens_spent"] == budget.spent == other.output_tokens == 2
 
     @pytest.mark.parametrize("way", get_args(Way))
-    def test_attempts_of_a_middleware_further_out_share_the_account(self, way: Way) -> None:
+    def test_attempts_of_an_outer_middleware_share_the_account(self, way: Way) -> None:
         model = ScriptedChat(solve=in_turn(ConnectionError("lost"), "so " * 500))
         agent = create_agent(model, [], middleware=[RETRIES, TokenBudgetMiddleware(100)])
         out = run(agent, ASK, way)
@@ -412,7 +412,7 @@ class TestHostsOwn:
         return seen[0]
 
     @pytest.mark.parametrize("place", ["max_tokens", "max_completion_tokens", "in the request"])
-    def test_its_own_limit_of_an_answer_stands(self, place: str) -> None:
+    def test_a_smaller_limit_of_the_host_is_kept(self, place: str) -> None:
         own: dict[str, Any] = {} if place == "in the request" else {place: 40}
         model = ChatOpenAI(model="any", api_key=SecretStr("any"), **own)
         settings = {} if own else {"max_tokens": 40}
@@ -420,7 +420,7 @@ class TestHostsOwn:
         assert {asked[name] for name in asked if "max" in name} == {40}
 
     @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
-    def test_a_wider_one_is_not_sent_beside_the_cap(self, name: str) -> None:
+    def test_a_larger_limit_of_the_host_is_replaced_by_the_cap(self, name: str) -> None:
         """Servers of one's own heed the newer name, and we say the older."""
         elsewhere: Any = {"base_url": "http://127.0.0.1:9/v1", "api_key": SecretStr("any")}
         own = {name: 5000, "extra_body": {"max_completion_tokens": 5000, "my": 1}}
@@ -438,14 +438,14 @@ class TestHostsOwn:
             self.passed_on(request)
 
     @pytest.mark.parametrize("place", ["model", "call"])
-    def test_what_it_says_of_thinking_stands(self, place: str) -> None:
+    def test_the_hosts_reasoning_effort_is_kept(self, place: str) -> None:
         own: dict[str, Any] = {"reasoning_effort": "high"}
         in_model, in_call = (own, {}) if place == "model" else ({}, own)
         model = ChatOpenAI(model="gpt-5-mini", api_key=SecretStr("any"), **in_model)
         asked = self.passed_on(request_of(model, **in_call))
         assert asked.model_settings.get("reasoning_effort", "high") == "high"
 
-    def test_a_call_that_cannot_be_made_gives_back_what_it_reserved(self) -> None:
+    def test_a_call_that_cannot_be_made_returns_its_reservation(self) -> None:
         """All others would wait for it, for ever."""
         budget = Budget(100)
         model = ChatAnthropic(model="claude-haiku-4-5", api_key=SecretStr("any"))  # type: ignore[call-arg]
@@ -455,7 +455,7 @@ class TestHostsOwn:
         assert (budget.unknown, budget.left) == (0, 100)
 
     @pytest.mark.parametrize("own", [None, 2])
-    def test_its_sdk_repeats_no_call(self, own: int | None) -> None:
+    def test_retries_of_the_sdk_are_turned_off(self, own: int | None) -> None:
         """Retries inside an SDK are billed and cannot be counted."""
         key, retries = SecretStr("any"), {} if own is None else {"max_retries": own}
         for model in (
@@ -468,7 +468,7 @@ class TestHostsOwn:
             assert client.max_retries == 0
 
     @pytest.mark.parametrize(("own", "then"), [(None, True), (False, False)])
-    def test_a_stream_tells_its_usage_unless_the_host_says_no(
+    def test_streams_report_usage_unless_the_host_turns_it_off(
         self, own: bool | None, then: bool
     ) -> None:
         elsewhere: Any = {"base_url": "http://127.0.0.1:9/v1", "api_key": SecretStr("any")}
@@ -484,7 +484,7 @@ class TestHostsOwn:
         ],
         ids=["text", "blocks"],
     )
-    def test_its_system_message_keeps_its_blocks_and_its_name(
+    def test_the_system_message_keeps_its_blocks_and_its_name(
         self, content: Any, after: Any
     ) -> None:
         state: Any = {"messages": [], "tokens_by_model": {"m": [80, 9, 0, 0, 9]}}

@@ -168,7 +168,7 @@ class TestCreateAgent:
         assert (budget.spent, budget.left) == (0, left)
 
     @pytest.mark.parametrize("way", WAYS)
-    def test_what_a_failed_tool_leaves_of_its_part_returns(self, way: Way) -> None:
+    def test_a_failed_tool_returns_the_rest_of_its_part(self, way: Way) -> None:
         @tool
         def fail() -> str:
             """Fail."""
@@ -225,7 +225,7 @@ class TestGrants:
     """A grant of a sub-agent is its own, whoever calls it."""
 
     @pytest.mark.parametrize("way", WAYS)
-    def test_workers_of_a_lead_spend_all_of_theirs(self, way: Way) -> None:
+    def test_workers_of_a_lead_spend_their_whole_grants(self, way: Way) -> None:
         budget = Budget(4000)
         team = Team(budget, 1200)
         out = run(team.agent, ASK, way)
@@ -236,7 +236,7 @@ class TestGrants:
         assert budget.left == 4000 - team.paid
 
     @pytest.mark.parametrize("way", WAYS)
-    def test_our_graph_and_its_tool_spend_theirs(self, way: Way) -> None:
+    def test_a_graph_and_its_tool_spend_their_grants(self, way: Way) -> None:
         budget, solver = Budget(2000), ScriptedChat(solve=runs_on)
         graph: Any = {"method": "vanilla", "cutoff": 800}
         tools = [
@@ -252,7 +252,7 @@ class TestGrants:
         assert [call.cap for call in solver.calls] == [800, 800]
         assert budget.spent <= 2000
 
-    def test_another_budget_around_the_lead_holds_all_the_same(self) -> None:
+    def test_another_budget_around_the_lead_holds_too(self) -> None:
         budget, around = Budget(4000), Budget(500)
         team = Team(budget, 1000)
         with use_budget(around):
@@ -294,7 +294,7 @@ class TestInterrupted:
         assert out["messages"][-1].text == "top done"
 
     @pytest.mark.parametrize("way", WAYS)
-    def test_sub_agents_resumed_one_by_one_each_elsewhere_spend_one_budget(self, way: Way) -> None:
+    def test_sub_agents_resumed_in_separate_processes_spend_one_budget(self, way: Way) -> None:
         """None of the processes has seen what the others' sub-agents spent."""
 
         saver, models = InMemorySaver(), []
@@ -389,7 +389,7 @@ class TestGraph:
         graph.batch([QUESTION] * 8, return_exceptions=True)
         assert budget.spent == model.output_tokens <= 2000
 
-    async def test_what_a_call_holds_for_a_while_costs_a_question_nothing(self) -> None:
+    async def test_pending_calls_do_not_shrink_a_questions_budget(self) -> None:
         budget, model = Budget(2000), ScriptedChat(plan=CHAIN)
         call = budget.reserve()  # all there is, as a call without a cap does
         asyncio.get_running_loop().call_later(0.05, call.settle, 1)
@@ -419,13 +419,13 @@ class TestGraph:
             graph_of(model, shared_budget=budget).invoke(QUESTION)
         assert model.calls == []
 
-    def test_a_run_can_bring_its_own(self) -> None:
+    def test_a_context_can_bring_a_budget(self) -> None:
         mine, model = Budget(5000), ScriptedChat()
         graph_of(model).invoke(QUESTION, context=Context(budget=mine))
         assert mine.spent == model.output_tokens > 0
 
     @pytest.mark.parametrize("of", ["graph", "tool", "model"])
-    def test_what_is_cancelled_in_a_call_keeps_the_calls_cap(self, of: str) -> None:
+    def test_a_cancelled_call_keeps_its_cap(self, of: str) -> None:
         budget, model = Budget(5000), ScriptedChat(solve="late", seconds=60)
         graph = graph_of(model, shared_budget=budget, method="vanilla", cutoff=300)
         made: dict[str, Any] = {
@@ -448,7 +448,7 @@ class TestGraph:
 
 class TestTool:
     @pytest.mark.parametrize("way", WAYS)
-    def test_it_draws_on_its_agents_budget(self, way: Way) -> None:
+    def test_the_tool_draws_on_its_agents_budget(self, way: Way) -> None:
         solver = ScriptedChat(solve=runs_on)
         top = ScriptedChat(solve=once(calls("plan_and_budget", 2, question="6 * 7?"), "done"))
         agent = create_agent(
@@ -461,7 +461,9 @@ class TestTool:
 
     @pytest.mark.parametrize("given", [False, True], ids=["found", "given"])
     @pytest.mark.parametrize("way", WAYS)
-    def test_what_it_spent_before_it_paused_is_known_elsewhere(self, way: Way, given: bool) -> None:
+    def test_tokens_spent_before_a_pause_are_known_in_another_process(
+        self, way: Way, given: bool
+    ) -> None:
         saver, models = InMemorySaver(), []
 
         def made() -> Any:
@@ -497,7 +499,7 @@ class TestTool:
         assert solver.output_tokens == 140
 
     @pytest.mark.parametrize("way", WAYS)
-    def test_a_call_can_be_worth_less(self, way: Way) -> None:
+    def test_an_agent_can_give_a_call_a_smaller_budget(self, way: Way) -> None:
         budget, solver = Budget(5000), ScriptedChat(solve=runs_on)
         made = plan_and_budget_tool(graph_of(solver), budget=budget)
         given = {"question": "2 + 2?", "budget": 60}
@@ -515,7 +517,7 @@ def test_a_budget_of_another_type_is_refused() -> None:
         plan_and_budget_tool(ScriptedChat(), budget=given)
 
 
-def test_tokens_that_others_held_during_a_wait_are_not_gone() -> None:
+def test_tokens_returned_during_a_wait_are_available() -> None:
     budget, model = Budget(1000), ScriptedChat(solve=words(20), seconds=0.02)
     agent = agent_of(model, budget)
 

@@ -73,7 +73,7 @@ def test_a_call_is_capped_by_what_is_left_and_settles(way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_tenth_is_kept_for_it_whatever_others_spend(way: Way) -> None:
+def test_a_tenth_is_reserved_for_the_model_whatever_others_spend(way: Way) -> None:
     model = ScriptedChat(solve="21 pens")
     made = budgeted(model).bind_tools([look_up], tool_choice="any")
     made.bound.budget.reserve().settle(90)
@@ -86,7 +86,7 @@ def test_a_tenth_is_kept_for_it_whatever_others_spend(way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_answer_that_is_a_call_of_a_tool_is_one_at_the_end_too(way: Way) -> None:
+def test_the_last_answer_keeps_the_tool_that_gives_its_type(way: Way) -> None:
     call: Any = {"name": "Pens", "args": {"number": 21}, "id": "c"}
     model = ScriptedChat(
         solve=lambda asked: Reply(tool_calls=[call]) if asked.arguments.get("tools") else "21 pens"
@@ -100,7 +100,7 @@ def test_an_answer_that_is_a_call_of_a_tool_is_one_at_the_end_too(way: Way) -> N
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_with_nothing_left_it_says_so_and_asks_nobody(way: Way) -> None:
+def test_a_used_up_budget_is_told_without_a_call(way: Way) -> None:
     model = ScriptedChat(solve=runs_on)
     made = budgeted(model)
     said = [run(made, ASK, way) for _ in range(2)]
@@ -109,7 +109,7 @@ def test_with_nothing_left_it_says_so_and_asks_nobody(way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_langchains_cache_gives_nobody_what_another_budget_made_of_the_answer(way: Way) -> None:
+def test_answers_under_a_budget_are_not_cached_for_others(way: Way) -> None:
     model, empty = ScriptedChat(solve="21 pens"), Budget(100)
     empty.charge(100)
     set_llm_cache(InMemoryCache())
@@ -124,7 +124,7 @@ def test_langchains_cache_gives_nobody_what_another_budget_made_of_the_answer(wa
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_passing_faults_are_tried_again_within_the_budget(way: Way) -> None:
+def test_transient_faults_are_retried_within_the_budget(way: Way) -> None:
     said = [HTTPError(429), CutOffError(30), Reply("and so on " * 100), "21 pens"]
     model = ScriptedChat(solve=lambda _: said.pop(0), max_retries=0)
     made = budgeted(model, retry_policy=RetryPolicy(3, initial_interval=0.0))
@@ -134,7 +134,7 @@ def test_passing_faults_are_tried_again_within_the_budget(way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_answer_that_was_cut_off_is_not_lost_when_its_ending_fails(way: Way) -> None:
+def test_a_truncated_answer_is_kept_when_its_ending_fails(way: Way) -> None:
     model = ScriptedChat(solve=in_turn(Reply("and so on " * 100), HTTPError(400)))
     made = budgeted(model)
     assert len(run(made, ASK, way).text.split()) == 90
@@ -142,7 +142,7 @@ def test_an_answer_that_was_cut_off_is_not_lost_when_its_ending_fails(way: Way) 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_without_one_of_its_own_it_finds_that_of_the_run(way: Way) -> None:
+def test_a_model_without_a_budget_uses_the_one_around_the_run(way: Way) -> None:
     model, budget = ScriptedChat(solve="21 pens"), Budget(100)
     made = BudgetedChatModel(model=model, reserve=0)
     with use_budget(budget):
@@ -152,7 +152,7 @@ def test_without_one_of_its_own_it_finds_that_of_the_run(way: Way) -> None:
         run(made, ASK, way)
 
 
-def test_a_host_that_listens_hears_the_words() -> None:
+def test_streaming_hosts_receive_the_answer() -> None:
     made = budgeted(ScriptedChat(solve="21 pens it is"))
     builder = StateGraph(MessagesState)
     builder.add_node("say", lambda state: {"messages": [made.invoke(state["messages"])]})
@@ -166,7 +166,7 @@ def test_a_host_that_listens_hears_the_words() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_who_listens_to_the_model_itself_hears_each_call_once(way: Way) -> None:
+def test_callbacks_of_the_inner_model_are_called_once_a_call(way: Way) -> None:
     usage = UsageMetadataCallbackHandler()
     model = ScriptedChat(solve="21 pens", callbacks=[usage], tags=["mine"], metadata={"of": "me"})
     made = budgeted(model)
@@ -198,12 +198,12 @@ def test_a_supervisor_whose_workers_leave_nothing_still_answers(way: Way) -> Non
 
 
 @pytest.mark.parametrize("wrap", [lambda m: m.with_retry(), lambda m: m.bind(stop=["x"]), str])
-def test_what_is_wrapped_around_a_model_goes_behind_it(wrap: Any) -> None:  # noqa: ANN401
+def test_a_wrapped_model_is_refused(wrap: Any) -> None:  # noqa: ANN401
     with pytest.raises(ValueError, match=r"go behind: BudgetedChatModel\(model=model"):
         BudgetedChatModel(model=wrap(ScriptedChat()), budget=Budget(100))
 
 
-def test_fallbacks_go_behind_it_each_within_the_budget() -> None:
+def test_fallbacks_share_the_budget() -> None:
     budget, good = Budget(1000), ScriptedChat(solve="21 pens")
     lost, once = ScriptedChat(solve=ConnectionError("lost")), RetryPolicy(0)
     first, second = (
@@ -230,7 +230,7 @@ def test_an_agent_gets_a_typed_answer_at_the_end_of_its_budget(way: Way) -> None
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", [ToolStrategy, ProviderStrategy])
-def test_with_nothing_left_an_agent_that_wants_a_type_ends(form: Any, way: Way) -> None:  # noqa: ANN401
+def test_a_typed_agent_ends_with_an_error_when_nothing_is_left(form: Any, way: Way) -> None:  # noqa: ANN401
     """LangChain's would ask ten thousand times."""
     budget = Budget(100)
     budget.charge(100)
@@ -240,7 +240,7 @@ def test_with_nothing_left_an_agent_that_wants_a_type_ends(form: Any, way: Way) 
         run(agent, {"messages": ASK}, way, config={"recursion_limit": 20})
 
 
-def test_a_stream_that_is_left_is_counted() -> None:
+def test_an_abandoned_stream_is_counted() -> None:
     model = ScriptedChat(solve="21 pens are what it buys")
     made = budgeted(model, 1000)
     stream = made.stream(ASK)

@@ -56,7 +56,7 @@ class TestUnits:
         with pytest.raises(BudgetUsedUpError, match=r"may cost \$0.02, and \$0.01 of the budget"):
             Budget(usd=0.01, prices=PRICES).reserve(call=call(2000, "large"))
 
-    def test_what_is_kept_is_enough_for_the_same_input_again(self) -> None:
+    def test_the_kept_amount_pays_for_the_same_input_again(self) -> None:
         budget = Budget(total_tokens=1000)
         first = budget.reserve(keep=100, call=call(300))
         first.settle(first.tokens, input_tokens=300)
@@ -69,7 +69,7 @@ class TestUnits:
 
     @pytest.mark.parametrize("unit", ["total", "total_tokens", "usd"])
     @pytest.mark.parametrize("figure", [0, -1, float("nan"), "1"])
-    def test_a_figure_that_is_no_amount_is_refused(self, unit: str, figure: Any) -> None:
+    def test_totals_that_are_no_amounts_are_refused(self, unit: str, figure: Any) -> None:
         with pytest.raises(ValueError, match=f"{unit} must be a"):
             Budget(**{unit: figure})
 
@@ -112,7 +112,7 @@ class TestTrees:
         made.settle(100, input_tokens=500)
         assert (question.spent, money.spent) == (100, pytest.approx(0.0009))
 
-    def test_what_a_question_sets_aside_stays_affordable(self) -> None:
+    def test_a_grant_in_tokens_stays_affordable_in_dollars(self) -> None:
         money = Budget(usd=0.01, prices=PRICES)
         question = money.limit(tokens=10_000)
         ending = question.grant(100)
@@ -144,7 +144,7 @@ class TestTrees:
 
 
 class TestRaising:
-    def test_waiters_go_on(self) -> None:
+    def test_raising_a_budget_wakes_waiting_calls(self) -> None:
         budget, got = Budget(100), list[int]()
         budget.reserve()
         waiter = threading.Thread(target=lambda: got.append(budget.reserve(at_least=50).tokens))
@@ -251,7 +251,7 @@ class TestBoundOfTheInput:
         image: Any = [{"type": "image", "url": "https://example.org/1.png"}]
         assert bound_input(model, [HumanMessage(image)]).input > bare + 5000
 
-    def test_what_the_model_reported_bounds_the_prompt_before_it(self) -> None:
+    def test_reported_usage_bounds_the_prompt_before_it(self) -> None:
         usage: Any = {"input_tokens": 900, "output_tokens": 50, "total_tokens": 950}
         answer = AIMessage(
             "ok", usage_metadata=usage, response_metadata={"model_name": "scripted-1"}
@@ -268,7 +268,7 @@ class TestBoundOfTheInput:
             ({"tools": [{"type": "web_search"}]}, "provider runs the tool 'web_search'"),
         ],
     )
-    def test_what_only_the_server_knows_is_refused(self, arguments: Any, said: str) -> None:
+    def test_input_that_only_the_server_knows_is_refused(self, arguments: Any, said: str) -> None:
         with pytest.raises(InputError, match=said):
             bound_input(ScriptedChat(), [HumanMessage("?")], arguments)
 
