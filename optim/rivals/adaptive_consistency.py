@@ -12,7 +12,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.methods import MethodInput, method
 from pb_graph.models.options import CallOptions
 from pb_graph.prompts import STYLES, single_call_prompt
-from pb_graph.types import Purpose, ReportWarning
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
@@ -44,15 +44,14 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
     options = CallOptions(settings.cutoff, purpose=purpose, thinking="free", sampling=True)
     texts: dict[str, str] = {}
     votes: Counter[str] = Counter()
-    last, warnings = "", list[ReportWarning]()
+    last = ""
     for number in range(1, SAMPLES + 1):
         try:
             reply = await run.ask(prompt, options)
         except ModelCallError as failure:
             if number == 1:
                 raise
-            note = f"answer: sample {number} failed. {failure}"
-            warnings.append(ReportWarning(code="call_failed", message=note))
+            run.warn("call_failed", f"sample {number} failed. {failure}")
             break
         last = reply.text or last
         if stated := _stated(reply.text, given, run):
@@ -62,7 +61,7 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
         if majority_is_stable(first, second) >= CONFIDENCE:
             break
     answer = texts[votes.most_common(1)[0][0]] if votes else last
-    return {"answer": answer, "warnings": warnings}
+    return {"answer": answer}
 
 
 def _stated(text: str, given: MethodInput, run: Run) -> str | None:

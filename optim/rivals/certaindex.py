@@ -10,7 +10,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.methods import MethodInput, method
 from pb_graph.models.options import CallOptions
 from pb_graph.prompts import STYLES, PromptMessage, final_line, single_call_prompt
-from pb_graph.types import Purpose, ReportWarning
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.models.reply import Reply
@@ -64,8 +64,8 @@ async def certaindex(given: MethodInput, run: Run) -> State:
         except ModelCallError as failure:
             if not written:
                 raise
-            failed = ReportWarning(code="call_failed", message=f"answer: {failure}")
-            return {"answer": without_thinking(written), "warnings": [failed]}
+            run.warn("call_failed", str(failure))
+            break
         found = result_in(probe.text)
         if found is None or (agreed and comparable(found) != comparable(agreed[-1])):
             agreed = []
@@ -86,12 +86,11 @@ async def _piece(
 
 async def _unprobed(prompt: list[PromptMessage], left: int, purpose: Purpose, run: Run) -> State:
     """Return the answer in one call, where thinking is hidden and there is nothing to probe."""
-    said = "answer: the server hides what the model thinks, so there was nothing to probe"
-    note = ReportWarning(code="method", message=said)
+    run.warn("method", "the server hides what the model thinks, so there was nothing to probe")
     if left <= 0:
-        return {"answer": "", "warnings": [note]}
+        return {"answer": ""}
     reply = await run.ask(prompt, CallOptions(left, purpose=purpose, thinking="free"))
-    return {"answer": reply.text, "warnings": [note]}
+    return {"answer": reply.text}
 
 
 def result_in(probe: str) -> str | None:
