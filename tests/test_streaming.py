@@ -266,8 +266,10 @@ class TestRealClient:
             yield server
 
     @both_ways
-    @pytest.mark.parametrize("streaming", [None, False, True])
-    @pytest.mark.parametrize("mode", ["messages", "updates", "custom"])
+    @pytest.mark.parametrize(
+        ("mode", "streaming"),
+        [("messages", None), ("messages", False), ("updates", None), ("custom", True)],
+    )
     def test_usage_is_measured_when_the_host_streams(
         self, server: FaultServer, mode: str, streaming: bool | None, way: Way
     ) -> None:

@@ -137,16 +137,17 @@ def read_reply(  # noqa: PLR0913 -- what a call is made of
     if tokens.output > cap:
         note = f"{model} ignored its cap of {cap} tokens and wrote {tokens.output}"
         warnings.append(ReportWarning(code="cap_ignored", message=note))
+    longest = max(_LEAST_READ, cap * LONGEST_TOKEN)
+    if len(message.text) > longest:
+        finish = "length"
+    charge = charge_of(tokens, options, seconds, finish, model)
     text = (
         _continuation(message, prompt, echoes) if options.continue_last else visible_text(message)
     )
-    longest = max(_LEAST_READ, cap * LONGEST_TOKEN)
-    if len(text) > longest:
-        text, finish = text[:longest], "length"
     reply = Reply(
-        text,
+        text[:longest],
         finish,
-        charge_of(tokens, options, seconds, finish, model),
+        charge,
         warnings=tuple(warnings),
         tool_message=message_to_dict(message) if message.tool_calls else None,
         message_id=message.id,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
 from langgraph.config import get_config
-from langgraph.runtime import get_runtime
 
 from pb_graph.budget.account import accounts_in_scope
 from pb_graph.budget.ledger import spending
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
     from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.runtime import ExecutionInfo
 
 _CHANNEL = "plan_and_budget:call"
 
@@ -44,11 +44,10 @@ class Journal:
 
     Args:
         saver: The checkpointer of the run.
+        info: The execution of the node.
     """
 
-    def __init__(self, saver: BaseCheckpointSaver[Any]) -> None:
-        info = get_runtime().execution_info
-        assert info  # noqa: S101 -- of every run with a checkpointer
+    def __init__(self, saver: BaseCheckpointSaver[Any], info: ExecutionInfo) -> None:
         self._saver, self._task = saver, UUID(info.task_id)
         self._asked: Counter[str] = Counter()
         self._stored: dict[str, Any] | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from langchain_core.messages import convert_to_messages
 from langgraph.config import get_config, get_stream_writer
+from langgraph.runtime import get_runtime
 
 from pb_graph.answers import is_in_form
 from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_budget
@@ -73,7 +74,7 @@ class GraphOptions:
     tools: tuple[BaseTool, ...] = ()
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Run:
     """The part of a run that one node sees. Every call through it is charged.
 
@@ -362,8 +363,8 @@ class Run:
     @cached_property
     def journal(self) -> Journal | None:
         """The replies of this node's calls from before it started over, if they are kept."""
-        saver = self.checkpointer
-        return Journal(saver) if saver else None
+        saver, info = self.checkpointer, get_runtime().execution_info
+        return Journal(saver, info) if saver and info else None
 
     async def _ask(
         self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions
