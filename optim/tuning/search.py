@@ -233,9 +233,10 @@ def questions_of(given: Iterable[Any]) -> list[Question]:
         except InputError as error:
             msg = f"example {place}: {error}"
             raise InputError(msg) from error
-        if found.setdefault(question.id, question) is not question:
+        if question.id in found:
             msg = f"example {place} is a question that is there already ({question.id})"
             raise InputError(msg)
+        found[question.id] = question
     return list(found.values())
 
 
@@ -278,4 +279,5 @@ def draw(
 ) -> tuple[list[Question], list[Question]]:
     """Draw one of every ``of`` questions, evenly by level; return them, and the rest."""
     drawn = sample(questions, max(1, len(questions) // of), seed)
-    return drawn, [question for question in questions if question not in drawn]
+    ids = {question.id for question in drawn}
+    return drawn, [question for question in questions if question.id not in ids]

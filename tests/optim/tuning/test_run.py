@@ -238,6 +238,7 @@ def test_a_number_below_one_is_refused(name: str) -> None:
     [
         ([dspy.Example(question="What?")], "example 1: no 'answer'"),
         ([dspy.Example(question="What?", answer=a) for a in "ab"], "example 2 .* there already"),
+        ([DEV[0], DEV[0]], "example 2 .* there already"),
     ],
 )
 def test_an_example_that_is_no_question_is_refused_by_its_place(
