@@ -292,7 +292,7 @@ class TestTokenBudget:
             ({"budget": 9, "tell_every": -1}, "tell_every must be a whole number"),
             ({"budget": 9, "on_used_up": "ask"}, "on_used_up must be one of answer, pause, error"),
             ({"budget": 9, "reserve": 0}, "reserve must lie between 0 and 1"),
-            ({"budget": 9, "reserve": "x"}, "reserve must be a number"),
+            ({"budget": 9, "reserve": "x"}, "reserve must be a finite number"),
         ],
     )
     def test_figures_out_of_range_are_refused(self, options: dict[str, Any], said: str) -> None:

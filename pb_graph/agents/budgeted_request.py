@@ -55,6 +55,8 @@ _LOW = 0.2  # of a budget: the model is told to come to an end
 _LEAST = 256  # completion tokens that are worth a call, where less is a reason to pause
 
 Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+Decision = Literal["raise", "finish", "stop"]
+"""What follows a used-up budget: another try, a last answer out of the reserve, or a message."""
 
 
 @dataclass
@@ -70,8 +72,7 @@ class BudgetedRequest:
         tell_every: The model is told what is left after every so many rounds of tools; 0 for never.
         last: Accounts for the finishing call, if more may be left in them.
         by_tool: Whether the answer is a tool call, so that the finishing call keeps its tools.
-        on_used_up: Decides what follows when only the reserve is left: another try (the budget was
-            raised), a last answer, or a message instead. `None` for a last answer.
+        on_used_up: Decides what follows when only the reserve is left. `None` for a last answer.
     """
 
     request: ModelRequest[Any]
@@ -82,7 +83,7 @@ class BudgetedRequest:
     tell_every: int
     last: tuple[Budget, ...] = ()
     by_tool: bool = False
-    on_used_up: Callable[[BudgetUsedUpError], Literal["raise", "finish", "stop"]] | None = None
+    on_used_up: Callable[[BudgetUsedUpError], Decision] | None = None
 
     async def respond(self, ask: Ask, io: IO) -> ModelResponse[Any]:
         """Return the model's answer or tool calls.

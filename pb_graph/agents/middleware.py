@@ -24,7 +24,7 @@ from langgraph.types import Command, Overwrite, interrupt
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
 
-from pb_graph.agents.budgeted_request import BudgetedRequest, worth_waiting
+from pb_graph.agents.budgeted_request import BudgetedRequest, Decision, worth_waiting
 from pb_graph.agents.model import BudgetedChatModel
 from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_budget
 from pb_graph.budget.rates import Spending, Unit
@@ -43,7 +43,6 @@ _MOST_RUNS = 1000  # runs whose accounts a middleware has at hand, with those th
 
 
 OnUsedUp = Literal["answer", "pause", "error"]
-Decision = Literal["raise", "finish", "stop"]
 
 
 class BudgetPause(TypedDict):
@@ -270,6 +269,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 accounts = (*accounts, own)
             per_call = min((most for most in (per_call, model.per_call) if most), default=None)
             request = request.override(model=model.plain)
+        decide = partial(self._decide, account, request)
         budgeted = BudgetedRequest(
             request,
             accounts,
@@ -277,9 +277,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             worth_waiting(account, keep),
             per_call,
             self.tell_every,
-            on_used_up=None
-            if self.on_used_up == "answer"
-            else partial(self._decide, account, request),
+            on_used_up=None if self.on_used_up == "answer" else decide,
         )
         response = await budgeted.respond(ask, io)
         calls = sum(len(one.tool_calls) for one in response.result if isinstance(one, AIMessage))

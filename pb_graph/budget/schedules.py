@@ -71,17 +71,10 @@ def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[flo
 def real_number(name: str, value: object) -> float:
     """Return `value` as a finite float; other values, bools among them, raise a ValueError."""
     # float and int come first because asking an abstract type takes ten times as long.
-    if isinstance(value, bool) or not isinstance(value, (float, int, Real)):
-        msg = f"{name} must be a number, not {value!r}"
-        raise ValueError(msg)  # noqa: TRY004 - one kind of error for every unusable value
-    try:
-        number = float(value)
-    except OverflowError:
-        number = float("inf")
-    if not isfinite(number):
-        msg = f"{name} must be finite, not {value}"
+    if isinstance(value, bool) or not isinstance(value, (float, int, Real)) or not isfinite(value):
+        msg = f"{name} must be a finite number, not {value!r}"
         raise ValueError(msg)
-    return number
+    return float(value)
 
 
 def _check_shape(

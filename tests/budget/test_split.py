@@ -130,8 +130,8 @@ def test_no_step_gets_less_than_the_minimum_if_the_total_allows(
         ([], "must not be empty"),
         ([0, 0.0], "must not all be zero"),
         ([1, -2], "must not be negative"),
-        ([1, float("nan")], "must be finite"),
-        ([1, "2"], "must be a number"),
+        ([1, float("nan")], "must be a finite number"),
+        ([1, "2"], "must be a finite number"),
     ],
 )
 def test_unusable_weights_are_refused(weights: list[Any], why: str) -> None:
