@@ -373,8 +373,9 @@ class Context:
             msg += "Give settings as context=Context(settings=...)."
             raise InputError(msg)
         require_run_budget("a context's budget", found.budget)
-        # A server passes settings on as JSON.
-        return replace(found, settings=found.settings and Settings.read(found.settings))
+        if found.settings is None:
+            return found
+        return replace(found, settings=Settings.read(found.settings))  # which may be JSON
 
 
 def require_run_budget(name: str, given: object) -> int | Budget | None:

@@ -153,6 +153,7 @@ OWN = Context(settings=Settings(budget=222))
         (OWN, OWN),
         ({"settings": "the host's own"}, Context()),
         ({"plan_and_budget": {"settings": {"budget": 222}}}, OWN),
+        ({"plan_and_budget": {"settings": {}}}, Context(settings=Settings())),
         (Host(), Context()),
         (Host(plan_and_budget=OWN), OWN),
         (Host(plan_and_budget={"settings": {"budget": 222}}), OWN),

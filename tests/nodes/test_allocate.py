@@ -81,19 +81,6 @@ def test_every_step_can_say_at_least_one_token() -> None:
     assert sum(step["tokens"] for step in report["steps"]) <= 30
 
 
-def test_min_step_lifts_late_steps_as_far_as_the_total_allows() -> None:
-    model = ScriptedChat(plan=CHAIN)
-    chosen: dict[str, Any] = {
-        "schedule": "polynomial",
-        "budget": 200,
-        "rollover": False,
-        "min_step": 40,
-    }
-    report = report_of(model, **chosen)
-    assert min(step["budget"] for step in report["steps"]) == 40
-    assert sum(step["budget"] for step in report["steps"]) == 200
-
-
 def test_credits_only_where_the_schedule_has_nothing_to_give_end_no_question() -> None:
     model = ScriptedChat(credits=[0, 100])
     report = report_of(model, schedule="cosine", epsilon=0, budget=300)

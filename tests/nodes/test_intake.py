@@ -151,16 +151,6 @@ def test_earlier_turns_reach_planner_and_solver_apart_from_the_question() -> Non
         assert "I eat 5" not in before
 
 
-def test_parts_of_a_text_stay_apart_but_for_a_models() -> None:
-    parts: Any = [{"type": "text", "text": "I have 5"}, {"type": "text", "text": "7 are yours."}]
-    said = [SystemMessage(parts), HumanMessage(parts), ToolMessage(parts, tool_call_id="1")]
-    found = read_conversation([*said, AIMessage(parts), HumanMessage(parts)])
-    assert found.question == found.instruction == "I have 5\n7 are yours."
-    assert found.turns is not None
-    assert found.turns.count("I have 5\n7 are yours.") == 2
-    assert found.turns.count("I have 57 are yours.") == 1
-
-
 def test_the_hosts_system_message_is_the_instruction_unless_one_is_given() -> None:
     model = ScriptedChat()
     for given in ({}, {"instruction": "Answer like a judge."}):
