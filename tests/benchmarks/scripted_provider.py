@@ -31,6 +31,7 @@ if (litellm := find_spec("litellm")) and litellm.origin:  # it brings the tokeni
     tokenizers = Path(litellm.origin).parent / "litellm_core_utils/tokenizers"
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(tokenizers))
 _ENCODING = tiktoken.get_encoding("o200k_base")
+_ANSWER_TOKENS = len(_ENCODING.encode(ANSWER))
 
 
 class Bill(NamedTuple):
@@ -90,6 +91,8 @@ class Provider:
             return httpx.Response(200, json=_response(bill))
         message, finish = _message(body, bill)
         if body.get("stream"):
+            if message["content"] and not self.has_usage:  # whoever counts the words can know
+                message["content"] += " so" * (bill.output - _ANSWER_TOKENS)
             return httpx.Response(200, content=self._stream(message, finish, bill))
         return httpx.Response(200, json=_completion("message", message, finish, bill))
 
