@@ -80,7 +80,7 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     rules = _grid(grid) if grid else None
     experiment = Experiment(**options | {"methods": [options["methods"], *mine]}, grid=rules)
     listed = read_prices(prices)
-    from optim.evaluation import evaluate, on_ray  # noqa: PLC0415 -- Inspect takes seconds
+    from optim.evaluation import evaluate  # noqa: PLC0415 -- Inspect takes seconds
     from optim.reporting.tables import answers  # noqa: PLC0415 -- pandas takes a second
 
     def confirm(size: str, count: int) -> None:
@@ -90,7 +90,11 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
             raise typer.Abort
 
     planners = tuple(dict.fromkeys(planner or ()))
-    run = on_ray(ray) if ray is not None else None
+    run = None
+    if ray is not None:
+        from optim.evaluation import on_ray  # noqa: PLC0415
+
+        run = on_ray(ray)
     evaluation = evaluate(experiment, planners=planners, confirm=confirm, run=run)
     table = answers(evaluation.records, prices=listed, price_ratio=price_ratio)
     _show(evaluation, table, as_json=as_json, by_budget=rules is not None)
