@@ -76,7 +76,7 @@ def test_a_setting_that_cannot_be_used_is_explained(model: str, said: str) -> No
     ("name", "content", "said"),
     [
         ("vanilla.json", "{}", "already"),
-        ("a.json", "{", "is not JSON"),
+        ("a.json", "{", "cannot read the settings file"),
         ("a.json", "[]", "no JSON object"),
         ("a.json", '{"budgt": 1}', "did you mean 'budget'"),
     ],
