@@ -146,7 +146,7 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     limit = None if budget is None else f"Use less than {format_budget(budget, settings)} in all."
     form = answer_format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
     if style.examples:
-        parts += [limit or ""]
+        parts += [limit or "", answer_format(query) if plan else ""]  # else forgotten over a plan
         said = [query["instruction"], style.instruction, answer_format(query), style.ending]
     else:
         parts += [style.instruction, limit or "", f"{form} {style.ending}".rstrip()]

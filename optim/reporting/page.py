@@ -30,7 +30,6 @@ from optim.reporting.formatting import (
     number,
 )
 from optim.reporting.tables import STUDY, PaperTable, answers, to_rows
-from pb_graph.budget.rates import Prices
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,24 +59,21 @@ _TITLES = {
 }
 
 
-def report(  # noqa: PLR0913 -- choices of one report, all with defaults
-    records: Iterable[Record],
+def report(
+    records: Iterable[Record] | pd.DataFrame,
     path: str | Path = "report.html",
     *,
     baseline: str | None = None,
     paper: bool = False,
-    prices: Literal["auto"] | Prices | None = "auto",
-    price_ratio: float = 4.0,
 ) -> Path:
     """Write what was measured to a file: a page for people, or its figures for machines.
 
     Args:
-        records: Answers, as `optim.read_records` or an evaluation gives them.
+        records: Records of an evaluation or of `optim.read_records`; or a table of `answers`, which
+            takes other prices.
         path: File that ends with .html, .json or .csv; an existing one is replaced.
         baseline: Method to compare with; None for vanilla, else global_budget, else the first.
         paper: Whether to show the paper's published figures beside.
-        prices: See `answers`.
-        price_ratio: See `answers`.
 
     Raises:
         InputError: Another ending, no record, no such baseline, or a file that cannot be written.
@@ -87,7 +83,7 @@ def report(  # noqa: PLR0913 -- choices of one report, all with defaults
     if kind not in get_args(Kind):
         msg = f"a report ends with .html, .json or .csv, not {file.name!r}"
         raise InputError(msg)
-    table = answers(records, prices=prices, price_ratio=price_ratio)
+    table = records if isinstance(records, pd.DataFrame) else answers(records)
     return write(file, rendered(table, kind, baseline, paper=paper))
 
 

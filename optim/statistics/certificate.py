@@ -88,14 +88,14 @@ def run_in_order(
         pairs = [(reference[question], rows[name][question]) for question in shared]
         losses = [fmean(theirs) - fmean(ours) for theirs, ours in pairs]
         worse, better = sum(x > 0 for x in losses), sum(x < 0 for x in losses)
-        once = all(len(scores) == 1 for pair in pairs for scores in pair)
-        exact = once and {score for pair in pairs for [score] in pair} <= {0.0, 1.0}
+        scores = [score for pair in pairs for each in pair for score in each]
+        is_binary = len(scores) == 2 * len(shared) and set(scores) <= {0.0, 1.0}
+        kind: Literal["exact", "betting"] = "exact" if is_binary else "betting"
         bound = (
             clopper_pearson_upper(worse, len(shared), confidence)
-            if exact
+            if is_binary
             else betting_upper_bound(losses, confidence)
         )
-        kind: Literal["exact", "betting"] = "exact" if exact else "betting"
         yield NonInferiorityTest(name, fmean(losses), worse, better, bound, kind, bound <= loss)
         if bound > loss:
             return

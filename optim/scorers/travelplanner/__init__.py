@@ -31,9 +31,8 @@ from optim.scorers.base import Score, ScorerError, register
 from optim.scorers.travelplanner.constraints import (
     COMMONSENSE,
     GATES,
-    HARD,
     Case,
-    applicable,
+    hard_constraints,
 )
 from optim.scorers.travelplanner.plan import read_plan
 from optim.scorers.travelplanner.trip import Query, Trip, cost
@@ -54,7 +53,7 @@ _LONGEST = 100_000  # characters kept from the end; a plan of seven days has fiv
 class TravelPlannerScorer:
     """1 for a plan that keeps every hard constraint of its question, else 0.
 
-    The question's metadata holds the data set's fields: org, dest, days, people_number, budget,
+    The question's metadata holds the data set's fields: org, days, people_number, budget,
     local_constraint, reference_information, and, where known, visiting_city_number. The score's
     metadata says, for each check and constraint, whether it passed, and the reason when not.
     """
@@ -83,8 +82,8 @@ def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
     common = {name: check(case) if delivered else _UNREAD for name, check in COMMONSENSE.items()}
     entered = all(common[gate] is None for gate in GATES)
     hard = {
-        name: HARD[name](case) if entered else "not looked at: the plan fails a gate"
-        for name in applicable(case.query.constraints)
+        name: check(case) if entered else "not looked at: the plan fails a gate"
+        for name, check in hard_constraints(case.query.constraints).items()
     }
     # Failed gates explain the rest; commonsense does not count in the value, but is worth saying.
     reasons = common | {f"hard.{name}": reason for name, reason in hard.items()}

@@ -19,12 +19,6 @@ _ROOM_TYPES: dict[str, Callable[[str], bool]] = {
     "private room": lambda kind: kind == "Private room",
     "entire room": lambda kind: kind == "Entire home/apt",
 }
-_NAMES = {
-    "house rule": "room_rule",
-    "cuisine": "cuisine",
-    "room type": "room_type",
-    "transportation": "transportation",
-}
 
 
 @dataclass(frozen=True)
@@ -164,11 +158,6 @@ COMMONSENSE: dict[str, Callable[[Case], str | None]] = {
 GATES = ("complete_information", "within_sandbox")
 
 
-def applicable(wishes: Any) -> list[str]:  # noqa: ANN401 - the mapping of the data set
-    """Return the names of an item's hard constraints: the budget, and what the travellers wish."""
-    return ["budget", *(name for wish, name in _NAMES.items() if wish in wishes)]
-
-
 def budget(case: Case) -> str | None:
     """Check that the plan costs no more than the budget."""
     total = cost(case.query, case.trip, case.days)
@@ -224,6 +213,15 @@ def transportation(case: Case) -> str | None:
     return None
 
 
-HARD: dict[str, Callable[[Case], str | None]] = {
-    check.__name__: check for check in (budget, room_rule, cuisine, room_type, transportation)
+_WISHES: dict[str, Callable[[Case], str | None]] = {
+    "house rule": room_rule,
+    "cuisine": cuisine,
+    "room type": room_type,
+    "transportation": transportation,
 }
+
+
+def hard_constraints(wishes: Any) -> dict[str, Callable[[Case], str | None]]:  # noqa: ANN401
+    """Return an item's hard constraints by name: the budget, and what the travellers wish."""
+    checks = [budget, *(check for wish, check in _WISHES.items() if wish in wishes)]
+    return {check.__name__: check for check in checks}

@@ -40,7 +40,6 @@ class Query:
 
     Attributes:
         origin: The city the trip starts and ends in.
-        destination: The city (3 days) or state (longer) to visit.
         days: Length of the trip.
         people: Number of travellers.
         budget: Dollars for all of them.
@@ -49,7 +48,6 @@ class Query:
     """
 
     origin: str
-    destination: str
     days: int
     people: int
     budget: float
@@ -68,7 +66,6 @@ class Query:
             wishes: Mapping[str, Any] = metadata.get("local_constraint") or {}
             return cls(
                 origin=str(metadata["org"]),
-                destination=str(metadata["dest"]),
                 days=days,
                 people=int(metadata["people_number"]),
                 budget=float(metadata["budget"]),

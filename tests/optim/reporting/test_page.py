@@ -195,14 +195,16 @@ def test_travelplanner_and_levels_have_tables() -> None:
     assert "Seconds of model time" in text
 
 
-def test_json_and_csv_hold_the_figures_for_machines() -> None:
-    table = answers(records(["vanilla", "cosine"]))
+def test_json_and_csv_hold_the_figures_for_machines(tmp_path: Path) -> None:
+    found = records(["vanilla", "cosine"])
+    table = answers(found, prices={found[0].model: (1.0, 10.0)})
     [study] = json.loads(rendered(table, "json", paper=True))["studies"]
     assert [row["method"] for row in study["figures"]] == ["vanilla", "cosine"]
+    assert study["figures"][0]["money_unit"] == "US $ per 1,000 questions"
     assert study["paired"][0]["baseline"] == "vanilla"
     assert len(study["paper_rows"]) == 80
     assert {"by_level", "latency", "token_parts", "made_by"} <= study.keys()
-    lines = rendered(table, "csv").splitlines()
+    lines = report(table, tmp_path / "all.csv").read_text("utf-8").splitlines()
     assert len(lines) == 3
     assert {"money", "ock_score", "vs_ratio", "vs_p_value_holm"} <= set(lines[0].split(","))
 

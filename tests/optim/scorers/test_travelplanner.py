@@ -163,23 +163,23 @@ def test_a_dollar_over_the_budget_scores_0() -> None:
     assert "880 dollars of 879" in judged.explanation
 
 
+FLY, RETURN = "Flight Number: F1234567, from St. Home", "Flight Number: F7654321, from Bay City"
+DRIVE = [(FLY, "Self-driving, from St. Home"), (RETURN, "Self-driving, from Bay City")]
+TAXI = [(FLY, "Taxi, from St. Home")]
+
+
 @pytest.mark.parametrize(
-    ("people", "cost"),
-    [(1, 50 * 2 + 60 + 200), (2, 100 * 2 + 120 + 200), (5, 250 * 2 + 300 + 600)],
-)
-def test_everyone_pays_and_rooms_are_shared(people: int, cost: float) -> None:
-    assert score(asked=question(people_number=people, budget=9999)).metadata["cost"] == cost
-
-
-DRIVE = [
-    ("Flight Number: F1234567, from St. Home", "Self-driving, from St. Home"),
-    ("Flight Number: F7654321, from Bay City", "Self-driving, from Bay City"),
-]
-
-
-@pytest.mark.parametrize(("people", "fares"), [(5, 100), (6, 200)])
-def test_five_people_fit_into_a_car(people: int, fares: float) -> None:
-    judged = score(change(*DRIVE), question(people_number=people, budget=9999))
+    ("changes", "people", "fares"),
+    [
+        ([], 1, 2 * 50), ([], 2, 2 * 100), ([], 5, 2 * 250),
+        (DRIVE, 5, 100), (DRIVE, 6, 200),  # five fit into a car
+        (TAXI, 4, 1000 + 200), (TAXI, 5, 2000 + 250),  # four into a taxi; they fly back
+    ],
+)  # fmt: skip
+def test_everyone_pays_and_cars_and_rooms_are_shared(
+    changes: list[tuple[str, str]], people: int, fares: int
+) -> None:
+    judged = score(change(*changes), question(people_number=people, budget=9999))
     assert judged.metadata["cost"] == fares + 60 * people + 200 * ((people + 1) // 2)
 
 
@@ -187,14 +187,6 @@ def test_a_drive_listed_one_way_is_known_both_ways() -> None:
     one_way = [part for part in REFERENCE if part is not REFERENCE[-2]]
     judged = score(change(*DRIVE), question(reference_information=one_way, budget=9999))
     assert (judged.value, judged.metadata["cost"]) == (1, 100 + 180 + 400)
-
-
-@pytest.mark.parametrize(("people", "fare"), [(4, 1000), (5, 2000)])
-def test_four_people_fit_into_a_taxi(people: int, fare: float) -> None:
-    plan = change(("Flight Number: F1234567, from St. Home", "Taxi, from St. Home"))
-    judged = score(plan, question(people_number=people, budget=9999))
-    rooms = (people + 1) // 2
-    assert judged.metadata["cost"] == fare + 50 * people + 60 * people + 200 * rooms
 
 
 @pytest.mark.parametrize(
@@ -227,24 +219,28 @@ def test_a_wish_not_to_drive_is_broken_by_driving() -> None:
     assert score(change(*DRIVE), wishing(transportation="no flight")).value == 1
 
 
-GATED = [
-    (("Zoo", "Moo"), "within_sandbox"),
-    (("3 Oaks Park, Bay City.", "4 Oaks Park, Bay City"), "within_sandbox"),
-    (("Alpha, Bay City", "Alpha, Elsewhere"), "within_sandbox"),
-    (("Alpha, Bay City", "Alpha"), "within_sandbox"),
-    (("Lunch: Alpha, Bay City", "Lunch: , Bay City"), "within_sandbox"),
-    (("F1234567", "F7654321"), "within_sandbox"),
-    (("F1234567", "F0000000"), "within_sandbox"),
-    (("Flight Number: F1234567", "Flight"), "within_sandbox"),
-    (("Flight Number: F1234567", "Train"), "within_sandbox"),
-    (("Flight Number: F7654321", "Taxi"), "within_sandbox"),  # "No valid information."
-    (("Lunch: Delta, Bay City", "Lunch: -"), "complete_information"),
-    (("Lunch: Delta, Bay City\n", ""), "complete_information"),
-    (("Attraction: Zoo, Bay City;3 Oaks Park, Bay City.", "Attraction: -"), "complete_information"),
-    (("Current City: Bay City", "Current City: Other"), "complete_information"),
-    (("Current City: Bay City\n", "Current City: -\n"), "complete_information"),
-    (("Day 3:", "Afterwards:"), "complete_information"),
+SANDBOX = [
+    ("Zoo", "Moo"),
+    ("3 Oaks Park, Bay City.", "4 Oaks Park, Bay City"),
+    ("Alpha, Bay City", "Alpha, Elsewhere"),
+    ("Alpha, Bay City", "Alpha"),
+    ("Lunch: Alpha, Bay City", "Lunch: , Bay City"),
+    ("F1234567", "F7654321"),
+    ("F1234567", "F0000000"),
+    ("Flight Number: F1234567", "Flight"),
+    ("Flight Number: F1234567", "Train"),
+    ("Flight Number: F7654321", "Taxi"),  # "No valid information."
 ]
+COMPLETE = [
+    ("Lunch: Delta, Bay City", "Lunch: -"),
+    ("Lunch: Delta, Bay City\n", ""),
+    ("Attraction: Zoo, Bay City;3 Oaks Park, Bay City.", "Attraction: -"),
+    ("Current City: Bay City", "Current City: Other"),
+    ("Current City: Bay City\n", "Current City: -\n"),
+    ("Day 3:", "Afterwards:"),
+]
+GATED = [(pair, "within_sandbox") for pair in SANDBOX]
+GATED += [(pair, "complete_information") for pair in COMPLETE]
 
 
 @pytest.mark.parametrize(("pair", "gate"), GATED)
@@ -256,24 +252,23 @@ def test_hard_constraints_are_looked_at_behind_the_gates(pair: tuple[str, str], 
     assert judged.metadata["hard"] == {"budget": False, "room_type": False}
 
 
-def test_a_walk_within_the_city_needs_no_sandbox() -> None:
-    assert score(change(("Transportation: -", "Transportation: Walking"))).value == 1
-
-
 @pytest.mark.parametrize(
     ("pair", "check"),
     [
         (("Lunch: Delta", "Lunch: Alpha"), "diverse_restaurants"),
         (("3 Oaks Park", "Old Museum"), "diverse_attractions"),
         (("Loft,  by the river", "Dorm"), "minimum_nights"),
-        (("Flight Number: F1234567, from St. Home", "Self-driving, from St. Home"),
-         "consistent_transportation"),
+        (DRIVE[0], "consistent_transportation"),
         (("Current City: from Bay City to St. Home", "Current City: Bay City"), "reasonable_route"),
+        (
+            ("from St. Home to Bay City, Dep", "from Bay City to Nowhere, Dep"),
+            "within_current_city",
+        ),
+        (("Lunch: Delta, Bay City", "Lunch: Delta, Nowhere"), "within_current_city"),
+        (("river, Bay City\n\nDay 2", "river, St. Home\n\nDay 2"), "within_current_city"),
     ],
-)  # fmt: skip
-def test_other_commonsense_is_reported_but_does_not_count(
-    pair: tuple[str, str], check: str
-) -> None:
+)
+def test_other_commonsense_is_reported(pair: tuple[str, str], check: str) -> None:
     judged = score(change(pair), question(budget=9999))
     assert not judged.metadata["commonsense"][check]
     assert judged.metadata["reasons"][check]
@@ -281,18 +276,20 @@ def test_other_commonsense_is_reported_but_does_not_count(
 
 def test_only_the_gates_and_hard_constraints_count() -> None:
     judged = score(change(("Lunch: Delta", "Lunch: Alpha")))
-    assert (judged.value, judged.explanation) == (
-        1,
-        "diverse_restaurants: twice in the plan: Alpha, Bay City",
-    )
+    assert judged.value == 1
+    assert judged.explanation == "diverse_restaurants: twice in the plan: Alpha, Bay City"
 
 
-def test_two_words_of_a_name_with_odd_spaces_are_the_name() -> None:
-    assert score(change(("Loft,  by the river", "Loft, by the river"))).value == 1
-
-
-def test_a_part_of_a_name_finds_it_as_in_the_official_evaluation() -> None:
-    assert score(change(("Dinner: Epsilon", "Dinner: Epsi"))).value == 1
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("Loft,  by the river", "Loft, by the river"),
+        ("Dinner: Epsilon", "Dinner: Epsi"),  # a part of the name, as in the official evaluation
+        ("Transportation: -", "Transportation: Walking"),
+    ],
+)
+def test_what_is_as_good_as_in_the_sandbox_passes(written: str, said: str) -> None:
+    assert score(change((written, said))).value == 1
 
 
 def markdown(plan: str) -> str:
@@ -329,12 +326,9 @@ def as_json(plan: str = PLAN) -> list[dict[str, Any]]:
         PLAN.replace("Day 3:", "Day 2 ends here.\n\nDay 3:"),
         json.dumps(as_json()),
         "Here you are:\n```json\n" + json.dumps({"plan": as_json()}, indent=2) + "\n```\nEnjoy!",
-        json.dumps([*as_json(), {}, {}]),
-        json.dumps(as_json()).replace('"current_city"', '"Current City"'),
+        json.dumps([*as_json(), {}]).replace('"current_city"', '"Current City"'),
         json.dumps(as_json()).replace('"-"', "null"),
-        json.dumps(
-            [{**day, "attraction": day["attraction"].split(";")} for day in as_json()]
-        ),
+        json.dumps([{**day, "attraction": day["attraction"].split(";")} for day in as_json()]),
     ],
 )  # fmt: skip
 def test_a_plan_is_read_as_models_write_it(text: str) -> None:
@@ -424,6 +418,9 @@ def test_a_name_that_starts_with_a_number_is_no_row_index() -> None:
     assert trip.find("attractions", Place("54 Below", "Bay City"))
 
 
+DAMAGED = [{**one, "Content": one["Content"].replace("100.0", "  n/a")} for one in REFERENCE]
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -434,19 +431,7 @@ def test_a_name_that_starts_with_a_number_is_no_row_index() -> None:
         ({"org": None, "days": None}, "metadata is wrong"),
         ({"local_constraint": "{'cuisine': None}"}, "metadata is wrong"),
         ({"local_constraint": {"room type": "igloo"}}, "igloo"),
-        (
-            {
-                "reference_information": [
-                    section(
-                        "Accommodations in X",
-                        table([accommodation("Loft,  by the river", price="n/a")]),
-                    ),
-                    *REFERENCE[:2],
-                    *REFERENCE[3:],
-                ]
-            },
-            "where a number belongs",
-        ),
+        ({"reference_information": DAMAGED}, "where a number belongs"),
     ],
 )
 def test_a_broken_question_is_an_error_not_a_0(other: dict[str, Any], message: str) -> None:
@@ -475,32 +460,15 @@ Current City: from B(Some) to St. Home
         ([], None),
         ([("St. Home to A", "Other to A")], "starts in Other"),
         ([("B(Some) to St. Home", "B(Some) to A")], "does not end"),
-        (
-            [
-                ("Current City: B(Some)", "Current City: from B(Some) to A(Some)"),
-                ("from B(Some) to St.", "from A(Some) to St."),
-            ],
-            "A is visited twice",
-        ),
+        ([("City: B(Some)", "City: from B(Some) to A(Some)"), ("B(Some) to St.", "A(Some) to St.")],
+         "A is visited twice"),
         ([("Current City: A(Some)", "Current City: C(Some)")], "entered but not left"),
     ],
-)
+)  # fmt: skip
 def test_the_route_is_a_circle(pairs: list[tuple[str, str]], reason: str | None) -> None:
     judged = score(change(*pairs, plan=LONG), question(days=5, dest="Some"))
     found = judged.metadata["reasons"].get("reasonable_route")
     assert found == reason or (reason and reason in found)
-
-
-@pytest.mark.parametrize(
-    "pair",
-    [
-        ("from St. Home to Bay City, Departure", "from Bay City to Nowhere, Departure"),
-        ("Lunch: Delta, Bay City", "Lunch: Delta, Nowhere"),
-        ("river, Bay City\n\nDay 2", "river, St. Home\n\nDay 2"),
-    ],
-)
-def test_each_day_stays_in_its_city(pair: tuple[str, str]) -> None:
-    assert not score(change(pair)).metadata["commonsense"]["within_current_city"]
 
 
 def test_rates_are_those_of_the_benchmark() -> None:
@@ -518,8 +486,5 @@ def test_rates_are_those_of_the_benchmark() -> None:
     assert found.commonsense_micro == (8 + 8 + 7) / 32
     assert found.commonsense_macro == 2 / 4
     assert found.final == 1 / 4
-
-
-def test_rates_of_nothing_are_an_error() -> None:
     with pytest.raises(ScorerError, match="at least one"):
         rates([])
