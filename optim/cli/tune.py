@@ -45,9 +45,9 @@ class TuneCommand(TuneOptions):
 def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     """Tune prompts, the solver's examples or settings for E³; write a program file.
 
-    The winner of dev meets the original on a third of the questions: it is better (with a
-    confidence of 90 %), undecided (used, as it is not worse there), or the original is kept. The
-    same command resumes, and pays for nothing twice.
+    The winner meets the original on a third of the questions. It is better
+    (with a confidence of 90 %), undecided (used, as it is not worse), or the
+    original is kept. The same command resumes, and pays for nothing twice.
     """
     from optim.datasets import data_set, load  # noqa: PLC0415 -- DSPy takes a second
     from optim.evaluation.experiment import provenance  # noqa: PLC0415

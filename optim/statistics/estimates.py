@@ -17,7 +17,7 @@ interval of E³ covers 92 % instead of 95 for 10 questions at A = 80 %, since th
 answer is no longer than the others (`tests/benchmarks/interval_coverage.py`).
 
 What has not been seen once is in no interval: with 9 % of the answers running on to 8192 tokens at
-A = 80 % of the others, that of E³ covers 81 % for 5 and 10 questions, 91 % for 30.
+A = 80 % of the others, that of E³ covers 80 to 81 % for 5 and 10 questions, 92 % for 30.
 
 An interval is centred at the estimate with pseudo-questions (centred at the plain one it covers
 down to 90 %); what is reported as the estimate stays plain, and an interval that would miss it is

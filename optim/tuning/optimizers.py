@@ -103,11 +103,6 @@ class OptimizerTask(SharedOnDeepcopy):
 # The optimizers
 
 
-def candidates(task: OptimizerTask, *, texts: Sequence[str]) -> list[Candidate]:
-    """Return the incumbent with each instruction of a list."""
-    return task.candidates(texts)
-
-
 def read_instructions(given: Sequence[str] | str | Path | None, predictor: str) -> list[str]:
     """Return instructions to choose from.
 

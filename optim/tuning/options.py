@@ -75,7 +75,7 @@ _HERE = "optim.tuning.optimizers"
 optimizer("gepa", reflects=True, learns=True)("optim.tuning.gepa:gepa")
 optimizer("copro", reflects=True)(f"{_HERE}:copro")
 optimizer("miprov2", reflects=True, learns=True)(f"{_HERE}:miprov2")
-optimizer("candidates", once=True, tunes=TUNED[:3])(f"{_HERE}:candidates")
+optimizer("candidates", once=True, tunes=TUNED[:3])(lambda task, texts: task.candidates(texts))
 optimizer("shortest", learns=True, once=True, tunes=("solve",))(f"{_HERE}:shortest")
 
 SETTINGS_SEARCH = Optimizer(
@@ -99,19 +99,19 @@ class TuneOptions:
     tuned: str = option(
         "A prompt, all of them, or settings:", "decompose", names=TUNED, flags="--tune", reads=str
     )
-    optimizer: Any = option("Default gepa, of solve shortest:", names=OPTIMIZERS)
+    optimizer: Any = option("Default: gepa, or shortest for solve. One of:", names=OPTIMIZERS)
     reflection_model: BaseChatModel | str | None = option(
         "Writes instructions. Default: the planner."
     )
     candidates: Sequence[str] | str | Path | None = option(
         "Instructions, with lines of --- between.", metavar="FILE"
     )
-    objectives: int = option("2: gepa keeps accuracy and tokens apart.", 1)
-    rounds: int = option("Starts of the optimizer, at most.", 3)
+    objectives: int = option("2: front of accuracy and tokens (gepa).", 1)
+    rounds: int = option("Rounds, each from the best so far.", 3)
     seed: int = option("Of all draws.", 0)
     estimate_level: bool = option("Ignore labels of levels.", False)
-    budget: int | None = option("Answers, at most.", 400, flags="--budget-answers")
-    budget_tokens: int | None = option("Completion tokens, at most.")
+    budget: int | None = option("Limit of the run folder.", 400, flags="--budget-answers")
+    budget_tokens: int | None = option("The same in completion tokens.")
     concurrency: int = option("Questions answered at once.", 8)
     run_dir: str | Path = option("Folder of the run.", "runs/tune", panel="Output", reads=str)
 

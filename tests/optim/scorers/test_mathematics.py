@@ -27,11 +27,9 @@ def scorer() -> MathScorer:
 
 
 GOLDS = [
-    "42", "-3", r"\frac{14}{3}",
-    r"\left( 3, \frac{\pi}{2} \right)", r"\text{Evelyn}", r"\text{(C)}",
-    "2k+2", r"6 - 5i", r"[-2,7]", r"(-\infty, 0] \cup (3, \infty)", r"11\sqrt2", r"10\%",
-    r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"90^\circ", r"\$32,348", "1,-2", "x=5",
-    "y = 2x + 3", r"4210_{5}", "10,000", r"6 \text{ cm}^2",
+    "42", r"\left( 3, \frac{\pi}{2} \right)", r"\text{(C)}", r"(-\infty, 0] \cup (3, \infty)",
+    r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"10\%", r"\$32,348", "1,-2", "y = 2x + 3",
+    r"4210_{5}", r"6 \text{ cm}^2",
 ]  # fmt: skip
 
 
