@@ -210,11 +210,11 @@ class Account:
         """
         made = self.limit(amount, tokens=tokens)
         made._runs = set()
-        if earlier:
-            with LOCK:
-                for bill in bills_of(earlier):
-                    made._book(bill, below=self)
-            self.count_earlier(run, earlier)
+        bills = bills_of(earlier) if earlier else []
+        with LOCK:
+            for bill in bills:
+                made._book(bill, below=self)
+            self._count_run(run, bills)
         return made
 
     def count_earlier(self, run: str, earlier: int | Spending) -> None:
@@ -225,13 +225,7 @@ class Account:
             earlier: What it had spent, as in `open_run`.
         """
         with LOCK:
-            if self._runs is None or run in self._runs:
-                return
-            self._runs.add(run)
-            accounts = (one for chain in self._chains() for one in chain)
-            of_user = next((one for one in accounts if one._runs is None), None)
-            for bill in bills_of(earlier):
-                self._book(bill, below=of_user)
+            self._count_run(run, bills_of(earlier))
 
     def raise_to(self, total: float) -> None:
         """Raise the total. Callers that wait go on, and accounts as large as this one grow, too.
@@ -264,11 +258,15 @@ class Account:
         units = self._units("amount", amount, least=1)
         with LOCK:
             wanted = max(0, self._free(after_pending=True)) + units
+            needs: list[tuple[Account, int]] = []
             for account in self._chains()[0]:
-                if account._own is not None:
-                    account._grow(max(0, wanted - account._unspent() + account._aside))
-                if account._key:
-                    wanted = 0  # its parent has set that aside by now
+                rest = account._unspent() - account._aside
+                more = max(0, wanted - rest) if account._own is not None else 0
+                needs.append((account, more))
+                if account._key:  # its parent sets aside so much more
+                    wanted = more
+            for account, more in needs:
+                account._grow(more)
         notify_waiters()
 
     def close(self) -> None:
@@ -364,6 +362,8 @@ class Account:
         return at_stake if self._is_closed else max(at_stake, self._unspent())
 
     def _grow(self, more: int) -> None:
+        if not more:
+            return
         before = self._held()
         self._own = self._size() + more
         if self._key and self.parent:
@@ -377,6 +377,15 @@ class Account:
             self._is_closed = True
             self.parent._book(aside=self._held() - before)
             del self.parent._grants[self._key]
+
+    def _count_run(self, run: str, bills: list[Bill]) -> None:
+        if self._runs is None or run in self._runs:
+            return
+        self._runs.add(run)
+        accounts = (one for chain in self._chains() for one in chain)
+        of_user = next((one for one in accounts if one._runs is None), None)
+        for bill in bills:
+            self._book(bill, below=of_user)
 
     def _book(  # noqa: PLR0913 -- the parts of an account
         self,
@@ -433,6 +442,8 @@ def _tokens_for(units: int, rate: Rate, call: Bill, keep: int = 0, keep_tokens: 
 
 
 def _add_bill(spending: Spending, bill: Bill) -> None:
+    if not (bill.output or bill.input):
+        return  # a refused call
     counts = spending.setdefault(bill.model, [0] * 5)
     added = [a + b for a, b in zip(counts, bill[1:5], strict=False)]
     counts[:] = [*added, max(counts[4], bill.input, bill.largest)]
