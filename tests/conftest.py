@@ -38,7 +38,7 @@ _TOGETHER = {
     # Fork what they start off the same server, which takes seconds to load.
     "forked": (
         *("test_budget_resumed.py", "test_cli.py", "test_durability.py", "test_eval_killed.py"),
-        *("test_full_disk.py", "test_machines.py", "test_tune_killed.py", "test_tune_shared.py"),
+        *("test_full_disk.py", "test_machines.py", "test_pause_killed.py", "test_tune_killed.py"),
     ),
 }
 _GROUPS = {file: group for group, files in _TOGETHER.items() for file in files}

@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.fault_server import CHAIN, Fault, FaultServer, Request
+from tests.support.fault_server import CHAIN, FaultServer
 from tests.support.fork_server import PATIENCE, forked
 from tests.support.graphs import checked
 
@@ -50,24 +51,41 @@ def test_json_is_one_document_that_accounts_for_every_call(server: FaultServer) 
     assert all(cap <= step["cap"] for cap, step in zip(solving, report["steps"], strict=True))
 
 
-def test_ctrl_c_leaves_the_plan_and_one_line_with_what_was_spent(server: FaultServer) -> None:
-    def stalls_when_it_solves(request: Request) -> Fault | None:
-        return None if request.plans else "stall"
-
-    server.script = stalls_when_it_solves
-    process = forked(COMMAND, *SOLVE, strict=True)
+def interrupted(
+    server: FaultServer, command: str, *words: str, after: int, strict: bool = False
+) -> tuple[str, str]:
+    """Interrupt a command whose model stalls after so many calls; return what it printed."""
+    server.script = lambda request: "stall" if request.number >= after else None
+    process = forked(command, *words, strict=strict)
     try:
         given_up = time.monotonic() + PATIENCE
-        while not any(not request.plans for request in [*server.requests]):
+        while server.served <= after:
+            assert process.poll() is None, process.communicate()
             assert time.monotonic() < given_up
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate()
+        said = process.communicate()
     finally:
         process.kill()
-    assert process.returncode == 130
+    assert process.returncode == 130, said
+    return said
+
+
+def test_ctrl_c_leaves_the_plan_and_one_line_with_what_was_spent(server: FaultServer) -> None:
+    stdout, stderr = interrupted(server, COMMAND, *SOLVE, after=2, strict=True)
     assert stderr == (
         f"pb-graph: interrupted. {server.billed} completion tokens were spent in 2 calls.\n"
     )
     assert CHAIN[0] in stdout
     assert "\x1b" not in stdout
+
+
+def test_ctrl_c_ends_an_evaluation_without_the_calls_under_way(
+    server: FaultServer, tmp_path: Path
+) -> None:
+    server.stall = PATIENCE
+    words = ("eval", "--dataset", "arithmetic", "--methods", "vanilla", "--model", "openai:m")
+    command = "from optim.cli import main; main()"
+    _, stderr = interrupted(server, command, *words, "--log-dir", str(tmp_path), after=40)
+    assert stderr.splitlines()[-1].startswith("pb-optim: interrupted")
+    assert "Traceback" not in stderr

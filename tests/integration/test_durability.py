@@ -1,8 +1,15 @@
-"""Killed in the middle of the steps and resumed in a new process: nothing is paid for twice."""
+"""Killed in the middle of the steps and resumed in a new process: nothing is paid for twice.
+
+Each call to the model is noted in a log before it is answered. A call whose last words contain
+``hang_at`` is never answered.
+"""
+# ruff: noqa: ANN401, ASYNC230 -- inherited signatures; a short line of a log
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import signal
 import sqlite3
 import time
@@ -11,19 +18,83 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
 
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
-from tests.support.chat_model import ScriptedChat
-from tests.support.durable_run import CORRECTION, script
+from tests.support.chat_model import Call, ScriptedChat, runs_on
 from tests.support.fork_server import PATIENCE, Forked, forked
-from tests.support.graphs import CHAIN, DIAMOND, report_of, timeless
+from tests.support.graphs import CHAIN, DIAMOND, QUESTION, graph_of, report_of, timeless
 
 SCRIPT = """
 import asyncio, json, sys
 from pathlib import Path
-from tests.support.durable_run import main
+from tests.integration.test_durability import main
 asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))
 """
+CORRECTION = "Your last reply could not be used"
+
+
+def script(given: dict[str, Any]) -> dict[str, Any]:
+    """What the model says: with ``fumbles``, every node needs a second call."""
+    plays: dict[str, Any] = {"plan": given["plan"]}
+    if not given.get("fumbles"):
+        return plays
+    well = ScriptedChat(**plays)
+
+    def corrected(call: Call) -> str:
+        return well._planned(call) if CORRECTION in call.ask else "..."
+
+    def finishes(call: Call) -> Any:
+        return "Final answer: 42" if call.forced else runs_on(call)
+
+    return plays | {"planner": corrected, "solve": finishes}
+
+
+class LoggedChat(ScriptedChat):
+    """A scripted model that leaves a trace of each call."""
+
+    log: str
+    hang_at: str = ""
+
+    async def _agenerate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Any:
+        asked = str(messages[-1].text)
+        with Path(self.log).open("a", encoding="utf-8") as log:
+            log.write(json.dumps(asked) + "\n")
+        if self.hang_at and self.hang_at in asked:
+            await asyncio.Event().wait()
+        return await super()._agenerate(messages, stop, run_manager, **kwargs)
+
+
+class Host(TypedDict):
+    """What a host shares with the graph within it."""
+
+    question: str
+    report: dict[str, Any]
+
+
+async def main(folder: Path, given: dict[str, Any]) -> None:
+    """Answer the question, or go on where the thread stopped; print the report."""
+    model = LoggedChat(
+        log=str(folder / f"calls-{os.getpid()}.jsonl"),
+        hang_at=given["hang_at"],
+        **script(given),
+    )
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    async with AsyncSqliteSaver.from_conn_string(str(folder / "threads.db")) as saver:
+        is_hosted = given.get("is_hosted", False)
+        graph = graph_of(model, checkpointer=None if is_hosted else saver, execution="stepwise")
+        if is_hosted:
+            host: Any = StateGraph(Host)
+            host.add_node("solver", graph)
+            host.add_edge(START, "solver")
+            graph = host.compile(checkpointer=saver)
+        question = None if given["resumes"] else QUESTION
+        out = await graph.ainvoke(question, thread, durability=given["durability"])
+    print(json.dumps(out["report"]))  # noqa: T201 -- for the test
 
 
 def start(folder: Path, given: dict[str, Any]) -> Forked:
@@ -48,12 +119,12 @@ def stored_results(folder: Path) -> int:
     return int(count)
 
 
-def killed(folder: Path, given: dict[str, Any], finished: int = 0) -> None:
+def killed(folder: Path, given: dict[str, Any]) -> None:
     """Run until a call hangs and so many steps are stored, and strike."""
     process = start(folder, {**given, "resumes": False})
     given_up = time.monotonic() + PATIENCE
     try:
-        while not _hangs(folder, given["hang_at"]) or stored_results(folder) < finished:
+        while not _hangs(folder, given["hang_at"]) or stored_results(folder) < given["finished"]:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < given_up, calls(folder)
             time.sleep(0.02)
@@ -77,50 +148,28 @@ def _hangs(folder: Path, hang_at: str) -> bool:
     return any(hang_at in asked for process in calls(folder) for asked in process)
 
 
-@pytest.mark.parametrize(
-    ("plan", "hang_at", "finished", "durability"),
-    [
-        pytest.param(CHAIN, "only that: Third?", 2, "sync", id="in-a-chain"),
-        pytest.param(DIAMOND, "only that: Right?", 2, "async", id="beside-a-finished-sibling"),
-    ],
-)
-def test_a_killed_run_goes_on_where_it_was(
-    plan: tuple[str, ...], hang_at: str, finished: int, durability: str, tmp_path: Path
-) -> None:
-    given = {"plan": plan, "hang_at": hang_at, "durability": durability}
-    killed(tmp_path, given, finished)
-    assert_only_the_unfinished_is_asked_again(tmp_path, given)
+REPAIRED = {"plan": CHAIN, "fumbles": True, "finished": 0}
 
 
-@pytest.mark.parametrize("hosted", [False, True], ids=["by-itself", "within-a-host"])
 @pytest.mark.parametrize(
-    ("hang_at", "durability"),
+    "given",
     [
-        pytest.param(CORRECTION, "sync", id="before-the-planners-repair"),
-        pytest.param(FORCE_STEP, "sync", id="before-a-forced-ending"),
-        pytest.param(FORCE_FINAL, "async", id="before-the-forced-answer"),
+        {"plan": CHAIN, "hang_at": "only that: Third?", "durability": "sync", "finished": 2},
+        {"plan": DIAMOND, "hang_at": "only that: Right?", "durability": "async", "finished": 2},
+        REPAIRED | {"hang_at": CORRECTION, "durability": "sync"},
+        REPAIRED | {"hang_at": FORCE_STEP, "durability": "sync", "is_hosted": True},
+        REPAIRED | {"hang_at": FORCE_FINAL, "durability": "async"},
     ],
+    ids=["in a chain", "beside a sibling", "before a repair", "in a host", "before the answer"],
 )
-def test_a_call_that_was_finished_is_not_made_again_when_its_node_is(
-    hang_at: str, durability: str, hosted: bool, tmp_path: Path
+def test_a_killed_run_goes_on_where_it_was_and_ends_like_one_that_nobody_killed(
+    given: dict[str, Any], tmp_path: Path
 ) -> None:
-    given = {
-        "plan": CHAIN,
-        "fumbles": True,
-        "hang_at": hang_at,
-        "durability": durability,
-        "hosted": hosted,
-    }
     killed(tmp_path, given)
-    assert_only_the_unfinished_is_asked_again(tmp_path, given)
-
-
-def assert_only_the_unfinished_is_asked_again(folder: Path, given: dict[str, Any]) -> None:
-    """And the report is that of a run which nobody has cut off."""
-    report = resumed(folder, given)
+    report = resumed(tmp_path, given)
     whole = ScriptedChat(**script(given))
     assert report == timeless(report_of(whole, way="ainvoke", execution="stepwise"))
-    before, after = calls(folder)
+    before, after = calls(tmp_path)
     unfinished = [asked for asked in before if given["hang_at"] in asked]
     assert len(unfinished) == 1
     assert sorted(before + after) == sorted([*(call.ask for call in whole.calls), *unfinished])

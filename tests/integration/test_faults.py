@@ -116,13 +116,12 @@ def test_a_refusal_for_good_is_not_argued_with(fault: Fault, solve: Solve) -> No
     assert report["usage"]["calls"] == 0
 
 
-@pytest.mark.parametrize("fault", REFUSED_FOR_GOOD)
-def test_nor_is_it_by_any_of_the_steps(fault: Fault, solve: Solve) -> None:
-    with FaultServer(always(fault)) as server:
+def test_nor_is_it_by_any_of_the_steps(solve: Solve) -> None:
+    with FaultServer(always("bad_key")) as server:
         report = solve(server, execution="stepwise")
     # A plan, perhaps once more without a schema; the same for grades; then the question in one go.
     assert server.served <= 5
-    assert REFUSED_FOR_GOOD[fault] in report["error"]
+    assert REFUSED_FOR_GOOD["bad_key"] in report["error"]
 
 
 def test_a_server_that_asks_for_an_hour_is_not_waited_for(solve: Solve) -> None:
@@ -137,14 +136,6 @@ def test_thinking_that_ate_the_cap_is_asked_for_its_answer(solve: Solve) -> None
         report = solve(server, method="global_budget", budget=200, enforcement="force")
     assert report["answer"] == "Final answer: 42"
     assert report["usage"]["output_tokens"] <= report["ceiling"]
-
-
-def test_a_reply_without_usage_is_estimated_and_kept(solve: Solve) -> None:
-    with FaultServer(always("no_usage")) as server:
-        report = solve(server, method="vanilla")
-    assert report["answer"] == "Final answer: 42"
-    assert not report["usage"]["measured"]
-    assert report["usage"]["output_tokens"] > 0
 
 
 @pytest.mark.parametrize("fault", ["refusal", "content_filter"])
@@ -169,7 +160,8 @@ def test_a_planner_that_is_down_does_not_keep_the_question_from_being_answered(
 @pytest.mark.parametrize("fault", get_args(Fault))
 def test_one_failed_step_does_not_lose_the_others(fault: Fault, solve: Solve) -> None:
     def second_only(request: Request) -> Fault | None:
-        return fault if last(request).startswith("Solve sub-question 2 ") else None
+        asked = str(request.body["messages"][-1]["content"])
+        return fault if asked.startswith("Solve sub-question 2 ") else None
 
     with FaultServer(second_only) as server:
         report = solve(server, retries=1, execution="stepwise", enforcement="cap")
@@ -177,17 +169,14 @@ def test_one_failed_step_does_not_lose_the_others(fault: Fault, solve: Solve) ->
     assert [step["question"] for step in report["steps"]] == list(CHAIN)
     others = [step for step in report["steps"] if step["index"] != 1]
     assert all(step["finish"] == "stop" and step["answer"] for step in others)
+    if fault == "no_usage":
+        assert not report["usage"]["measured"]
     if fault in (*TRANSIENT, *REFUSED_FOR_GOOD):
         assert report["steps"][1]["finish"] == "error"
         assert codes(report)[0] == "call_failed"
 
 
-def last(request: Request) -> str:
-    return str(request.body["messages"][-1]["content"])
-
-
-@pytest.mark.parametrize("enforcement", ["cap", "force"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("enforcement", "seed"), [("cap", 0), ("force", 1), ("force", 2)])
 async def test_the_ceiling_holds_and_the_account_is_true_however_much_goes_wrong(
     enforcement: str, seed: int
 ) -> None:
@@ -209,22 +198,14 @@ async def test_the_ceiling_holds_and_the_account_is_true_however_much_goes_wrong
     assert any(report["warnings"] for report in reports)
 
 
-def test_a_model_named_by_a_string_is_tried_as_often_as_the_settings_say(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_model_is_tried_as_often_as_the_settings_say_and_not_by_its_sdk(
+    is_named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    with FaultServer(always("unavailable")) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        graph: Any = build_graph("openai:m", settings=Settings(method="vanilla", max_retries=1))
-        with pytest.raises(NoAnswerError, match="failed, 2 times,"):
-            graph.invoke(QUESTION)
-    assert server.served == 2
-
-
-@pytest.mark.parametrize("given", [None, 4])
-def test_a_model_object_is_retried_by_us_alone(given: int | None) -> None:
     with FaultServer(always("rate_limit_with_wait"), wait="0.01") as server:
-        model = chat_to(server.url, max_retries=given)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        model = "openai:m" if is_named else chat_to(server.url, max_retries=4)
         graph: Any = build_graph(model, settings=Settings(method="vanilla", max_retries=1))
         with pytest.raises(NoAnswerError, match="failed, 2 times,"):
             graph.invoke(QUESTION)
@@ -239,11 +220,8 @@ def test_a_server_that_is_not_there_is_said_to_be_so(solve: Solve) -> None:
     assert report["usage"]["measured"]
 
 
-@pytest.mark.parametrize("way", get_args(Way))
 @pytest.mark.parametrize("planner_lives", [False, True])
-def test_where_it_should_be_is_told_once_and_without_the_password(
-    planner_lives: bool, way: Way
-) -> None:
+def test_where_it_should_be_is_told_once_and_without_the_password(planner_lives: bool) -> None:
     policy = RetryPolicy(1, initial_interval=0.01)
     with FaultServer() as other:
         with FaultServer() as server:  # within, lest the other is given its port
@@ -255,7 +233,7 @@ def test_where_it_should_be_is_told_once_and_without_the_password(
         )
         planner = chat_to(other.url, max_retries=0) if planner_lives else None
         with pytest.raises(NoAnswerError) as caught:
-            run(build_graph(gone, planner=planner, settings=settings), QUESTION, way)
+            run(build_graph(gone, planner=planner, settings=settings))
     report = checked(caught.value.report)
     assert len(report["steps"]) == (len(CHAIN) if planner_lives else 1)
     for told in (str(caught.value), str(report["warnings"])):

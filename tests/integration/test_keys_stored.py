@@ -1,12 +1,14 @@
-"""Nothing that is kept has a key in it: no log, reply, report, program, checkpoint or served error.
+"""Nothing that is said or kept has a key in it, however it was given.
 
-However it was given, and although the server repeats in its refusals all that it was sent.
+No event, log, reply, report, program, checkpoint, error or traceback; although the server repeats
+in its refusals all that it was sent.
 """
 
 from __future__ import annotations
 
 import io
 import logging
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +43,8 @@ def model_of(place: str, url: str, monkeypatch: pytest.MonkeyPatch) -> ChatOpenA
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", url)
         return "openai:m"
-    given: dict[str, Any] = {
-        "header": {"default_headers": {"Authorization": f"Bearer {KEY}"}},
-    }
-    plain: dict[str, Any] = {"base_url": url, "api_key": SecretStr("some-other"), "max_retries": 0}
-    fields = plain | given[place]
-    return chat_to(fields.pop("base_url"), **fields)
+    headers = {"Authorization": f"Bearer {KEY}"}
+    return chat_to(url, api_key=SecretStr("some-other"), max_retries=0, default_headers=headers)
 
 
 def sometimes(request: Request) -> Fault | None:
@@ -80,10 +78,12 @@ def everything_made(model: ChatOpenAI | str, folder: Path) -> list[str]:
         settings = Settings(method="plan_and_budget", execution="stepwise", max_retries=0)
         graph = build_graph(model, settings=settings, checkpointer=saver)
         for thread in range(4):
+            config: Any = {"configurable": {"thread_id": thread}}
+            modes = ["custom", "values", "updates", "messages"]
             try:
-                said.append(str(graph.invoke(QUESTION, {"configurable": {"thread_id": thread}})))
+                said += [str(part) for part in graph.stream(QUESTION, config, stream_mode=modes)]
             except NoAnswerError as error:
-                said += [repr(error), str(error), str(error.report)]
+                said += [repr(error), str(error.report), *traceback.format_exception(error)]
     questions = generate(6)
     program = GraphProgram(model, settings={"method": "planned_vanilla", "max_retries": 0})
     program.save(folder / "saved.json")

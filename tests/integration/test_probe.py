@@ -10,17 +10,62 @@ import pytest
 from pb_graph import build_graph
 from pb_graph.errors import ModelSetupError
 from pb_graph.models.options import CallOptions
-from pb_graph.probe import CHECKS, Probe, load_caps, probe
+from pb_graph.probe import CHECKS, COUNT, Probe, load_caps, probe
 from tests.support.endpoints import chat_to
-from tests.support.promise_server import Misdeed, PromiseServer, promising
+from tests.support.fault_server import FaultServer, Request
 
 pytestmark = pytest.mark.integration
 
+THOUGHT = "hm"
+
+
+class PromiseServer(FaultServer):
+    """Does all that budgets rest on, but for one misdeed.
+
+    It thinks, as vLLM's models do, unless its chat template is told not to.
+    """
+
+    def __init__(self, misdeed: str = "", *, thinks: bool = True) -> None:
+        super().__init__(
+            # Any reply with the status 400.
+            lambda request: "context_too_long" if request.schema and refuses_schema else None,
+            changed=self._told,
+            obeys_cap=misdeed != "ignores_cap",
+        )
+        refuses_schema = misdeed == "refuses_schema"
+        self.misdeed, self.thinks = misdeed, thinks
+
+    def _text(self, request: Request) -> str:
+        text = "21"
+        if request.schema and self.misdeed != "ignores_schema":
+            text = '{"colour": "teal", "number": 3}'
+        elif request.body["messages"][-1]["content"] == COUNT:
+            text = " ".join(f"{number}," for number in range(1, 101))
+        told_not_to = not (request.body.get("chat_template_kwargs") or {}).get(
+            "enable_thinking", True
+        )
+        obeys = told_not_to and self.misdeed != "thinks_when_told_not_to"
+        return text if obeys or not self.thinks else f"{THOUGHT} " * 250 + text
+
+    def _told(self, reply: dict[str, Any]) -> dict[str, Any]:
+        """Hide the thought, and lie about what was written."""
+        (choice,), usage = reply["choices"], reply["usage"]
+        words = choice["message"]["content"].split()
+        choice["message"]["content"] = " ".join(word for word in words if word != THOUGHT)
+        usage["completion_tokens_details"] = {"reasoning_tokens": words.count(THOUGHT)}
+        if self.misdeed == "calls_cut_replies_finished":
+            choice["finish_reason"] = "stop"
+        elif self.misdeed == "tells_no_usage":
+            del reply["usage"]
+        elif self.misdeed == "counts_too_little":
+            usage |= {"completion_tokens": 1, "total_tokens": usage["prompt_tokens"] + 1}
+        return reply
+
 
 def probed(server: PromiseServer, policy: str | None = None) -> Probe:
-    with promising(server):
+    with server:
         found = probe(chat_to(server.url), policy)
-    assert len(server.bodies) == found.calls <= 8
+    assert server.served == found.calls <= 8
     assert found.tokens <= 2000
     return found
 
@@ -42,7 +87,7 @@ def test_a_good_server_that_does_not_think_has_nothing_to_switch_off() -> None:
 
 
 def test_a_schema_that_is_refused_is_unsupported() -> None:
-    found = probed(PromiseServer(refuses="response_format"))
+    found = probed(PromiseServer("refuses_schema"))
     assert (verdicts(found)["schema"], found.failed) == ("unsupported", [])
 
 
@@ -57,13 +102,13 @@ def test_a_schema_that_is_refused_is_unsupported() -> None:
         ("ignores_schema", "schema"),
     ],
 )
-def test_a_misdeed_is_found_and_nothing_else_fails(misdeed: Misdeed, failed: str) -> None:
-    found = probed(PromiseServer(thinks=misdeed == "thinks_when_told_not_to", misdeed=misdeed))
+def test_a_misdeed_is_found_and_nothing_else_fails(misdeed: str, failed: str) -> None:
+    found = probed(PromiseServer(misdeed, thinks=misdeed == "thinks_when_told_not_to"))
     assert found.failed == [failed], found.findings
 
 
 def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
-    with promising(PromiseServer()) as server:
+    with PromiseServer() as server:
         pass
     with pytest.raises(ModelSetupError, match=r"Not one call to m got a reply.*running"):
         probe(chat_to(server.url))
@@ -71,8 +116,8 @@ def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
 
 def test_a_policy_is_named() -> None:
     assert probed(PromiseServer(), "vllm").policy == "vllm"
-    with promising(PromiseServer()) as server, pytest.raises(ModelSetupError, match="'vllm'"):
-        probe(chat_to(server.url), "vlm")
+    with pytest.raises(ModelSetupError, match="'vllm'"):
+        probe(chat_to("http://127.0.0.1:9/v1"), "vlm")
 
 
 def written(folder: Path, **verdicts: str) -> Path:
@@ -95,14 +140,13 @@ def test_a_server_that_ignores_its_cap_is_not_used(tmp_path: Path) -> None:
         build_graph("openai:m", cap_policy=written(tmp_path, output_cap="failed"))
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"policy": "x", "verdicts": {}}'])
-def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "Cannot read"), ("[]", "probe the model again"), ("", "probe the model again")],
+)
+def test_a_file_that_is_no_probes_is_refused(tmp_path: Path, text: str | None, said: str) -> None:
     file = tmp_path / "caps.json"
-    file.write_text(text)
-    with pytest.raises(ModelSetupError, match="probe the model again"):
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ModelSetupError, match=said):
         load_caps(file)
-
-
-def test_a_missing_file_is_said_to_be_so() -> None:
-    with pytest.raises(ModelSetupError, match="Cannot read"):
-        load_caps("nowhere/caps.json")

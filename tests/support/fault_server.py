@@ -126,10 +126,6 @@ class Request:
         return LEVEL_FORM in str(self.body["messages"][0]["content"])
 
 
-def well_behaved(_: Request) -> None:
-    """Let nothing go wrong."""
-
-
 def in_turn(*faults: Fault | None) -> Script:
     """Let these go wrong, one with each request, and then nothing more."""
     script = itertools.chain(faults, itertools.repeat(None))
@@ -161,8 +157,6 @@ class FaultServer:
         wait: Value of ``Retry-After`` in ``rate_limit_with_wait``.
         remembers: Whether requests are kept; in a long run they would only fill the memory.
         changed: What it makes of a true completion before it is sent: where it lies.
-        counts: When a stream reports its usage: at the end, twice there, or with each word the sum
-            so far.
         obeys_cap: Whether a reply ends at its cap.
 
     Attributes:
@@ -171,7 +165,7 @@ class FaultServer:
 
     def __init__(  # noqa: PLR0913 -- a knob for each thing a test varies
         self,
-        script: Script = well_behaved,
+        script: Script = lambda _: None,
         *,
         plan: tuple[str, ...] = CHAIN,
         answer: str = "Final answer: 42",
@@ -182,7 +176,6 @@ class FaultServer:
         wait: str = str(WAIT),
         remembers: bool = True,
         changed: Callable[[dict[str, Any]], dict[str, Any]] = lambda reply: reply,
-        counts: Literal["once", "twice", "each"] = "once",
         obeys_cap: bool = True,
     ) -> None:
         self.script, self.plan, self.answer = script, plan, answer
@@ -190,7 +183,7 @@ class FaultServer:
         self.pause = pause
         self.requests: list[Request] = []
         self.served = self.billed = 0
-        self.changed, self.counts, self.obeys_cap = changed, counts, obeys_cap
+        self.changed, self.obeys_cap = changed, obeys_cap
         self._remembers = remembers
         self._open: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -289,7 +282,7 @@ class FaultServer:
         self.billed += 0 if streams else written
         reply = self.changed(copy.deepcopy(reply))
         if streams:
-            parts = _events(request, reply, self.counts)
+            parts = _events(request, reply)
         else:
             body = json.dumps(reply).encode()
             if request.fault == "invalid_json":
@@ -381,7 +374,7 @@ def _reply(request: Request, text: str, cap: int) -> dict[str, Any]:
     return reply if fault == "no_usage" else reply | {"usage": usage}
 
 
-def _events(request: Request, reply: dict[str, Any], counts: str) -> list[bytes]:
+def _events(request: Request, reply: dict[str, Any]) -> list[bytes]:
     """The same completion as server-sent events, a word in each."""
     frame = {name: reply[name] for name in ("id", "created", "model")}
     frame["object"] = "chat.completion.chunk"
@@ -394,29 +387,17 @@ def _events(request: Request, reply: dict[str, Any], counts: str) -> list[bytes]
 
     words = re.findall(r"\s*\S+", (choice["message"] or {}).get("content") or "")
     chunks = [chunk({"role": "assistant", "content": ""})]
-    for count, word in enumerate(words, start=1):
-        so_far = {"usage": _counted(usage, count)} if counts == "each" else {}
-        chunks.append(chunk({"content": word}) | so_far)
-    if reply["choices"] != []:
-        chunks.append(chunk({}, choice["finish_reason"]))
+    chunks += [chunk({"content": word}) for word in words]
+    chunks.append(chunk({}, choice["finish_reason"]))
     if usage is not None and (request.body.get("stream_options") or {}).get("include_usage"):
-        chunks += [frame | {"choices": [], "usage": usage}] * (2 if counts == "twice" else 1)
+        chunks.append(frame | {"choices": [], "usage": usage})
     lines = [f"data: {json.dumps(part)}\n\n".encode() for part in chunks]
     if request.fault == "invalid_json":
         lines[1] = b'data: {"choices": [\n\n'
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
-    framed = [f"{len(line):x}\r\n".encode() + line + b"\r\n" for line in _ended(lines)]
+    lines.append(b"data: [DONE]\n\n")
+    framed = [f"{len(line):x}\r\n".encode() + line + b"\r\n" for line in lines]
     return [head + b"Transfer-Encoding: chunked\r\n\r\n", *framed, b"0\r\n\r\n"]
-
-
-def _counted(usage: dict[str, int], count: int) -> dict[str, int]:
-    total = usage["prompt_tokens"] + count
-    return usage | {"completion_tokens": count, "total_tokens": total}
-
-
-def _ended(lines: list[bytes]) -> Iterator[bytes]:
-    yield from lines
-    yield b"data: [DONE]\n\n"
 
 
 @contextlib.contextmanager
@@ -451,12 +432,9 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before a reply")
     parser.add_argument("--stall", type=float, default=30.0, help="seconds of silence")
     parser.add_argument("--rate", type=float, default=0.0, help="share of requests that fail")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plan", nargs="+", default=list(CHAIN), help="sub-questions")
     given = parser.parse_args()
     server = FaultServer(
-        now_and_then(given.rate, given.seed),
-        plan=tuple(given.plan),
+        now_and_then(given.rate, seed=0),
         latency=given.latency,
         stall=given.stall,
         remembers=False,

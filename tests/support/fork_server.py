@@ -154,6 +154,7 @@ def _become(request: dict[str, Any]) -> None:
     """In the forked process: be one that was started with this."""
     for descriptor, name in enumerate(_PIPES, start=1):
         os.dup2(os.open(Path(request["told"], name), os.O_WRONLY), descriptor)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ.clear()
     os.environ.update(request["environment"])
