@@ -147,6 +147,7 @@ def test_a_model_that_declines_is_no_answer_but_was_paid(fault: Fault, solve: So
     assert report["usage"]["output_tokens"] == 3
 
 
+@pytest.mark.parametrize("solve", ["invoke"], indirect=True)
 @pytest.mark.parametrize("fault", get_args(Fault))
 def test_a_planner_that_is_down_does_not_keep_the_question_from_being_answered(
     fault: Fault, solve: Solve
@@ -157,6 +158,7 @@ def test_a_planner_that_is_down_does_not_keep_the_question_from_being_answered(
     assert bool(report["warnings"]) is (fault != "no_usage")
 
 
+@pytest.mark.parametrize("solve", ["ainvoke"], indirect=True)
 @pytest.mark.parametrize("fault", get_args(Fault))
 def test_one_failed_step_does_not_lose_the_others(fault: Fault, solve: Solve) -> None:
     def second_only(request: Request) -> Fault | None:

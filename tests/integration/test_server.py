@@ -157,18 +157,6 @@ def test_its_mcp_page_says_what_the_tool_is_for(server: Server) -> None:
     assert "ceiling of tokens" in description
 
 
-def test_assistants_differ_in_their_settings(server: Server) -> None:
-    plain = server.assistant(method="vanilla")
-    capped = server.assistant(method="global_budget", budget=77, enforcement="cap")
-    outs = [
-        server.client.runs.wait(None, assistant, input=QUESTION) for assistant in (plain, capped)
-    ]
-    assert [out["answer"] for out in outs] == ["Final answer: 42"] * 2
-    reports = [checked(out["report"]) for out in outs]
-    assert [report["method"] for report in reports] == ["vanilla", "global_budget"]
-    assert [report["budget"] for report in reports] == [None, 77]
-
-
 def test_the_settings_of_an_assistant_are_described_and_checked(server: Server) -> None:
     schema = server.client.assistants.get_schemas(server.assistant())["context_schema"]
     assert set(schema["properties"]) >= {"settings", "model", "planner"}
