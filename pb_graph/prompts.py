@@ -116,7 +116,10 @@ def solver_style(
     """
     form = query["answer_format"]
     shown = is_free and (taught is not None or form is None or _OUR_FORMS.search(form))
-    style = taught or STYLES[settings.solver_style or "prose"]
+    name = settings.solver_style or "prose"
+    if name == "auto" and query["domain"].casefold() == "mathematics":
+        name = "steps"  # else a small model answers many a problem at once, without any working
+    style = taught or STYLES[name]
     return style if shown else replace(style, examples=())
 
 

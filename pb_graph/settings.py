@@ -64,9 +64,10 @@ class Settings(BaseModel):
     style: Literal["auto", "steps", "prose", "answer"] | None = Field(
         default=None,
         description="How the solver writes. steps: short numbered lines, as two examples show; "
-        "prose: as it likes, step by step (the paper's); answer: the answer alone; auto: short "
-        "numbered lines where something is to be worked out, else the answer alone. None: auto "
-        "for plan_and_budget, prose for every other method, so that vanilla is a plain prompt.",
+        "prose: as it likes, step by step (the paper's); answer: the answer alone; auto: steps in "
+        "the domain mathematics, else short numbered lines where something is to be worked out, "
+        "and the answer alone where not. None: auto for plan_and_budget, prose for every other "
+        "method, so that vanilla is a plain prompt.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",

@@ -183,6 +183,12 @@ def test_the_examples_of_a_style_cost_little(name: str) -> None:
     assert len(said(asked[:-1])) / 4 <= 350  # four characters a token
 
 
+def test_mathematics_is_always_worked_out() -> None:
+    assert solver_style(SETTINGS, query(domain="Mathematics")) == STYLES["steps"]
+    assert solver_style(Settings(style="prose"), query(domain="mathematics")) == STYLES["prose"]
+    assert solver_style(SETTINGS, query(domain="mathematics"), SHOWN) == SHOWN
+
+
 def test_a_program_teaches_another_style() -> None:
     assert solver_style(SETTINGS, query()) == STYLES["auto"]
     assert solver_style(Settings(style="prose"), query(), SHOWN) == SHOWN

@@ -43,7 +43,8 @@ The lengths below are estimates: a token is taken as four characters.
 _STYLES = """\
 ## The styles
 
-Unless `style` is set, `plan_and_budget` writes in `auto`, every other method in `prose`.
+Unless `style` is set, `plan_and_budget` writes in `auto`, every other method in `prose`. In the
+domain `mathematics`, `auto` is `steps`.
 
 """
 _TAIL = """
