@@ -207,7 +207,8 @@ class Progress:
         self._status = console.status("")
 
     def __enter__(self) -> Self:
-        self._status.start()
+        if self._console.is_terminal:  # in a notebook the live line would be a widget
+            self._status.start()
         return self
 
     def __exit__(self, *_: object) -> None:
