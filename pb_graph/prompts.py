@@ -86,6 +86,9 @@ STYLES: Mapping[str, Style] = {
 }
 """The styles that ``Settings.style`` names. The examples are of no benchmark."""
 
+CALCULATED = frozenset({"mathematics", "arithmetic"})
+"""Domains in which the style ``auto`` is ``steps``."""
+
 WORDS_PER_TOKEN = 0.75
 """English text runs at about four tokens for three words."""
 
@@ -117,8 +120,8 @@ def solver_style(
     form = query["answer_format"]
     shown = is_free and (taught is not None or form is None or _OUR_FORMS.search(form))
     name = settings.solver_style or "prose"
-    if name == "auto" and query["domain"].casefold() == "mathematics":
-        name = "steps"  # else a small model answers many a problem at once, without any working
+    if name == "auto" and query["domain"].casefold() in CALCULATED:
+        name = "steps"  # with the mixed prompt a small model often answers without any working
     style = taught or STYLES[name]
     return style if shown else replace(style, examples=())
 

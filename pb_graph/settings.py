@@ -65,9 +65,9 @@ class Settings(BaseModel):
         default=None,
         description="How the solver writes. steps: short numbered lines, as two examples show; "
         "prose: as it likes, step by step (the paper's); answer: the answer alone; auto: steps in "
-        "the domain mathematics, else short numbered lines where something is to be worked out, "
-        "and the answer alone where not. None: auto for plan_and_budget, prose for every other "
-        "method, so that vanilla is a plain prompt.",
+        "the domains mathematics and arithmetic, else short numbered lines where something is to "
+        "be worked out, and the answer alone where not. None: auto for plan_and_budget, prose "
+        "for every other method, so that vanilla is a plain prompt.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",

@@ -185,6 +185,7 @@ def test_the_examples_of_a_style_cost_little(name: str) -> None:
 
 def test_mathematics_is_always_worked_out() -> None:
     assert solver_style(SETTINGS, query(domain="Mathematics")) == STYLES["steps"]
+    assert solver_style(SETTINGS, query(domain="arithmetic")) == STYLES["steps"]
     assert solver_style(Settings(style="prose"), query(domain="mathematics")) == STYLES["prose"]
     assert solver_style(SETTINGS, query(domain="mathematics"), SHOWN) == SHOWN
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from pb_graph.prompts import CALCULATED
+
 if TYPE_CHECKING:
     from pb_graph.planner.parsing import Difficulty, Level, Plan
     from pb_graph.settings import Settings
@@ -38,8 +40,6 @@ _MIXED = "31524"
 """Order in which problems of known level are shown: in a rising order a model continues it."""
 _ANY_DOMAIN = "general problem solving"
 """Default of ``Settings.domain``; it says nothing, so it is not told."""
-_LIKE_EXAMPLES = frozenset({"mathematics", "arithmetic"})
-"""Domains that say nothing beside `LEVEL_EXAMPLES`."""
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
 _STEP = {"type": "string", "maxLength": 160}
@@ -160,7 +160,7 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         examples = [Example({"problem": _PENS}, "L1")]
     else:
         inputs["examples"] = ""
-        if inputs["domain"].casefold() in _LIKE_EXAMPLES:
+        if inputs["domain"].casefold() in CALCULATED:  # says nothing beside `LEVEL_EXAMPLES`
             inputs["domain"] = ""
         known = zip(parts[::2], parts[1::2], strict=True)
         examples = [

@@ -44,7 +44,7 @@ _STYLES = """\
 ## The styles
 
 Unless `style` is set, `plan_and_budget` writes in `auto`, every other method in `prose`. In the
-domain `mathematics`, `auto` is `steps`.
+domains `mathematics` and `arithmetic`, `auto` is `steps`.
 
 """
 _TAIL = """
