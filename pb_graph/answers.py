@@ -165,7 +165,7 @@ def is_in_form(output: str, answer_format: str | None) -> bool:
 
 
 def comparable(answer: str) -> str:
-    """An answer in a form in which those that differ only in writing are equal.
+    """Return an answer in a form in which answers that differ only in notation are equal.
 
     Spacing, letter case, mathematical delimiters, thousands separators, a full stop at the end and
     zeros after a decimal point do not count. Equal values in other forms (1/2 and 0.5) differ.

@@ -55,31 +55,30 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         model: Solves: a chat model object, ``provider:model``, ``local:NAME`` or
             ``local:/path.gguf``. None means ``PB_MODEL``, else the local default if its extra is
             installed.
-        planner: Plans and estimates; None for the same as ``model``.
-        estimator: Estimates; None for the same as plans.
-        easy: Solves sub-questions and questions of level 1 or 2; None for the same as ``model``.
-        settings: Every other choice, also as a mapping of the fields that are to differ from the
-            defaults. None takes those that a tuned ``planner_program`` was
-            measured with, else the defaults.
+        planner: Plans and estimates. None means ``model``.
+        estimator: Estimates levels and credits. None means the planner.
+        easy: Solves questions and sub-questions of level 1 or 2. None means ``model``.
+        settings: `Settings`, or a mapping of its fields. None means the settings that a tuned
+            ``planner_program`` was measured with, else the defaults.
         planner_program: A tuned `Planner` or `optim.tuning.GraphProgram`, or what was saved of one:
             a `PlannerProgram` or its path.
-        checkpointer: For threads and interrupts; leave it out when a host graph has one. Where
-            calls cost money, run with ``durability="sync"``: when a process dies or a checkpointer
-            fails, at most the call under way is paid again; with ``"async"``, LangGraph's default,
-            it may be the whole question.
-        cap_policy: How a token cap becomes the models' call arguments, when the one chosen by a
-            model's class does not fit: a policy, or the file that ``pb-graph probe`` wrote.
-        response_format: A pydantic model for the final answer. The output then has it, as JSON, as
-            ``structured_response``: None when it could not be had within the budget.
-        tools: LangChain tools, or functions with a docstring, that the solver may call; what it
-            writes to call them, and after, comes out of the share of its step.
+        checkpointer: For threads and interrupts. Leave it out when a host graph has one. With
+            ``durability="sync"``, at most the call in flight is paid again when a process dies or
+            a checkpointer fails; with ``"async"``, LangGraph's default, it may be the whole
+            question.
+        cap_policy: The policy that turns a cap into call arguments, or the file that ``pb-graph
+            probe`` wrote. None chooses a policy by the model's class.
+        response_format: A pydantic model for the final answer. The output then has a
+            ``structured_response``, as JSON; None if the answer does not fit the model.
+        tools: LangChain tools, or functions with a docstring, that the solver may call. The tokens
+            of tool calls count in the share of the step.
         prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
             and output, with a third figure where cached input has its own; ``"auto"`` for the list
             of genai-prices. With it, the report says what a query cost.
         budget: The most that a run may cost, planning included: a number of completion tokens for
             each run, or a `Budget` of any unit that all runs draw on. A question's own budget
-            shrinks to what is left of it, and the report says so. Within an agent that has a
-            budget, the agent's is found without being given.
+            shrinks to the tokens that are left, with a warning. Within an agent that has a budget,
+            the graph finds that budget by itself.
 
     Returns:
         A graph that takes `Input` and gives `Output`, sync and async.

@@ -68,8 +68,8 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
     """Register a function as a method.
 
     Args:
-        name: The method's name. A name can be given once; only the same function, defined again in
-            a notebook, replaces itself.
+        name: The method's name. Each name can be registered once; a function that is defined again
+            in a notebook replaces itself.
         description: What the method does, in one sentence.
         options: Fields of `Method`: ``source`` at least.
 

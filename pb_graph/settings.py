@@ -40,7 +40,7 @@ Schedule = Literal[PositionalSchedule, "bam"]
 DEFAULT_BUDGET = LevelTable(tokens={1: 400, 2: 500, 3: 700, 4: 900, 5: 1200})
 """Twice the paper's totals: a model told a budget writes up to half as much again.
 
-Said, that does no harm; enforced, it cuts right answers off (README, "What we measured").
+The paper's own totals, when enforced, cut right answers off (docs/measured.md).
 """
 
 PLANNED = "plan_and_budget"
@@ -180,11 +180,10 @@ class Settings(BaseModel):
 
     @classmethod
     def read(cls, given: object) -> Self:
-        """Return settings, given as such or as fields that a user wrote in a file or a command.
+        """Return `given` as settings, from a `Settings` or a mapping of its fields.
 
         Raises:
-            InputError: Neither; or which field is wrong and how; for an unknown one, which there
-                are.
+            InputError: `given` is neither, or a field is unknown or wrong.
         """
         if isinstance(given, cls):
             return given
@@ -310,7 +309,7 @@ def fields_of(file: Path) -> dict[str, Any]:
 
 
 def value_of(text: str) -> object:
-    """Return a field's value as a user writes it: JSON where it is JSON, else the text."""
+    """Return the value that a user wrote for a field: JSON if it is JSON, else the text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -318,7 +317,7 @@ def value_of(text: str) -> object:
 
 
 def choices(name: str) -> tuple[str, ...]:
-    """Return the names that a setting takes, in order; none where it takes no names."""
+    """Return the names that a setting takes, in order. Empty if the setting takes no names."""
     if name == "method":
         return tuple(methods())
     kinds = [Settings.model_fields[name].annotation]

@@ -203,7 +203,7 @@ class QuestionTaken(TypedDict):
 
 
 class PlanMade(TypedDict):
-    """There is a plan; again when a reviewer, or too small a budget, has changed it."""
+    """A plan was made, or was changed by a reviewer or because of a small budget."""
 
     event: Literal["plan"]
     steps: list[SubQuestion]
@@ -219,7 +219,7 @@ class DifficultyEstimated(TypedDict):
 
 
 class BudgetsSet(TypedDict):
-    """The budget was split; again before each wave of sub-questions that gets what is left."""
+    """The budget was split, at first or again for the sub-questions that have not started."""
 
     event: Literal["budgets"]
     level: int | None
@@ -246,7 +246,7 @@ class StepDone(StepResult):
 class CallMade(Charge):
     """A model was called, and this is what it was charged.
 
-    Told again when its node starts over after a crash; the report counts it once.
+    The event is repeated if its node restarts after a crash; the report counts the call once.
     """
 
     event: Literal["call"]

@@ -153,6 +153,6 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
         "--objectives": options.objectives != 1 and chosen.name != "gepa",
     }
     if named := [name for name, is_ignored in ignored.items() if is_ignored]:
-        msg = f"{chosen.name} makes no use of {' and '.join(named)}: leave that out"
+        msg = f"{chosen.name} makes no use of {' and '.join(named)}: leave it out"
         raise InputError(msg)
     return chosen(objectives=2) if options.objectives > 1 else chosen

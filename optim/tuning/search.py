@@ -234,7 +234,7 @@ def questions_of(given: Iterable[Any]) -> list[Question]:
             msg = f"example {place}: {error}"
             raise InputError(msg) from error
         if question.id in found:
-            msg = f"example {place} is a question that is there already ({question.id})"
+            msg = f"example {place} repeats the question {question.id}: remove one of them"
             raise InputError(msg)
         found[question.id] = question
     return list(found.values())
@@ -253,13 +253,13 @@ def split_of(
     """
     if not dev or (held_out is not None and not held_out):
         empty, purpose = ("held-out", "judge the winner") if dev else ("dev", "choose candidates")
-        msg = f"the {empty} split is empty: give questions to {purpose} by"
+        msg = f"the {empty} split is empty. Give questions that {purpose}."
         raise InputError(msg)
     if held_out is None:
         if len(dev) < _FEWEST_DEV:
             msg = (
-                f"{len(dev)} dev questions are too few, as a third of them is held out for the "
-                f"last comparison: give at least {_FEWEST_DEV}, better 60"
+                f"{len(dev)} dev questions are too few: a third of them is held out for the final "
+                f"comparison. Give at least {_FEWEST_DEV}, better 60."
             )
             raise InputError(msg)
         held_out, dev = draw(dev, _HELD_OUT, seed)

@@ -366,7 +366,7 @@ def _check(request: ModelRequest[Any]) -> None:
         msg = f"{type(model).__name__} is no chat model. Give the agent a model by its name."
         raise InputError(msg)
     if (several := max(_numbers(request, ("n", "candidate_count")), default=1)) > 1:
-        msg = f"{several} answers in one call may each cost its cap: ask {several} times"
+        msg = f"A call for {several} answers may cost {several} caps. Make {several} calls instead."
         raise InputError(msg)
 
 

@@ -75,7 +75,7 @@ class BudgetDecision(BaseModel):
     @model_validator(mode="after")
     def _has_amount(self) -> Self:
         if self.action == "raise" and self.by is None:
-            msg = "to raise the budget, say by how much: by"
+            msg = "the action 'raise' needs an amount: set 'by'"
             raise ValueError(msg)
         return self
 
@@ -119,7 +119,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     truncated text stays: the message is that text and the ending, with the usage of both calls.
 
     Sub-agents with this middleware draw on the budget of the agent that called them. The tool calls
-    of one message share what is left in equal parts. `plan_and_budget_tool` and
+    of one message share the remaining budget in equal parts. `plan_and_budget_tool` and
     `BudgetedChatModel` draw on it, too. A sub-agent with a `Budget` of its own from the same tree,
     such as a grant, spends that budget alone. Agents without the middleware are not limited.
 
@@ -159,14 +159,13 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             budget: Completion tokens of each run. Or a `Budget` of any unit that all runs and
                 agents with it spend together; when several run at once, limit their calls by
                 `per_call`.
-            per_call: Maximum completion tokens of a single call. `None` means no limit but what is
-                left.
+            per_call: Maximum completion tokens of a single call. `None` means no further limit.
             reserve: Share of the budget reserved for the final answer.
             on_used_up: What happens when only the reserve is left. ``"answer"`` asks for the final
                 answer, ``"pause"`` interrupts the agent (it needs a checkpointer), ``"error"``
                 raises `BudgetUsedUpError`.
-            tell_every: The model is told what is left after every so many rounds of tool calls, and
-                always when less than a fifth is left; 0 for the latter alone.
+            tell_every: Rounds of tool calls after which the model is told its remaining budget. The
+                model is always told when less than a fifth is left; 0 means only then.
 
         Raises:
             ValueError: An argument is out of its range.

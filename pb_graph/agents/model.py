@@ -46,9 +46,9 @@ class BudgetedChatModel(BaseChatModel):
         model: The chat model. It is not changed.
         budget: Completion tokens, or a `Budget` of any unit to share; `None` for the budget that
             the host's run is within (`pb_graph.budget.use_budget`).
-        per_call: Completion tokens of a single call; `None` for no limit but what is left.
-        tell_every: The model is told what is left after every so many rounds of tools, and always
-            when little is left; 0 for the latter alone.
+        per_call: Completion tokens of a single call; `None` for no further limit.
+        tell_every: Rounds of tool calls after which the model is told its remaining budget. The
+            model is always told when little is left; 0 means only then.
         reserve: Share of the budget set aside for its last answer; 0 for a worker's model.
         retry_policy: How often a failed call is made again.
     """

@@ -270,7 +270,7 @@ class Account:
         notify_waiters()
 
     def close(self) -> None:
-        """Return what is left of a grant. Calls that are still under way settle as ever.
+        """Return the unspent part of a grant to its parent. Calls in flight still settle.
 
         A limit returns what its grants had set aside. Budgets other than grants stay open.
         """
