@@ -23,7 +23,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
-from tests.support.chat_model import Call, ScriptedChat, runs_on
+from tests.support.chat_model import CORRECTION, ScriptedChat, fumbling_script
 from tests.support.fork_server import PATIENCE, Forked, forked
 from tests.support.graphs import CHAIN, DIAMOND, QUESTION, graph_of, report_of, timeless
 
@@ -33,23 +33,6 @@ from pathlib import Path
 from tests.integration.test_durability import main
 asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))
 """
-CORRECTION = "Your last reply could not be used"
-
-
-def script(given: dict[str, Any]) -> dict[str, Any]:
-    """What the model says: with ``fumbles``, every node needs a second call."""
-    plays: dict[str, Any] = {"plan": given["plan"]}
-    if not given.get("fumbles"):
-        return plays
-    well = ScriptedChat(**plays)
-
-    def corrected(call: Call) -> str:
-        return well._planned(call) if CORRECTION in call.ask else "..."
-
-    def finishes(call: Call) -> Any:
-        return "Final answer: 42" if call.forced else runs_on(call)
-
-    return plays | {"planner": corrected, "solve": finishes}
 
 
 class LoggedChat(ScriptedChat):
@@ -81,7 +64,7 @@ async def main(folder: Path, given: dict[str, Any]) -> None:
     model = LoggedChat(
         log=str(folder / f"calls-{os.getpid()}.jsonl"),
         hang_at=given["hang_at"],
-        **script(given),
+        **fumbling_script(given),
     )
     thread: Any = {"configurable": {"thread_id": "1"}}
     async with AsyncSqliteSaver.from_conn_string(str(folder / "threads.db")) as saver:
@@ -167,7 +150,7 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_like_one_that_nobody_killed(
 ) -> None:
     killed(tmp_path, given)
     report = resumed(tmp_path, given)
-    whole = ScriptedChat(**script(given))
+    whole = ScriptedChat(**fumbling_script(given))
     assert report == timeless(report_of(whole, way="ainvoke", execution="stepwise"))
     before, after = calls(tmp_path)
     unfinished = [asked for asked in before if given["hang_at"] in asked]

@@ -14,8 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
 from pb_graph.prompts import FORCE_STEP
-from tests.support.chat_model import ScriptedChat
-from tests.support.durable_run import CORRECTION, script
+from tests.support.chat_model import CORRECTION, ScriptedChat, fumbling_script
 from tests.support.graphs import (
     CHAIN,
     DIAMOND,
@@ -72,7 +71,7 @@ class CutOff(ScriptedChat):
 
 
 def fumbling(plan: tuple[str, ...], *strike: str) -> CutOff:
-    return CutOff(strike=Strike(*strike), **script({"plan": plan, "fumbles": True}))
+    return CutOff(strike=Strike(*strike), **fumbling_script({"plan": plan, "fumbles": True}))
 
 
 def graph_with(model: ScriptedChat, saver: InMemorySaver | None, **settings: Any) -> Any:
@@ -118,7 +117,7 @@ def test_only_the_call_that_was_not_finished_is_made_again(
     graph = graph_with(model, InMemorySaver())
     cut_off(graph, model, way)
     report = checked(run(graph, None, way, config=THREAD)["report"])
-    whole = ScriptedChat(**script({"plan": plan, "fumbles": True}))
+    whole = ScriptedChat(**fumbling_script({"plan": plan, "fumbles": True}))
     assert timeless(report) == timeless(report_of(whole, way=way, execution="stepwise"))
     finished = sorted(call.ask for call in model.calls if call.finish)
     assert finished == sorted(call.ask for call in whole.calls)
@@ -175,7 +174,7 @@ def test_without_a_checkpointer_nothing_is_kept() -> None:
     cut_off(graph, model, "invoke")
     before = len(model.calls)
     run(graph, QUESTION, config=THREAD)
-    whole = ScriptedChat(**script({"plan": CHAIN, "fumbles": True}))
+    whole = ScriptedChat(**fumbling_script({"plan": CHAIN, "fumbles": True}))
     report_of(whole, execution="stepwise")
     assert len(model.calls) == before + len(whole.calls)
 

@@ -318,6 +318,25 @@ def _role(schema: dict[str, Any] | None, node: str | None) -> Role:
     return "fused" if items["type"] == "object" else "decompose"
 
 
+CORRECTION = "Your last reply could not be used"
+
+
+def fumbling_script(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what a model says: with ``fumbles``, every node needs a second call."""
+    plays: dict[str, Any] = {"plan": given["plan"]}
+    if not given.get("fumbles"):
+        return plays
+    well = ScriptedChat(**plays)
+
+    def corrected(call: Call) -> str:
+        return well._planned(call) if CORRECTION in call.ask else "..."
+
+    def finishes(call: Call) -> Said:
+        return "Final answer: 42" if call.forced else runs_on(call)
+
+    return plays | {"planner": corrected, "solve": finishes}
+
+
 def _steps_to_grade(call: Call, planned: int) -> int:
     if call.schema is None:
         return planned
