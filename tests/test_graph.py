@@ -110,7 +110,7 @@ def test_the_drawing_of_the_readme_is_that_of_the_default() -> None:
             {"intake", "plan", "allocate", "review", "solve", "synthesize", "finish"},
         ),
     ],
-    ids=lambda value: "-".join(map(str, value)),
+    ids=["vanilla", "global-budget", "planned-vanilla", "reviewed-without-plans"],
 )
 def test_a_graph_draws_the_nodes_that_its_settings_can_reach(
     chosen: dict[str, Any], nodes: set[str]
