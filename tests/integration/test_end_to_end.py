@@ -86,8 +86,9 @@ def test_a_single_pass_after_one_planning_call_keeps_to_the_whole_budget() -> No
     )
     assert_accounts(report, seen)
     assert_planned(report)
-    assert report["usage"]["by_node"].keys() == {"plan", "answer"}
-    assert report["usage"]["by_node"]["answer"]["output_tokens"] <= BUDGET
+    parts = report["usage"]["by_node"]
+    (solving,) = parts.keys() - {"plan"}  # "solve" if the little model's plan is one step
+    assert parts[solving]["output_tokens"] <= BUDGET
     assert sum(step["budget"] or 0 for step in report["steps"]) == BUDGET
 
 
