@@ -2,7 +2,7 @@
 
     python tests/benchmarks/agent_tree.py                  # our own budgets, 1,000 runs a unit
     python tests/benchmarks/agent_tree.py --guard shekel   # another library, in its environment
-    python tests/benchmarks/agent_tree.py --envs /root/envs --runs 24   # all of them, as a table
+    python tests/benchmarks/agent_tree.py --envs FOLDER --runs 24   # all of them, as a table
 
 A run is a tree: a lead agent has eight sub-agents at once, which have one each; every tenth model
 call is refused, or lost after it was paid. The failures are single runs of two levels, one for each
