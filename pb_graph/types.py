@@ -11,7 +11,7 @@ Finish = Literal["stop", "length", "forced", "error"]
 """The end of an answer or a step: by itself, at its cap, by a forced statement, or not at all."""
 
 LevelSource = Literal["given", "estimated"]
-"""Where the level of a question comes from."""
+"""Source of a question's level."""
 
 EASY = 2
 """The highest level that a smaller model solves, if there is one."""
@@ -138,7 +138,7 @@ WarningCode = Literal[
 
 
 class ReportWarning(TypedDict):
-    """What did not go as planned, and what was done instead."""
+    """A deviation from the plan, and its remedy."""
 
     code: WarningCode
     message: str

@@ -1,4 +1,4 @@
-"""What all commands share: options made of the fields of a dataclass, and errors of one line.
+"""Parts shared by all commands: options made of the fields of a dataclass, and errors of one line.
 
 The metadata of a field holds its help, its panel and its names (`Option`); defaults are the
 dataclass's. A field without metadata takes that of the field of the same name in `Experiment`.

@@ -78,7 +78,7 @@ class OptimizerTask(SharedOnDeepcopy):
 
     @property
     def threads(self) -> int:
-        """How many questions are answered at once."""
+        """Number of questions that are answered at once."""
         return self.evaluator.options.concurrency
 
     @property

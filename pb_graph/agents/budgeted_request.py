@@ -56,7 +56,7 @@ _LEAST = 256  # completion tokens that are worth a call, where less is a reason 
 
 Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 Decision = Literal["raise", "finish", "stop"]
-"""What follows a used-up budget: another try, a last answer out of the reserve, or a message."""
+"""Steps after a budget is used up: another try, a last answer out of the reserve, or a message."""
 
 
 @dataclass
