@@ -6,6 +6,7 @@ method take. Help texts and errors list what is there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from pb_graph.budget.rules import PerLevel
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS
 from pb_graph.methods import PAPER as PAPER_SOURCE
-from pb_graph.settings import PLANNED, Settings, fields_of
+from pb_graph.settings import PLANNED, Settings
 
 PAPER = "paper"
 """The word for the ten rows of the paper's tables."""
@@ -146,8 +147,15 @@ def method_from_file(path: str | Path, overrides: Mapping[str, Any] | None = Non
         InputError: The file cannot be read, or is no `Settings`.
     """
     file = Path(path)
-    fields = fields_of(file) | dict(overrides or {})
-    return Method(file.stem, _valid(fields, str(file)))
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        msg = f"cannot read the settings file {file}: {error}"
+        raise InputError(msg) from error
+    if not isinstance(fields, dict):
+        msg = f"{file} is no settings file: it holds no JSON object"
+        raise InputError(msg)
+    return Method(file.stem, _valid(fields | dict(overrides or {}), str(file)))
 
 
 def check_distinct(chosen: Iterable[Method]) -> None:

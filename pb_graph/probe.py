@@ -1,16 +1,15 @@
-"""Probe an endpoint for what budgets rest on: caps, their reports, thinking and schemas."""
+"""Probe an endpoint for what budgets rest on: caps, finish reasons, usage and thinking."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from pb_graph.errors import ModelSetupError, did_you_mean
+from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import (
     BY_NAME,
     CapPolicy,
@@ -43,18 +42,11 @@ CHECKS = {
     "cut_is_said": "a reply that was cut off says so",
     "usage": "a reply reports its tokens",
     "thinking_off": "thinking can be switched off",
-    "schema": "a reply follows a JSON schema",
 }
 _TIMEOUT = 120.0
 _REFUSED = frozenset({400, 422, 501})
 _THINKS_FROM = 32  # hidden tokens from which on a model is taken to think
 _LONG_TOKEN = 8  # characters of a token of numbers and commas, with room to spare
-_SCHEMA = {
-    "type": "object",
-    "properties": {"colour": {"type": "string", "enum": ["teal"]}, "number": {"type": "integer"}},
-    "required": ["colour", "number"],
-    "additionalProperties": False,
-}
 
 
 class Finding(NamedTuple):
@@ -87,82 +79,61 @@ class Probe:
         """Return the names of the checks that failed."""
         return [name for name, found in self.findings.items() if found.verdict == "failed"]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what ``build_graph(cap_policy="caps.json")`` reads, as plain JSON."""
-        return {
-            "model": self.model,
-            "policy": self.policy,
-            "verdicts": {name: found.verdict for name, found in self.findings.items()},
-            "observed": {name: found.observed for name, found in self.findings.items()},
-        }
+    def save(self, path: str | Path) -> None:
+        """Write the JSON file that ``build_graph(cap_policy=path)`` reads.
+
+        Raises:
+            ModelSetupError: The file cannot be written.
+        """
+        try:
+            Path(path).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            msg = f"Cannot write {path}: {error.strerror}."
+            raise ModelSetupError(msg) from error
 
 
-@dataclass(frozen=True, slots=True)
-class ProbedPolicy:
-    """A cap policy that sends no schema to a server that does not follow it.
-
-    Attributes:
-        base: The policy that was probed.
-        verdicts: The verdict of each check, by its name.
-    """
-
-    base: CapPolicy
-    verdicts: Mapping[str, Verdict]
-
-    def __call__(self, model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
-        """Return the arguments of a call."""
-        if self.verdicts.get("schema") in ("failed", "unsupported"):
-            options = replace(options, schema=None)
-        return self.base(model, options)
-
-
-def load_caps(path: str | Path) -> ProbedPolicy:
-    """Read the file that a probe has written.
+def load_caps(path: str | Path) -> CapPolicy:
+    """Return the cap policy that a probe found.
 
     Raises:
-        ModelSetupError: If the file cannot be read, or says that the server ignores its cap.
+        ModelSetupError: The file cannot be read, or says that the server ignores its cap.
     """
     try:
         found = json.loads(Path(path).read_text("utf-8"))
-        policy = ProbedPolicy(BY_NAME[found["policy"]], dict(found["verdicts"]))
+        policy = BY_NAME[found["policy"]]
+        verdict, _ = found["findings"]["output_cap"]
     except OSError as error:
         msg = f"Cannot read {path}: {error.strerror}. `pb-graph probe MODEL` writes such a file."
         raise ModelSetupError(msg) from error
     except (ValueError, KeyError, TypeError) as error:
         msg = f"{path} was not written by `pb-graph probe`: probe the model again."
         raise ModelSetupError(msg) from error
-    if policy.verdicts.get("output_cap") == "failed":
-        msg = f"By {path}, the server of {found.get('model')} ignores its output cap: no budget "
-        raise ModelSetupError(msg + "holds there. Mend the server, and probe it again.")
+    if verdict == "failed":
+        msg = f"By {path}, the server ignores its output cap, so no budget holds there. "
+        raise ModelSetupError(msg + "Mend the server, and probe it again.")
     return policy
 
 
-def probe(model: str | BaseChatModel | None = None, policy: str | None = None) -> Probe:
-    """Probe a model's endpoint with at most 8 calls and 2,000 tokens.
+def probe(model: str | BaseChatModel | None = None) -> Probe:
+    """Probe a model's endpoint with at most 6 calls and 2,000 tokens.
 
     Args:
         model: As for `build_graph`.
-        policy: Name of the cap policy to probe with; None for the one the graph would choose.
 
     Raises:
-        ModelSetupError: If there is no such model or policy, or not one call got a reply.
+        ModelSetupError: There is no such model, or not one call got a reply.
     """
     chat = resolve(model_name(model), Settings()) if isinstance(model, str | None) else model
-    if policy is not None and policy not in BY_NAME:
-        msg = f"there is no cap policy {policy!r}; there are: {', '.join(sorted(BY_NAME))}"
-        raise ModelSetupError(msg + did_you_mean(policy, BY_NAME))
-    chosen = BY_NAME[policy] if policy else policy_for(chat)
-    found = Probe(name_of(chat), chosen.__name__)
-    free = _ask(found, chat, chosen, PUZZLE, CallOptions(512, _TIMEOUT, thinking="free"))
-    chosen, thinking_off = _check_thinking_off(found, chat, chosen, free)
-    counted = _ask(found, chat, chosen, COUNT, CallOptions(24, _TIMEOUT, thinking="off"))
+    policy = policy_for(chat)
+    found = Probe(name_of(chat), policy.__name__)
+    free = _ask(found, chat, policy, PUZZLE, CallOptions(512, _TIMEOUT, thinking="free"))
+    policy, thinking_off = _check_thinking_off(found, chat, policy, free)
+    counted = _ask(found, chat, policy, COUNT, CallOptions(24, _TIMEOUT, thinking="off"))
     if free.error and counted.error:
         msg = f"Not one call to {found.model} got a reply. {to_model_call_error(counted.error)}"
         raise ModelSetupError(msg)
-    found.policy = chosen.__name__
-    found.findings = _check_count(counted, free)
-    found.findings["thinking_off"] = thinking_off
-    found.findings["schema"] = _check_schema(found, chat, chosen)
+    found.policy = policy.__name__
+    found.findings = {**_check_count(counted, free), "thinking_off": thinking_off}
     return found
 
 
@@ -181,9 +152,9 @@ class _Reply(NamedTuple):
     def describe_error(self) -> Finding:
         """Return the finding of a call that was refused, or failed otherwise."""
         status = self.error and status_of(self.error)
-        is_refused = status in _REFUSED or isinstance(self.error, TypeError)
         told = f"HTTP {status}" if status else type(self.error).__name__
-        return Finding("unsupported" if is_refused else "inconclusive", f"no reply ({told})")
+        verdict: Verdict = "unsupported" if status in _REFUSED else "inconclusive"
+        return Finding(verdict, f"no reply ({told})")
 
 
 def _ask(
@@ -201,31 +172,6 @@ def _ask(
     found.tokens += tokens.input + tokens.output
     hidden = max(tokens.reasoning, tokens.output - len(text), 0)
     return _Reply(options.cap, message, text, tokens.output, hidden)
-
-
-def _check_count(counted: _Reply, free: _Reply) -> dict[str, Finding]:
-    """Check the cap, the finish reason and the usage of a reply that has to be cut off."""
-    if counted.error:
-        return dict.fromkeys(("output_cap", "cut_is_said", "usage"), counted.describe_error())
-    worst = max(counted, free, key=lambda one: one.tokens - one.cap)
-    is_over = worst.tokens > worst.cap or len(worst.message.text) > worst.cap * _LONG_TOKEN
-    is_cut, finish = counted.tokens == counted.cap, finish_of(counted.message)
-    capped: Verdict = "passed" if is_cut or finish == "length" else "inconclusive"
-    said: Verdict = "passed" if finish == "length" else "failed"
-    report, length = counted.message.usage_metadata, len(counted.message.text)
-    usage = Finding("failed", "not reported")
-    if report:
-        output = report["output_tokens"]
-        extra = report["total_tokens"] - report["input_tokens"] - output
-        is_wrong = extra > 0 or output * _LONG_TOKEN < length
-        told = f"{output} tokens for {length} characters, {extra} in the total only"
-        usage = Finding("failed" if is_wrong else "passed", told)
-    sizes = f"{worst.tokens} tokens, {len(worst.text)} characters, for a cap of {worst.cap}"
-    return {
-        "output_cap": Finding("failed" if is_over else capped, sizes),
-        "cut_is_said": Finding(said if is_cut else "inconclusive", f"said: {finish}"),
-        "usage": usage,
-    }
 
 
 def _check_thinking_off(
@@ -249,21 +195,29 @@ def _check_thinking_off(
     return policy, finding
 
 
-def _check_schema(found: Probe, model: BaseChatModel, policy: CapPolicy) -> Finding:
-    """Ask for a greeting in a form that nobody would choose."""
-    options = CallOptions(128, _TIMEOUT, thinking="off")
-    asked = replace(options, schema=_SCHEMA)
-    if policy(model, options) == policy(model, asked):
-        return Finding("unsupported", "this policy sends none")
-    reply = _ask(found, model, policy, "Say hello.", asked)
-    if reply.error:
-        return reply.describe_error()
-    if finish_of(reply.message) == "length":
-        return Finding("inconclusive", "the reply was cut off")
-    try:
-        said = json.loads(reply.text)
-    except ValueError:
-        return Finding("failed", "no JSON")
-    is_right = isinstance(said, dict) and said.keys() == {"colour", "number"}
-    is_right = is_right and said["colour"] == "teal" and isinstance(said["number"], int)
-    return Finding("passed" if is_right else "failed", "as asked" if is_right else "another form")
+def _check_count(counted: _Reply, free: _Reply) -> dict[str, Finding]:
+    """Check the cap, the finish reason and the usage of a reply that has to be cut off."""
+    if counted.error:
+        return dict.fromkeys(("output_cap", "cut_is_said", "usage"), counted.describe_error())
+    worst = max(counted, free, key=lambda one: one.tokens - one.cap)
+    is_over = worst.tokens > worst.cap or len(worst.message.text) > worst.cap * _LONG_TOKEN
+    is_cut, finish = counted.tokens == counted.cap, finish_of(counted.message)
+    capped: Verdict = "passed" if is_cut or finish == "length" else "inconclusive"
+    said: Verdict = "passed" if finish == "length" else "failed"
+    sizes = f"{worst.tokens} tokens, {len(worst.text)} characters, for a cap of {worst.cap}"
+    return {
+        "output_cap": Finding("failed" if is_over else capped, sizes),
+        "cut_is_said": Finding(said if is_cut else "inconclusive", f"said: {finish}"),
+        "usage": _check_usage(counted.message),
+    }
+
+
+def _check_usage(message: AIMessage) -> Finding:
+    """Check that the reported tokens can hold the text, and that none stand in the total only."""
+    usage: Any = message.usage_metadata
+    if not usage:
+        return Finding("failed", "not reported")
+    extra = usage["total_tokens"] - usage["input_tokens"] - usage["output_tokens"]
+    is_wrong = extra > 0 or usage["output_tokens"] * _LONG_TOKEN < len(message.text)
+    told = f"{usage['output_tokens']} tokens for {len(message.text)} characters"
+    return Finding("failed" if is_wrong else "passed", f"{told}, {extra} in the total only")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
 
 from pydantic import (
@@ -291,23 +290,6 @@ class Settings(BaseModel):
         return self.splits_budget and self.execution == "stepwise"
 
 
-def fields_of(file: Path) -> dict[str, Any]:
-    """Return the fields of settings in a JSON file, unchecked: `Settings.read` checks them.
-
-    Raises:
-        InputError: The file cannot be read, or holds no JSON object.
-    """
-    try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        msg = f"cannot read the settings file {file}: {error}"
-        raise InputError(msg) from error
-    if not isinstance(fields, dict):
-        msg = f"{file} is no settings file: it holds no JSON object"
-        raise InputError(msg)
-    return fields
-
-
 def value_of(text: str) -> object:
     """Return the value that a user wrote for a field: JSON if it is JSON, else the text."""
     try:
@@ -320,9 +302,9 @@ def choices(name: str) -> tuple[str, ...]:
     """Return the names that a setting takes, in order. Empty if the setting takes no names."""
     if name == "method":
         return tuple(methods())
-    kinds = [Settings.model_fields[name].annotation]
-    kinds += get_args(kinds[0])
-    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+    kind = Settings.model_fields[name].annotation
+    kinds = (kind, *get_args(kind))
+    return next((get_args(one) for one in kinds if get_origin(one) is Literal), ())
 
 
 CONTEXT_KEY = "plan_and_budget"
@@ -362,10 +344,8 @@ class Context:
                 stands in the place of our context.
         """
         if not isinstance(found, cls | Settings):
-            if isinstance(found, Mapping):
-                found = found.get(CONTEXT_KEY)
-            else:
-                found = getattr(found, CONTEXT_KEY, None)
+            fields = found if isinstance(found, Mapping) else getattr(found, "__dict__", {})
+            found = fields.get(CONTEXT_KEY)
         if found is None or isinstance(found, Mapping):
             found = cls(**found or {})
         if not isinstance(found, cls):

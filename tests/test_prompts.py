@@ -122,10 +122,6 @@ class TestSingleCall:
         assert all(part in asked[3][1] for part in ("QUESTION", "REFERENCE", "2. SECOND?", "9 tok"))
         assert "HOW" not in asked[3][1]
 
-    def test_the_callers_instruction_replaces_ours(self) -> None:
-        asked = single_call_prompt(query(instruction="INSTRUCTION"), SETTINGS, PROSE)
-        assert asked[0][1] == "INSTRUCTION"
-
 
 def step(
     index: int,
@@ -145,11 +141,6 @@ class TestStep:
         assert third[: len(second)] == second
         assert [text for role, text in third if role == "ai"] == ["ONE", "TWO"]
         assert "THIRD?" in third[-1][1]
-
-    def test_only_what_it_builds_on_is_shown(self) -> None:
-        asked = step(2, [result(1, "TWO")])
-        assert kinds(asked) == ["system", "human", "ai", "human"]
-        assert "SECOND?" in asked[1][1]
 
     def test_a_step_without_a_result_is_no_empty_turn(self) -> None:
         assert step(1, [result(0, "")])[2][1]
@@ -188,11 +179,6 @@ def test_mathematics_is_always_worked_out() -> None:
     assert solver_style(SETTINGS, query(domain="arithmetic")) == STYLES["steps"]
     assert solver_style(Settings(style="prose"), query(domain="mathematics")) == STYLES["prose"]
     assert solver_style(SETTINGS, query(domain="mathematics"), SHOWN) == SHOWN
-
-
-def test_a_program_teaches_another_style() -> None:
-    assert solver_style(SETTINGS, query()) == STYLES["auto"]
-    assert solver_style(Settings(style="prose"), query(), SHOWN) == SHOWN
 
 
 def test_examples_are_shown_only_where_they_can_end_as_the_answer_is_wanted() -> None:

@@ -11,8 +11,7 @@ from hypothesis import given
 from pydantic import ValidationError
 
 from pb_graph import Context, InputError, Settings
-from pb_graph.budget import LEVELS, Fixed, LevelTable, PerLevel
-from pb_graph.budget.schedules import Bam
+from pb_graph.budget import Fixed, LevelTable, PerLevel
 from pb_graph.settings import DEFAULT_BUDGET
 from tests.support import worlds
 
@@ -21,20 +20,11 @@ from tests.support import worlds
     ("chosen", "complaint"),
     [
         ({"methd": "vanilla"}, "methd"),
-        ({"method": "magic"}, "no method 'magic'; there are: .*vanilla"),
-        ({"execution": "twice"}, "'single_pass' or 'stepwise'"),
-        ({"schedule": "sine"}, "'cosine'"),
-        ({"enforcement": "hope"}, "'prompt', 'cap' or 'force'"),
+        ({"method": "vanila"}, "no method 'vanila'; there are: .*did you mean 'vanilla'"),
         ({"budget": 0}, "at least 1"),
-        ({"budget": 0.5}, "at least 1"),
         ({"budget": True}, "at least 1"),
         ({"power": 0}, "greater than 0"),
-        ({"gamma": 1.5}, "less than or equal to 1"),
-        ({"epsilon": -0.1}, "greater than or equal to 0"),
-        ({"cutoff": 0}, "greater than 0"),
-        ({"max_steps": 21}, "less than or equal to 20"),
         ({"timeout": float("inf")}, "finite"),
-        ({"domain": ""}, "at least 1 character"),
         ({"bam": {"c": {1: 1.0}}}, "bam.c needs one value for each level 1 to 5"),
         ({"bam": {"beta": dict.fromkeys(range(1, 6), 0.0)}}, "greater than 0"),
     ],
@@ -52,8 +42,6 @@ def test_what_is_out_of_range_is_refused_with_the_range(
     [
         {"tokens": {"1": 200}},
         {"rule": "flat", "tokens": 300},
-        {"rule": "level_table", "tokens": {"1": 9}},
-        {"rule": "per_level", "initial": 9},
         "400",
     ],
     ids=str,
@@ -61,16 +49,6 @@ def test_what_is_out_of_range_is_refused_with_the_range(
 def test_what_is_no_budget_is_refused_in_one_sentence(rule: object) -> None:
     with pytest.raises(InputError, match=r"^budget: a budget is a whole number of tokens[^;]*$"):
         Settings.read({"budget": rule})
-
-
-def test_a_question_may_cost_twice_what_the_papers_code_grants_unless_asked_otherwise() -> None:
-    rule = Settings().budget_rule
-    assert [rule.total(level) for level in LEVELS] == [400, 500, 700, 900, 1200]
-
-
-def test_every_field_is_described() -> None:
-    assert all(field.description for field in Settings.model_fields.values())
-    assert all(field.description for field in Bam.model_fields.values())
 
 
 @pytest.mark.parametrize(
@@ -106,11 +84,6 @@ def test_methods_differ_in_whether_they_plan_and_budget_and_in_their_style() -> 
     passed = {name: (one.has_plan, one.has_budget, one.solver_style) for name, one in made.items()}
     assert passed == expected
     assert Settings(method="vanilla", style="steps").solver_style == "steps"
-
-
-def test_a_misspelt_method_is_set_right() -> None:
-    with pytest.raises(InputError, match="did you mean 'plan_and_budget'"):
-        Settings.read({"method": "plan_and_budgets"})
 
 
 def test_settings_of_a_run_replace_only_what_they_set_themselves() -> None:
@@ -153,9 +126,7 @@ OWN = Context(settings=Settings(budget=222))
         (OWN, OWN),
         ({"settings": "the host's own"}, Context()),
         ({"plan_and_budget": {"settings": {"budget": 222}}}, OWN),
-        ({"plan_and_budget": {"settings": {}}}, Context(settings=Settings())),
         (Host(), Context()),
-        (Host(plan_and_budget=OWN), OWN),
         (Host(plan_and_budget={"settings": {"budget": 222}}), OWN),
     ],
     ids=str,
@@ -170,11 +141,6 @@ def test_our_context_is_found_in_that_of_a_host(found: object, context: Context)
 def test_what_stands_in_the_place_of_a_context_is_not_ignored(wrong: object) -> None:
     with pytest.raises(InputError, match=r"Give settings as context=Context\(settings="):
         Context.resolve(wrong)
-
-
-def test_the_default_plans_whatever_else_is_said() -> None:
-    for said in ({}, {"budget": 300}, {"schedule": "cosine"}, {"max_steps": 5}):
-        assert Settings.read(said).method == "plan_and_budget"
 
 
 def test_a_budget_that_is_set_bounds_every_method_that_asks_once() -> None:

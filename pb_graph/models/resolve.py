@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableWithFallbacks
 
 from pb_graph.budget.account import available_tokens, open_run, use_budget
 from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError, did_you_mean
-from pb_graph.local import catalog, server
+from pb_graph.local import server, weights
 from pb_graph.models.client import IO, ChatClient, ModelClient, RetryPolicy, WrapperClient
 from pb_graph.models.options import TIMEOUT
 from pb_graph.models.provider_errors import redact
@@ -66,7 +66,7 @@ def check_local_name(name: str) -> None:
     """
     local_name = name.removeprefix(LOCAL_PREFIX)
     if not server.is_path(local_name):
-        catalog.find(local_name)
+        weights.find(local_name)
 
 
 def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # noqa: ANN401

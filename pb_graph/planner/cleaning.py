@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.types import Query, ReportWarning, SubQuestion
@@ -22,19 +22,15 @@ _CONSTANT = 10
 
 _TOKEN = re.compile(r"[^\W_]+|[^\w\s.,;:?!\"'`]")
 _NUMBER = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
-# No exponent, no coefficient, and no part of a longer number.
-_VALUE = re.compile(rf"(?<![\w^.])(?<!\d,)(?>{_NUMBER.pattern})(?![\w^])")
 _EQUALS = re.compile(r"(?<![<>!:=])\s*[=≈](?!=)\s*")
-_MATHS = (
-    r"(?:\\[a-z]+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])|[\d\s.,'()\[\]{}|$%!^_*/\u00d7÷·√+\u2212-])"
-)
+# Mathematics: LaTeX commands, single letters, figures and signs, but no words.
+_MATHS = r"(?:\\[a-z]+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])|[^\w:;?!<>]|[\d_])"
 _LEFT_SIDE = re.compile(rf"{_MATHS}*$", re.IGNORECASE)
 _RIGHT_SIDE = re.compile(rf"({_MATHS}+?)(?:[^\W\d_]+)?\W*", re.IGNORECASE)  # and a unit
-_NAME = re.compile(r"(?:[^\W\d_](?:_\w+|\([^()]*\))?)?'*")
-_PLAIN = re.compile(r"[-\s$]*[\d.,]+\W*")
-_NOT_COMPARED = re.compile(r"[\s$\\{}]|left|right")
+_NAME = re.compile(r"(?:[^\W\d_](?:_\w+|\([^()]*\))?)?")
 _LATEX = re.compile(r"\\[a-z]+", re.IGNORECASE)
 _LETTER = re.compile(r"[^\W\d_]")
+_NOT_COMPARED = re.compile(r"[\s$\\{},]|left|right|\.$")
 
 
 def clean_plan(
@@ -53,7 +49,14 @@ def clean_plan(
         The sub-questions, graded if the plan is a `GradedPlan`; and a warning for each kind of
         correction.
     """
-    kept, warnings = _keep_steps(plan, query, max_steps)
+    kept, counts = _keep_steps(plan, query)
+    counts[f"sub-questions beyond the first {max_steps} dropped"] = max(0, len(kept) - max_steps)
+    kept = kept[:max_steps]
+    warnings = [
+        ReportWarning(code="plan_corrected", message=f"{what}: {count}")
+        for what, count in counts.items()
+        if count
+    ]
     steps = [step for _, step in kept]
     if isinstance(plan, GradedPlan):
         found = Difficulty(
@@ -78,24 +81,25 @@ def grade_steps(
     Returns:
         The level of the question, the graded sub-questions, and a warning for each correction.
     """
-    level = known_level or _fit_level(found.level, MIDDLE)
-    notes = []
-    if level not in (known_level, found.level):
-        notes.append(f"the level of the question was {found.level}: {level} is used")
-    if not steps:
-        return level, [], _corrections(notes)
-    levels = found.levels if len(found.levels) == len(steps) else [None] * len(steps)
-    fitted = [_fit_level(value, level) for value in levels]
-    if fitted != found.levels:
-        notes.append(f"the levels {found.levels} of the sub-questions became {fitted}")
-    credit = _fit_credits(found.credits, len(steps))
-    if [round(given or 0) for given in found.credits] != [round(used) for used in credit]:
-        notes.append(f"the credits {found.credits} of the sub-questions became {credit}")
+    level, count = known_level or _fit_level(found.level, MIDDLE), len(steps)
+    levels = found.levels if len(found.levels) == count else [None] * count
+    fitted, credit = [_fit_level(value, level) for value in levels], _fit_credits(found, count)
     graded = [
         step | SubQuestion(level=fitted[place], credit=credit[place])  # type: ignore[typeddict-item]
         for place, step in enumerate(steps)
     ]
-    return level, graded, _corrections(notes)
+    rounded = [round(value or 0) for value in found.credits]
+    grades: list[tuple[str, object, object]] = [
+        ("level", known_level or found.level, level),
+        ("levels", found.levels, fitted),
+        ("credits", rounded, [round(value) for value in credit]),
+    ]
+    warnings = [
+        ReportWarning(code="grades_corrected", message=f"{name} {written} became {used}")
+        for name, written, used in grades
+        if written != used
+    ]
+    return level, graded, warnings
 
 
 def ask_for_result(question: str, known: str) -> str:
@@ -109,18 +113,14 @@ def ask_for_result(question: str, known: str) -> str:
         known: The question and the sub-questions before this one.
     """
     for equals in _EQUALS.finditer(question):
-        sides = [_RIGHT_SIDE.fullmatch(side) for side in _EQUALS.split(question[equals.end() :])]
-        if not sides[0] or not all(sides):
+        right = _RIGHT_SIDE.fullmatch(question, equals.end())
+        if right is None:
             continue  # words follow
-        right = sides[0][1].strip()
         left = _LEFT_SIDE.findall(question[: equals.start()])[0].strip(" .,'([{|$")
-        is_known = (
-            _numbers(right) <= _numbers(known)
-            if _PLAIN.fullmatch(right)
-            else _squeeze(right) in _squeeze(known)
-        )
         has_unknown = _has_letter(left) and not _NAME.fullmatch(left)
-        if _has_letter(right) == has_unknown and not is_known:
+        value = re.escape(_squeeze(right[1]))
+        is_known = re.search(rf"(?<!\d){value}(?!\d)", _squeeze(known))
+        if _has_letter(right[1]) == has_unknown and not is_known:
             asked = f"{question[: equals.start()]} = ?"
             return asked + "$" * (asked.count("$") % 2)
     return question
@@ -134,15 +134,14 @@ def gives_value(hint: str, known: str) -> bool:
         known: The question and the sub-questions up to this one.
     """
     method, *results = _EQUALS.split(hint)
-    values = _numbers(" ".join(results), _VALUE)
-    values |= {number for number in _numbers(method, _VALUE) if float(number) > _CONSTANT}
-    return not values <= _numbers(known)
+    values = {number for number in _numbers(method) if number > _CONSTANT}
+    return not values | _numbers(" ".join(results)) <= _numbers(known)
 
 
 def _keep_steps(
-    plan: Plan, query: Query, max_steps: int
-) -> tuple[list[tuple[PlannedStep, SubQuestion]], list[ReportWarning]]:
-    """Return the steps that are kept, as written and as cleaned, and the warnings."""
+    plan: Plan, query: Query
+) -> tuple[list[tuple[PlannedStep, SubQuestion]], Counter[str]]:
+    """Return the steps that are kept, as written and as cleaned, and how often what was mended."""
     about = (query["question"], query["reference"], query.get("conversation"))
     known = "\n".join(filter(None, about))
     kept: list[tuple[PlannedStep, SubQuestion]] = []
@@ -160,31 +159,19 @@ def _keep_steps(
         known += f"\n{question}"
         has_value = gives_value(step.hint, known)
         counts["hints with a value dropped"] += has_value
-        needs = _depends_on(step, places, place)
-        counts["needs of sub-questions that are not earlier dropped"] += place in needs
+        needs = {place - 1}
+        if step.after is not None:
+            needs = {places.get(number, place) for number in step.after}
         asked = SubQuestion(
             index=place,
             question=question,
             hint="" if has_value else step.hint,
-            depends_on=sorted(needs - {place}),
+            depends_on=sorted(need for need in needs if 0 <= need < place),
             level=None,
             credit=None,
         )
         kept.append((step, asked))
-    counts[f"sub-questions beyond the first {max_steps} dropped"] = len(kept) - max_steps
-    warnings = [
-        ReportWarning(code="plan_corrected", message=f"{what}: {count}")
-        for what, count in counts.items()
-        if count > 0
-    ]
-    return kept[:max_steps], warnings
-
-
-def _depends_on(step: PlannedStep, places: Mapping[int, int], place: int) -> set[int]:
-    """Return what a step needs: earlier places, and its own for a need that is no earlier step."""
-    if step.after is None:
-        return {place - 1} if place else set()
-    return {places.get(number, place) for number in step.after}
+    return kept, counts
 
 
 def _key(question: str) -> str:
@@ -196,10 +183,8 @@ _EMPTY = {"", _key("sub-question")}
 """Keys of sub-questions that ask nothing; some models repeat the form of the reply."""
 
 
-def _numbers(text: str, pattern: re.Pattern[str] = _NUMBER) -> set[str]:
-    """Return the numbers in a text in one spelling: 1000 for 1,000.0."""
-    plain = (number.replace(",", "") for number in pattern.findall(text))
-    return {number.rstrip("0").rstrip(".") if "." in number else number for number in plain}
+def _numbers(text: str) -> set[float]:
+    return {float(number.replace(",", "")) for number in _NUMBER.findall(text)}
 
 
 def _has_letter(text: str) -> bool:
@@ -210,17 +195,13 @@ def _squeeze(text: str) -> str:
     return _NOT_COMPARED.sub("", text.casefold())
 
 
-def _corrections(notes: Sequence[str]) -> list[ReportWarning]:
-    return [ReportWarning(code="grades_corrected", message=note) for note in notes]
-
-
 def _fit_level(value: float | None, default: int) -> int:
     return default if value is None else min(max(round(value), EASIEST), HARDEST)
 
 
-def _fit_credits(values: Sequence[float | None], count: int) -> list[float]:
+def _fit_credits(found: Difficulty, count: int) -> list[float]:
     """Return credits that sum to 100: the given ones, or equal ones if not all can be used."""
-    usable = [value for value in values if value is not None and value >= 0]
-    if not len(usable) == len(values) == count or not sum(usable):
+    usable = [value for value in found.credits if value is not None and value >= 0]
+    if not len(usable) == len(found.credits) == count or not sum(usable):
         usable = [1.0] * count
     return [round(value / sum(usable) * ALL_CREDITS, 2) for value in usable]

@@ -1,4 +1,4 @@
-"""Read the replies of a planner model: JSON first, numbered lines as the fallback.
+"""Read the replies of planner models: JSON first, numbered lines as the fallback.
 
 A reply is data: it is bounded in size, parsed as JSON or line by line, and never evaluated.
 """
@@ -30,16 +30,14 @@ _NUMBERED = re.compile(
     r"^[ \t#>*_`(-]*(?:(?:step|(?:sub-?)?question)[ \t]+)?\d{1,2}[ \t*_`]*[.):](?!\d)(.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-_AFTER = re.compile(r"^\W*after\b(.*)$", re.IGNORECASE)
 _BAR = re.compile(r"(?:^|\s)\|(?=\s|$)")  # |x - 3| and P(A|B) are mathematics
 _NUMBER = re.compile(r"-?\d{1,9}(?:\.\d+)?")
-_STEP_NUMBER = re.compile(r"-?\d{1,3}")
 _LEVEL = re.compile(r"(?<![\w.-])[Ll]?([1-5])(?!\w|\.\d)")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def _to_number(value: object) -> float | None:
-    """Return the number in a value such as 4, "4" or "20 points"; None if there is none."""
+    """Return the number in a value such as 4, "4" or "level 4"; None if there is none."""
     found = _NUMBER.search(str(value)[:MAX_QUESTION])
     return float(found.group()) if found else None
 
@@ -50,15 +48,13 @@ def _to_numbers(values: object) -> list[float | None]:
 
 def _to_step_numbers(value: object) -> list[int] | None:
     """Return the step numbers in a value such as [1, 3] or "1 and 3"."""
-    if value is None:
-        return None
-    return [int(number) for number in _STEP_NUMBER.findall(str(value)[:MAX_QUESTION])]
+    text = str(value)[:MAX_QUESTION]
+    return None if value is None else [int(number) for number in re.findall(r"\d{1,3}", text)]
 
 
 def _to_line(text: str) -> str:
     """Return text on one line, without control characters and the Markdown around it."""
-    line = " ".join(_UNPRINTABLE.sub(" ", text).split())
-    return line.strip("*_` ").replace("**", "")
+    return " ".join(_UNPRINTABLE.sub(" ", text).split()).replace("**", "").strip("*_` ")
 
 
 _Number = Annotated[float | None, BeforeValidator(_to_number)]
@@ -90,7 +86,7 @@ class PlannedStep(BaseModel):
     def _split(cls, item: object) -> dict[str, Any]:
         """Take the parts of a text with bars apart."""
         fields = dict(item) if isinstance(item, Mapping) else {"question": item}
-        text = fields.get("question") or fields.get("sub_question")
+        text = fields.get("question")
         question, *rest = map(_to_line, _BAR.split(text) if isinstance(text, str) else [""])
         if label := _NUMBERED.match(question):
             question = _to_line(label[1])
@@ -99,8 +95,8 @@ class PlannedStep(BaseModel):
             raise ValueError(msg)
         hints = [_to_line(str(fields.get("hint") or ""))]
         for part in rest:
-            if needs := _AFTER.match(part):
-                fields["after"] = needs[1]
+            if part.casefold().startswith("after "):
+                fields["after"] = part
             elif part != "-":
                 hints.append(part)
         hint = " ".join(filter(None, hints))[:MAX_HINT]
@@ -219,11 +215,9 @@ class Level(BaseModel):
 
 
 def _items(found: object) -> list[Any]:
-    """Return the items of a plan, by whatever name the model called their list."""
-    if isinstance(found, Mapping):
-        lists = (found.get(name) for name in ("steps", "plan", "sub_questions"))
-        found = next((value for value in lists if isinstance(value, list)), None)
-    return found if isinstance(found, list) else []
+    """Return the items of a plan: a list, or the first list of an object."""
+    values = found.values() if isinstance(found, Mapping) else (found,)
+    return next((value for value in values if isinstance(value, list)), [])
 
 
 def _find_json(text: str) -> object:

@@ -120,33 +120,26 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         """
         self.program().save(path)
 
-    def load(self, path: str | Path) -> Self:
-        """Read a file that `save` or ``pb-optim tune`` wrote.
-
-        Raises:
-            PlannerProgramError: The file is missing, or no planner program that fits.
-        """
-        return self.adopt(PlannerProgram.load(path), f"{path}")
-
-    def adopt(self, program: PlannerProgram, source: str = "The planner program") -> Self:
+    def load(self, program: PlannerProgram | str | Path) -> Self:
         """Take over the instructions and demos of a program.
 
         Args:
-            program: The program.
-            source: Its name, for errors.
+            program: A program, or the path of one that `save` or ``pb-optim tune`` wrote.
 
         Raises:
-            PlannerProgramError: The program is damaged, or of a planner with other fields.
+            PlannerProgramError: The program cannot be read, or is of a planner with other fields.
         """
+        if not isinstance(program, PlannerProgram):
+            program = PlannerProgram.load(program)
         try:
             for name, predictor in self.named_predictors():
                 fields = program.state[name]["signature"]["fields"]
                 if len(fields) != len(predictor.signature.fields):
-                    msg = f"{source} has other fields in {name!r}. Tune again with this version."
+                    msg = f"The planner program has other fields in {name!r}. Tune it again."
                     raise PlannerProgramError(msg)
             self.load_state(program.state)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            msg = f"{source} is damaged: {error}. Save it again."
+            msg = f"The planner program is damaged: {error}. Save it again."
             raise PlannerProgramError(msg) from error
         return self
 
@@ -159,10 +152,8 @@ def load_planner(program: Program | None) -> Planner:
     """Return the planner of a program; None for the package's own prompts.
 
     Raises:
-        PlannerProgramError: The program cannot be read, or does not fit.
+        PlannerProgramError: As `Planner.load`.
     """
     if isinstance(program, Planner):
         return program
-    if isinstance(program, PlannerProgram):
-        return Planner().adopt(program)
     return Planner() if program is None else Planner().load(program)

@@ -7,7 +7,7 @@ import hmac
 import ipaddress
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,21 +23,23 @@ from starlette.routing import Route
 from pb_graph.budget.account import Budget, use_budget
 from pb_graph.budget.rates import Prices
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
+from pb_graph.method import methods
 from pb_graph.serve.allowance import Allowance
 from pb_graph.serve.chat import ChatRequest, Completion
-from pb_graph.serve.names import ModelNames, UnknownNameError, settings_of
 from pb_graph.settings import Context
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
 
     from pb_graph.state import Input, Output, State
 
 _DOLLARS = "X-Budget-Usd"
-_SSE = "text/event-stream"
 _KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
+_KINDS = {
+    401: ("authentication_error", "invalid_api_key"),
+    429: ("insufficient_quota", "insufficient_quota"),
+}
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -49,7 +51,6 @@ class Endpoint:
 
     Attributes:
         graph: Answers the questions.
-        names: Model names that stand for settings.
         api_key: The key that clients bring. Without a key, only this machine is served.
         max_budget: Completion tokens that a question can cost at most; None for no such limit.
         allowance: Dollars that all questions of a period can cost; None for no such limit.
@@ -57,7 +58,6 @@ class Endpoint:
     """
 
     graph: CompiledStateGraph[State, Context, Input, Output]
-    names: ModelNames
     api_key: str | None = None
     max_budget: int | None = None
     allowance: Allowance | None = None
@@ -75,10 +75,10 @@ class Endpoint:
         return Starlette(routes=routes, exception_handlers=handled)
 
     async def list_models(self, request: Request) -> Response:
-        """List the methods and the settings files."""
+        """List the methods."""
         self._admit(request)
         shared = {"object": "model", "created": 0, "owned_by": "plan-and-budget"}
-        return _json({"object": "list", "data": [{"id": name, **shared} for name in self.names]})
+        return _json({"object": "list", "data": [{"id": name, **shared} for name in methods()]})
 
     async def complete_chat(self, request: Request) -> Response:
         """Answer a question, whole or as server-sent events. A client that leaves cancels the run.
@@ -89,20 +89,27 @@ class Endpoint:
         self._admit(request)
         chat = ChatRequest.read(await request.body())
         totals = [total for total in (chat.total, self.max_budget) if total is not None]
-        context = Context(
-            settings=settings_of(chat.model, self.names),
-            budget=min(totals) if totals else None,
-        )
+        context = Context(settings=chat.to_settings(), budget=min(totals, default=None))
         given, completion = chat.to_input(), Completion(chat)
         usd = request.headers.get(_DOLLARS)
         if not chat.stream:
             out = await _while_connected(request, self._answer(given, context, usd))
-            return _json(completion.whole(out["report"])) if out else _nobody()
-        stream = _Stream(self._pieces(given, context, usd), completion)
-        first = await _while_connected(request, stream.begin())
+            return _json(completion.whole(out["report"]))
+        events: asyncio.Queue[bytes | Exception] = asyncio.Queue()
+        pieces = self._pieces(given, context, usd)
+        # A client that leaves cancels the response by an anyio scope, in which LangGraph cannot
+        # clean up. A task of its own is cancelled as usual.
+        run = asyncio.create_task(_follow(pieces, completion, events.put_nowait))
+        try:
+            first = await _while_connected(request, events.get())
+        except BaseException:
+            run.cancel()
+            raise
         if isinstance(first, Exception):
             raise first
-        return stream if first else _nobody()
+        body = _body(completion, first, events, run)
+        headers = {"cache-control": "no-cache"}
+        return StreamingResponse(body, headers=headers, media_type="text/event-stream")
 
     async def _answer(self, given: Input, context: Context, usd: str | None) -> dict[str, Any]:
         with self._limit(usd):
@@ -153,70 +160,58 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class _Stream(StreamingResponse):
-    """An answer as server-sent events. The run is a task of its own that ends with the response.
-
-    When a client leaves, Starlette cancels the response by an anyio scope, in which LangGraph
-    cannot clean up; a task of its own is cancelled as usual.
+async def _follow(
+    run: AsyncGenerator[Any], completion: Completion, tell: Callable[[bytes | Exception], None]
+) -> None:
+    """Tell the events of a run one by one, and at its end nothing (``b""``) or its error.
 
     A piece cannot be taken back. When an attempt breaks off half-way and the answer begins anew,
     the new answer follows after an empty line.
     """
+    report, shown = None, None
+    try:
+        async for mode, data in run:
+            if mode == "values":
+                report = data.get("report", report)
+            elif mode == "custom" and data["event"] == "call":
+                tell(_KEEP_ALIVE)
+            elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
+                gap = "\n\n" if shown not in (None, data[0].id) else ""
+                shown = data[0].id
+                tell(_event(completion.chunk({"content": f"{gap}{data[0].text}"})))
+        assert report is not None  # noqa: S101 -- the last node either writes it or raises
+        for document in completion.ending(report):
+            tell(_event(document))
+        tell(b"")
+    except Exception as error:  # noqa: BLE001 -- told to the client
+        tell(error)
 
-    def __init__(self, run: AsyncGenerator[Any], completion: Completion) -> None:
-        super().__init__(self._body(), headers={"cache-control": "no-cache"}, media_type=_SSE)
-        self._completion = completion
-        self._events: asyncio.Queue[bytes | Exception] = asyncio.Queue()
-        self._run = asyncio.create_task(self._follow(run))
-        self._first: bytes | Exception = b""
 
-    async def begin(self) -> bytes | Exception:
-        """Return the first event, or the error before it."""
-        try:
-            self._first = await self._events.get()
-        except asyncio.CancelledError:
-            self._run.cancel()
-            raise
-        return self._first
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._run.cancel()
-
-    async def _follow(self, run: AsyncGenerator[Any]) -> None:
-        report, shown, tell = None, None, self._events.put_nowait
-        try:
-            async for mode, data in run:
-                if mode == "values":
-                    report = data.get("report", report)
-                elif mode == "custom" and data["event"] == "call":
-                    tell(_KEEP_ALIVE)
-                elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
-                    gap = "\n\n" if shown not in (None, data[0].id) else ""
-                    shown = data[0].id
-                    tell(_event(self._completion.chunk({"content": f"{gap}{data[0].text}"})))
-            assert report is not None  # noqa: S101 -- the last node either writes it or raises
-            for document in self._completion.ending(report):
-                tell(_event(document))
-            tell(b"")
-        except Exception as error:  # noqa: BLE001 -- told to the client
-            tell(error)
-
-    async def _body(self) -> AsyncGenerator[bytes]:
-        yield _event(self._completion.chunk({"role": "assistant", "content": ""}))
-        event = self._first
+async def _body(
+    completion: Completion,
+    event: bytes | Exception,
+    events: asyncio.Queue[bytes | Exception],
+    run: asyncio.Task[None],
+) -> AsyncGenerator[bytes]:
+    """Yield the events from the first one on; the run ends with them."""
+    try:
+        yield _event(completion.chunk({"role": "assistant", "content": ""}))
         while event and isinstance(event, bytes):
             yield event
-            event = await self._events.get()
+            event = await events.get()
         if isinstance(event, Exception):
             yield _event(_refusal(event)[1])
         yield b"data: [DONE]\n\n"
+    finally:
+        run.cancel()
 
 
-async def _while_connected(request: Request, work: Awaitable[_T]) -> _T | None:
-    """Return the result of the work; cancel the work and return None if the client leaves."""
+async def _while_connected(request: Request, work: Awaitable[_T]) -> _T:
+    """Return the result of the work; cancel the work if the client leaves.
+
+    Raises:
+        HTTPException: The client has left; 499 is nginx's number for that.
+    """
 
     async def disconnected() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -225,15 +220,13 @@ async def _while_connected(request: Request, work: Awaitable[_T]) -> _T | None:
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(disconnected())
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
+        if not working.done():
+            raise HTTPException(499)
+        return working.result()
     finally:
         working.cancel()
         leaving.cancel()
         await asyncio.gather(working, leaving, return_exceptions=True)
-
-
-def _nobody() -> Response:
-    return Response(status_code=499)  # nginx's number for a client that has left
 
 
 async def _health(_: Request) -> Response:
@@ -250,12 +243,7 @@ def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
     status, message, kind, code = 400, str(error), "invalid_request_error", None
     if isinstance(error, HTTPException):
         status, message = error.status_code, error.detail
-        if status == HTTPStatus.UNAUTHORIZED:
-            kind, code = "authentication_error", "invalid_api_key"
-        elif status == HTTPStatus.TOO_MANY_REQUESTS:
-            kind = code = "insufficient_quota"
-    elif isinstance(error, UnknownNameError):
-        status, code = 404, "model_not_found"
+        kind, code = _KINDS.get(status, (kind, code))
     elif isinstance(error, PlanAndBudgetError) and not isinstance(error, InputError):
         status, kind = 502, "server_error"
         code = "no_answer" if isinstance(error, NoAnswerError) else "model_unavailable"

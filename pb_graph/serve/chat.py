@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,9 @@ from uuid import uuid4
 from langchain_core.messages import convert_to_messages
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
-from pb_graph.errors import InputError, describe_errors
+from pb_graph.errors import InputError, describe_errors, did_you_mean
+from pb_graph.method import methods
+from pb_graph.settings import Settings, value_of
 from pb_graph.state import Input
 
 if TYPE_CHECKING:
@@ -27,7 +30,6 @@ _UNSUPPORTED: Mapping[str, tuple[object, ...]] = {
     "response_format": ({"type": "text"},),
     "logprobs": (False,),
     "stop": ([],),
-    "audio": (),
 }
 
 
@@ -49,7 +51,7 @@ class ChatRequest(BaseModel):
     """A request for a chat completion.
 
     Attributes:
-        model: A method or a settings file, with settings behind it, or any other name.
+        model: A method, with settings behind it, or any other name for the server's settings.
         report: Whether the completion carries the report.
     """
 
@@ -72,21 +74,20 @@ class ChatRequest(BaseModel):
         """
         try:
             fields = json.loads(body)
+            if isinstance(fields, dict):
+                fields = {name: value for name, value in fields.items() if value is not None}
+            request = cls.model_validate(fields)
+        except ValidationError as error:
+            raise InputError(describe_errors(error)) from error
         except (ValueError, RecursionError) as error:
             msg = "the body is not JSON"
             raise InputError(msg) from error
-        if not isinstance(fields, dict):
-            msg = "the body is no JSON object"
-            raise InputError(msg)
-        fields = {name: value for name, value in fields.items() if value is not None}
+        extra = request.model_extra or {}
         for name, plain in _UNSUPPORTED.items():
-            if name in fields and fields[name] not in plain:
+            if name in extra and extra[name] not in plain:
                 msg = f"{name!r} is not supported here: leave it out"
                 raise InputError(msg)
-        try:
-            return cls.model_validate(fields)
-        except ValidationError as error:
-            raise InputError(describe_errors(error)) from error
+        return request
 
     @property
     def total(self) -> int | None:
@@ -100,9 +101,9 @@ class ChatRequest(BaseModel):
         Raises:
             InputError: The messages do not fit together.
         """
-        messages = [message.model_dump(exclude_none=True) for message in self.messages]
-        for message in messages:
-            message.setdefault("content", "")
+        messages = [
+            {"content": ""} | message.model_dump(exclude_none=True) for message in self.messages
+        ]
         extra = self.model_extra or {}
         rest = {name: extra[name] for name in _INPUTS if name in extra}
         try:
@@ -110,6 +111,22 @@ class ChatRequest(BaseModel):
         except (ValueError, TypeError, KeyError, NotImplementedError) as error:
             msg = "the messages are not in the form of OpenAI's protocol"
             raise InputError(msg) from error
+
+    def to_settings(self) -> Settings:
+        """Return the settings that the model's name stands for.
+
+        ``vanilla`` is a method, and ``plan_and_budget:execution=stepwise,schedule=cosine`` a method
+        with settings. Any other name, such as ``gpt-5-mini``, stands for the server's settings.
+
+        Raises:
+            InputError: The name is nearly a method's, or a setting behind the colon is wrong.
+        """
+        name, _, assignments = self.model.partition(":")
+        if name in methods():
+            return unattended_settings({"method": name, **_read_assignments(assignments)})
+        if "=" in assignments or did_you_mean(name, methods()):
+            return Settings.read({"method": name})  # which says what methods there are
+        return Settings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +175,31 @@ class Completion:
             "completion_tokens_details": {"reasoning_tokens": usage["reasoning_tokens"]},
         }
         return {"usage": document} | ({"report": report} if self.request.report else {})
+
+
+def unattended_settings(fields: Mapping[str, Any]) -> Settings:
+    """Return settings for a run that nobody can answer while it goes.
+
+    Raises:
+        InputError: A field is wrong, or the run would pause for a person.
+    """
+    settings = Settings.read(fields)
+    if settings.review_plan:
+        msg = "review_plan pauses for a host that can answer: use the graph from Python"
+        raise InputError(msg)
+    return settings
+
+
+def _read_assignments(text: str) -> dict[str, Any]:
+    """Read ``name=value,name=value``; values are JSON, or else text, with any commas."""
+    fields: dict[str, Any] = {}
+    for assignment in re.split(r",\s*(?=\w+=)", text) if text else ():
+        field, equals, value = assignment.partition("=")
+        if not equals:
+            msg = f"settings behind a model's name are NAME=VALUE, not {assignment!r:.100}"
+            raise InputError(msg)
+        fields[field.strip()] = value_of(value)
+    return fields
 
 
 def _finish_reason(report: Report) -> str:

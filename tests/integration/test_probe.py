@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from pb_graph import build_graph
+from pb_graph.cli.app import app
+from pb_graph.cli.options import FAILED, USAGE
 from pb_graph.errors import ModelSetupError
-from pb_graph.models.options import CallOptions
-from pb_graph.probe import CHECKS, COUNT, Probe, load_caps, probe
+from pb_graph.models.caps import vllm
+from pb_graph.probe import CHECKS, COUNT, Finding, Probe, load_caps, probe
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import FaultServer, Request
 
@@ -26,20 +30,12 @@ class PromiseServer(FaultServer):
     """
 
     def __init__(self, misdeed: str = "", *, thinks: bool = True) -> None:
-        super().__init__(
-            # Any reply with the status 400.
-            lambda request: "context_too_long" if request.schema and refuses_schema else None,
-            changed=self._told,
-            obeys_cap=misdeed != "ignores_cap",
-        )
-        refuses_schema = misdeed == "refuses_schema"
+        super().__init__(changed=self._told, obeys_cap=misdeed != "ignores_cap")
         self.misdeed, self.thinks = misdeed, thinks
 
     def _text(self, request: Request) -> str:
         text = "21"
-        if request.schema and self.misdeed != "ignores_schema":
-            text = '{"colour": "teal", "number": 3}'
-        elif request.body["messages"][-1]["content"] == COUNT:
+        if request.body["messages"][-1]["content"] == COUNT:
             text = " ".join(f"{number}," for number in range(1, 101))
         told_not_to = not (request.body.get("chat_template_kwargs") or {}).get(
             "enable_thinking", True
@@ -62,16 +58,16 @@ class PromiseServer(FaultServer):
         return reply
 
 
-def probed(server: PromiseServer, policy: str | None = None) -> Probe:
+def probed(server: PromiseServer) -> Probe:
     with server:
-        found = probe(chat_to(server.url), policy)
-    assert server.served == found.calls <= 8
+        found = probe(chat_to(server.url))
+    assert server.served == found.calls <= 6
     assert found.tokens <= 2000
     return found
 
 
 def verdicts(found: Probe) -> dict[str, str]:
-    return dict(found.to_dict()["verdicts"])
+    return {name: finding.verdict for name, finding in found.findings.items()}
 
 
 def test_a_good_server_that_thinks_passes_and_its_policy_is_found() -> None:
@@ -86,11 +82,6 @@ def test_a_good_server_that_does_not_think_has_nothing_to_switch_off() -> None:
     assert set(found.values()) == {"passed"}
 
 
-def test_a_schema_that_is_refused_is_unsupported() -> None:
-    found = probed(PromiseServer("refuses_schema"))
-    assert (verdicts(found)["schema"], found.failed) == ("unsupported", [])
-
-
 @pytest.mark.parametrize(
     ("misdeed", "failed"),
     [
@@ -99,7 +90,6 @@ def test_a_schema_that_is_refused_is_unsupported() -> None:
         ("tells_no_usage", "usage"),
         ("counts_too_little", "usage"),
         ("thinks_when_told_not_to", "thinking_off"),
-        ("ignores_schema", "schema"),
     ],
 )
 def test_a_misdeed_is_found_and_nothing_else_fails(misdeed: str, failed: str) -> None:
@@ -114,39 +104,45 @@ def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
         probe(chat_to(server.url))
 
 
-def test_a_policy_is_named() -> None:
-    assert probed(PromiseServer(), "vllm").policy == "vllm"
-    with pytest.raises(ModelSetupError, match="'vllm'"):
-        probe(chat_to("http://127.0.0.1:9/v1"), "vlm")
+def written(folder: Path, verdict: str) -> Path:
+    found = Probe("m", "vllm", {"output_cap": Finding(verdict, "24 tokens")})  # type: ignore[arg-type]
+    found.save(folder / "caps.json")
+    return folder / "caps.json"
 
 
-def written(folder: Path, **verdicts: str) -> Path:
-    path = folder / "caps.json"
-    path.write_text(str({"policy": "vllm", "verdicts": verdicts}).replace("'", '"'))
-    return path
-
-
-def test_no_schema_goes_to_a_server_that_does_not_follow_it(tmp_path: Path) -> None:
-    asked, model = CallOptions(100, schema={"type": "object"}), chat_to("http://127.0.0.1:9/v1")
-    bodies: list[Any] = [
-        load_caps(written(tmp_path, schema=verdict))(model, asked)["extra_body"]
-        for verdict in ("passed", "failed")
-    ]
-    assert ["response_format" in body for body in bodies] == [True, False]
+def test_the_policy_that_was_found_is_read_from_the_file(tmp_path: Path) -> None:
+    assert load_caps(written(tmp_path, "passed")) is vllm
 
 
 def test_a_server_that_ignores_its_cap_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(ModelSetupError, match="no budget holds"):
-        build_graph("openai:m", cap_policy=written(tmp_path, output_cap="failed"))
+        build_graph("openai:m", cap_policy=written(tmp_path, "failed"))
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [(None, "Cannot read"), ("[]", "probe the model again"), ("", "probe the model again")],
-)
+@pytest.mark.parametrize(("text", "said"), [(None, "Cannot read"), ("[]", "probe the model again")])
 def test_a_file_that_is_no_probes_is_refused(tmp_path: Path, text: str | None, said: str) -> None:
     file = tmp_path / "caps.json"
     if text is not None:
         file.write_text(text)
     with pytest.raises(ModelSetupError, match=said):
         load_caps(file)
+
+
+@pytest.mark.parametrize("misdeed", ["", "ignores_cap"])
+def test_the_command_prints_a_table_writes_the_file_and_ends_with_an_exit_code(
+    misdeed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "caps.json"
+    with PromiseServer(misdeed, thinks=False) as server:
+        monkeypatch.setattr("pb_graph.probe.resolve", lambda *_: chat_to(server.url))
+        result = CliRunner().invoke(app, ["probe", "fake:m", "--out", str(file)])
+    assert "passed" in result.stdout
+    assert json.loads(file.read_text())["policy"] == "openai_compatible"
+    assert result.exit_code == (FAILED if misdeed else 0)
+    assert ("output_cap" in result.stderr) == bool(misdeed)
+
+
+def test_a_model_that_nobody_knows_is_wrong_use(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["probe", "gpt-5", "--out", str(tmp_path / "caps.json")])
+    assert (result.exit_code, result.stdout) == (USAGE, "")
+    assert "gpt-5" in result.stderr

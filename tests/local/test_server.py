@@ -61,14 +61,6 @@ def test_one_server_per_file(llama: type[FakeServer], gguf: Path, tmp_path: Path
     assert llama.started == 1
 
 
-def test_a_closed_server_is_started_anew(llama: type[FakeServer], gguf: Path) -> None:
-    first = local.serve(gguf)
-    first.close()
-    first.close()
-    assert local.serve(gguf) is not first
-    assert llama.started == 2
-
-
 @pytest.mark.usefixtures("llama")
 def test_only_loopback_listens_and_only_with_the_key(gguf: Path) -> None:
     server = local.serve(gguf)
@@ -91,12 +83,6 @@ def test_the_chat_model_takes_further_options_and_no_proxy(
     assert model.max_tokens == 5
     assert model.openai_api_base == "http://127.0.0.1:1/v1"
     assert not model.http_client.trust_env
-
-
-def test_a_missing_extra_says_what_to_install(gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(ModelSetupError, match=r"plan-and-budget\[local\]"):
-        local.serve(gguf)
 
 
 def test_a_model_that_cannot_be_loaded_is_named(
@@ -131,28 +117,6 @@ def test_a_containers_share_of_the_machine_limits_the_threads(
 
 
 @pytest.mark.usefixtures("llama")
-def test_the_numbers_of_threads_and_of_requests_together_can_be_chosen(
-    gguf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PB_THREADS", "3")
-    monkeypatch.setenv("PB_SLOTS", "16")
-    native = local.serve(gguf)._native.params
-    assert (native.n_parallel, native.n_ctx) == (16, 16 * local.CONTEXT)
-    assert native.cpuparams.n_threads == 3
-
-
-@pytest.mark.usefixtures("llama")
-@pytest.mark.parametrize("variable", ["PB_SLOTS", "PB_THREADS"])
-@pytest.mark.parametrize("number", ["0", "many"])
-def test_a_wrong_number_is_refused(
-    variable: str, number: str, gguf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(variable, number)
-    with pytest.raises(ModelSetupError, match=f"{variable} is '{number}'.*at least 1"):
-        local.serve(gguf)
-
-
-@pytest.mark.usefixtures("llama")
 def test_a_closed_server_hangs_up_on_whoever_still_waits(gguf: Path) -> None:
     """Llama.cpp's destructor would wait for ever for an answer that nobody reads."""
     server = local.serve(gguf)
@@ -165,3 +129,17 @@ def test_a_closed_server_hangs_up_on_whoever_still_waits(gguf: Path) -> None:
     assert there.recv(1) == b""
     here.close()
     there.close()
+
+
+@pytest.mark.usefixtures("llama")
+def test_the_numbers_of_threads_and_of_requests_together_can_be_chosen(
+    gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PB_SLOTS", "many")
+    with pytest.raises(ModelSetupError, match=r"PB_SLOTS is 'many'.*at least 1"):
+        local.serve(gguf)
+    monkeypatch.setenv("PB_THREADS", "3")
+    monkeypatch.setenv("PB_SLOTS", "16")
+    native = local.serve(gguf)._native.params
+    assert (native.n_parallel, native.n_ctx) == (16, 16 * local.CONTEXT)
+    assert native.cpuparams.n_threads == 3

@@ -12,7 +12,7 @@ import pytest
 
 from pb_graph.errors import WeightsError
 from pb_graph.local import weights
-from pb_graph.local.catalog import CATALOG, LocalModel
+from pb_graph.local.weights import CATALOG, LocalModel
 
 PIECES = (b"GGUF" + b"a" * 3000, b"b" * 5000, b"c" * 10)
 WHOLE = b"".join(PIECES)

@@ -41,11 +41,8 @@ class TestSteps:
         assert cleaned(sound) == [("a", []), ("b", []), ("c", [0, 1]), ("d", [2])]
         assert clean_plan(sound, query(), 5)[1] == []
 
-    @pytest.mark.parametrize("needs", [[1], [2], [7], [-1]])
-    def test_only_earlier_steps_can_be_needed(self, needs: list[int]) -> None:
-        steps, warnings = clean_plan(plan("a", "b", "c", b=needs), query(), 5)
-        assert steps[1]["depends_on"] == []
-        assert len(warnings) == 1
+    def test_only_earlier_steps_can_be_needed(self) -> None:
+        assert cleaned(plan("a", "b", "c", b=[0, 1, 2, 7]))[1] == ("b", [0])
 
     def test_an_equal_step_is_dropped_and_a_step_that_needs_it_gets_the_first(self) -> None:
         found = cleaned(plan("a?", "b?", "A", "c?", "d?", **{"c?": [2], "d?": [1, 3]}))
@@ -104,11 +101,6 @@ class TestStatedResults:
     def test_what_the_question_says_is_no_result(self) -> None:
         assert ask_for_result("Evaluate f at x = 5", "What is f(5)?") == "Evaluate f at x = 5"
         assert ask_for_result("Solve 2y + 3 = y + 9", "Solve $2y+3=y+9$.") == "Solve 2y + 3 = y + 9"
-
-    def test_a_corrected_step_is_kept_and_told_of(self) -> None:
-        steps, warnings = clean_plan(plan("14 / 2 = 7", "How many pens?"), query(), 5)
-        assert steps[0]["question"] == "14 / 2 = ?"
-        assert len(warnings) == 1
 
     @given(st.text(st.sampled_from("ax12 =*+-/().,?!$\\:>\u2212 is find"), max_size=200))
     def test_nothing_is_made_up(self, text: str) -> None:

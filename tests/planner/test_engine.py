@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -25,7 +23,6 @@ from pb_graph.planner.requests import (
     level_request,
     plan_request,
 )
-from pb_graph.planner.signatures import Decompose
 from pb_graph.settings import Settings
 from pb_graph.types import Query
 from tests.support.chat_model import HTTPError, ScriptedChat, runs_on, with_schema
@@ -81,14 +78,6 @@ class TestOneRequest:
         assert ask(model, level_request(QUERY, SETTINGS)).level == 4
         assert model.calls[0].cap == 2
 
-    def test_tuned_text_and_a_further_field_are_used(self, ask: Ask) -> None:
-        planner, model = Planner(), ScriptedChat()
-        signature = Decompose.with_instructions("TUNED")
-        planner.decompose.signature = signature.append("answer_format", dspy.InputField(), str)
-        ask(model, planner=planner)
-        assert str(model.calls[0].messages[0].text).startswith("TUNED\n")
-        assert model.calls[0].ask.endswith("Answer format:\nan integer")
-
     @pytest.mark.parametrize("said", ["", "I would rather not.", '{"steps": []}'])
     def test_a_reply_that_cannot_be_read_is_told_from_a_failed_call(
         self, ask: Ask, said: str
@@ -143,51 +132,14 @@ def test_an_optimizers_trace_sees_a_call_only_if_it_is_traced(ask: Ask) -> None:
     assert isinstance(prediction.plan, Plan)
 
 
-def numbered(number: int) -> tuple[ChatClient, PlannerRequest[Plan]]:
-    model = ScriptedChat(planner=lambda call: f"1. {call.ask.splitlines()[-1]}?")
-    about = REQUEST.inputs | {"domain": "", "problem": f"Question {number}"}
-    return ChatClient(model, with_schema), replace(REQUEST, inputs=about)
-
-
-async def test_tasks_do_not_get_into_each_others_way() -> None:
-    planner = Planner()
-
-    async def ask_one(number: int) -> str:
-        client, made = numbered(number)
-        work = ask_planner(planner, client, made, SETTINGS, traced=False, io=AsyncIO())
-        return (await work).steps[0].question
-
-    found = await asyncio.gather(*(ask_one(number) for number in range(20)))
-    assert found == [f"Question {number}?" for number in range(20)]
-
-
-class TestEngine:
-    """The engine under any DSPy program, as `optim` uses it for reflection."""
-
-    def engine(self, solve: object) -> LangChainEngine:
-        client = ChatClient(ScriptedChat(solve=solve))
-        return LangChainEngine(client, CallOptions(cap=12, timeout=5.0))
-
-    @pytest.mark.parametrize(("solve", "tokens"), [("one two", 2), (runs_on, 12)])
-    def test_dspy_is_told_the_usage_but_not_of_a_cap_that_is_not_its_own(
-        self, solve: object, tokens: int
-    ) -> None:
-        engine = self.engine(solve)
-        model = language_model(engine)
-        with dspy.context(disable_history=False):
-            model("Hello?")
-        response = model.history[-1]["response"]
-        assert response.usage.output_tokens == tokens
-        assert response.finish_reason == "stop"
-        assert engine.replies[0].finish == ("length" if solve is runs_on else "stop")
-
-    def test_copies_of_a_predictor_share_the_engine(self) -> None:
-        engine = self.engine("hello")
-        assert copy.deepcopy([engine])[0] is engine
-
-    def test_no_model_familys_rules_apply(self) -> None:
-        engine = self.engine("hello")
-        model = language_model(engine)
+@pytest.mark.parametrize(("solve", "tokens"), [("one two", 2), (runs_on, 12)])
+def test_any_dspy_program_is_told_the_usage_but_not_of_a_cap_that_is_not_its_own(
+    solve: object, tokens: int
+) -> None:
+    engine = LangChainEngine(ChatClient(ScriptedChat(solve=solve)), CallOptions(12, 5.0))
+    model = language_model(engine)
+    with dspy.context(disable_history=False):
         model("Hello?")
-        assert (model.cache, model.num_retries) == (False, 0)
-        assert engine.client.model.calls[0].arguments == {"max_tokens": 12}  # type: ignore[attr-defined]
+    response = model.history[-1]["response"]
+    assert (response.usage.output_tokens, response.finish_reason) == (tokens, "stop")
+    assert engine.replies[0].finish == ("length" if solve is runs_on else "stop")

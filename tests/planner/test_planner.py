@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
-from dspy.utils import DummyLM
 
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner import Planner, plan_question
@@ -92,12 +90,6 @@ class TestCalled:
         assert messages[0]["content"].startswith("Be brief.\n")
         assert messages[-1]["content"].endswith("Audience:\nchildren")
 
-    def test_signatures_also_serve_stock_predictors(self) -> None:
-        plan = {"steps": [{"question": "a?"}]}
-        with dspy.context(lm=DummyLM([{"plan": json.dumps(plan)}])):
-            found = dspy.Predict(Decompose)(problem="What?")
-        assert found.plan == Plan(steps=[PlannedStep(question="a?")])
-
     def test_a_graph_can_be_asked_for_the_plan_alone(self) -> None:
         for execution in ("single_pass", "stepwise"):
             model = ScriptedChat()
@@ -152,9 +144,9 @@ class TestSaved:
         other = Planner()
         other.decompose.signature = Decompose.append("audience", dspy.InputField(), str)
         with pytest.raises(PlannerProgramError, match="other fields in 'decompose'"):
-            Planner().adopt(other.program())
+            Planner().load(other.program())
 
     @pytest.mark.parametrize("state", [{}, {"decompose": {}}, {"decompose": "text"}], ids=repr)
     def test_a_damaged_state_is_refused(self, state: dict[str, Any]) -> None:
         with pytest.raises(PlannerProgramError, match=r"damaged.*Save it again"):
-            Planner().adopt(PlannerProgram(state=state))
+            Planner().load(PlannerProgram(state=state))

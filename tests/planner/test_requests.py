@@ -1,22 +1,33 @@
-"""What each request to a planner says: inputs, form, schema, examples."""
+"""What each request to a planner says, and how a signature renders it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import dspy
 import pytest
+from dspy.utils.exceptions import AdapterParseError
 
-from pb_graph.planner.parsing import Difficulty, Level
+from pb_graph.planner.parsing import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.planner import Planner
-from pb_graph.planner.requests import PlannerRequest, estimate_request, level_request, plan_request
-from pb_graph.planner.signatures import PlannerAdapter
+from pb_graph.planner.requests import (
+    Example,
+    PlannerRequest,
+    estimate_request,
+    level_request,
+    plan_request,
+)
+from pb_graph.planner.signatures import Decompose, PlannerAdapter
 from pb_graph.settings import Settings
 from pb_graph.types import Query, SubQuestion
 
-PLAN = [
+STEPS = [
     SubQuestion(index=i, question=q, hint="", depends_on=[], level=None, credit=None)
     for i, q in enumerate(("First?", "Second?"))
 ]
+FORM = "FORM OF THE REPLY"
+EXAMPLE = Example({"problem": "EXAMPLE PROBLEM", "level": "level 1 of 5"}, "EXAMPLE REPLY")
+PLAN = Plan(steps=[PlannedStep(question="First?", hint="look"), PlannedStep(question="Second?")])
 
 
 def query(level: int | None = None, **fields: Any) -> Query:  # noqa: ANN401
@@ -31,13 +42,12 @@ def query(level: int | None = None, **fields: Any) -> Query:  # noqa: ANN401
     return plain | fields  # type: ignore[return-value]
 
 
-def all_requests(about: Query, settings: Settings | None = None) -> list[PlannerRequest[Any]]:
-    settings = settings or Settings()
+def all_requests(about: Query) -> list[PlannerRequest[Any]]:
     return [
-        plan_request(about, settings),
-        plan_request(about, settings, graded=True),
-        estimate_request(about, PLAN, settings),
-        level_request(about, settings),
+        plan_request(about, Settings()),
+        plan_request(about, Settings(), graded=True),
+        estimate_request(about, STEPS, Settings()),
+        level_request(about, Settings()),
     ]
 
 
@@ -47,76 +57,107 @@ def prompt(request: PlannerRequest[Any]) -> list[str]:
     return [message["content"] for message in adapter.format(signature, [], request.inputs)]
 
 
-@pytest.mark.parametrize("request_", all_requests(query(2)), ids=lambda made: made.predictor)
-def test_a_prompt_is_short_and_its_example_can_be_read_as_a_reply_is(
-    request_: PlannerRequest[Any],
-) -> None:
-    signature = getattr(Planner(), request_.predictor).signature
-    assert sum(map(len, prompt(request_))) < 4 * 450  # about four characters a token
-    for example in request_.examples:
-        assert PlannerAdapter(request_.form).parse(signature, example.reply)
+class TestRequests:
+    @pytest.mark.parametrize("request_", all_requests(query(2)), ids=lambda made: made.predictor)
+    def test_a_prompt_is_short_and_its_example_can_be_read_as_a_reply_is(
+        self, request_: PlannerRequest[Any]
+    ) -> None:
+        signature = getattr(Planner(), request_.predictor).signature
+        assert sum(map(len, prompt(request_))) < 4 * 450  # about four characters a token
+        for example in request_.examples:
+            assert PlannerAdapter(request_.form).parse(signature, example.reply)
 
+    @pytest.mark.parametrize("graded", [False, True])
+    def test_a_plan_is_asked_for_with_the_level_and_the_domain_where_they_are_known(
+        self, graded: bool
+    ) -> None:
+        example, asked = prompt(plan_request(query(3), Settings(), graded=graded))[1::2]
+        assert "level 1 of 5" in example
+        assert "level 3 of 5" in asked
+        assert "Field:" in asked
+        about = query(domain=Settings().domain)
+        unknown = "".join(prompt(plan_request(about, Settings(), graded=graded))[1::2])
+        assert "of 5" not in unknown
+        assert "Field:" not in unknown
 
-@pytest.mark.parametrize("graded", [False, True])
-def test_a_plan_is_asked_for_with_the_level_where_it_is_known(graded: bool) -> None:
-    example, asked = prompt(plan_request(query(3), Settings(), graded=graded))[1::2]
-    assert "level 1 of 5" in example
-    assert "level 3 of 5" in asked
-    assert "of 5" not in "".join(prompt(plan_request(query(), Settings(), graded=graded))[1::2])
+    def test_what_is_known_is_not_asked_for(self) -> None:
+        schemas = [request.schema or {} for request in all_requests(query(3))]
+        assert [set(schema.get("properties", ())) for schema in schemas] == [
+            {"steps"},
+            {"steps"},
+            {"levels", "credits"},
+            set(),
+        ]
+        estimate = estimate_request(query(), [], Settings())
+        assert set((estimate.schema or {})["properties"]) == {"level"}
+        assert Difficulty.read(estimate.examples[0].reply) == Difficulty(level=1)
 
-
-def test_what_is_known_is_not_asked_for() -> None:
-    schemas = [request.schema or {} for request in all_requests(query(3))]
-    assert [set(schema.get("properties", ())) for schema in schemas] == [
-        {"steps"},
-        {"steps"},
-        {"levels", "credits"},
-        set(),
-    ]
-    estimate = estimate_request(query(), [], Settings())
-    assert set((estimate.schema or {})["properties"]) == {"level"}
-    assert Difficulty.read(estimate.examples[0].reply) == Difficulty(level=1)
-
-
-def test_a_plan_has_no_more_steps_than_the_settings_say() -> None:
-    for request in all_requests(query(), Settings(max_steps=3))[:2]:
+    def test_a_plan_has_no_more_steps_than_the_settings_say(self) -> None:
+        request = plan_request(query(), Settings(max_steps=3))
         assert "at most 3 steps" in request.form
         assert (request.schema or {})["properties"]["steps"]["maxItems"] == 3
 
+    def test_the_level_alone_is_asked_for_in_two_tokens_after_problems_of_known_level(self) -> None:
+        request = level_request(query(), Settings())
+        assert (request.cap, request.schema) == (2, None)
+        assert [Level.read(example.reply).level for example in request.examples] == [3, 1, 5, 2, 4]
+        assert request.inputs["examples"] == ""
+        own = Settings(level_examples="Level 2: Old\nproblem\nLevel 1: Older")
+        assert level_request(query(), own).examples == (
+            ({"problem": "Older"}, "L1"),
+            ({"problem": "Old\nproblem"}, "L2"),
+        )
+        told = Settings(level_examples="Sums are easy.")
+        assert level_request(query(), told).inputs["examples"] == "Sums are easy."
 
-def test_the_level_alone_is_asked_for_in_two_tokens_after_problems_of_known_level() -> None:
-    request = level_request(query(), Settings())
-    assert (request.cap, request.schema) == (2, None)
-    assert [Level.read(example.reply).level for example in request.examples] == [3, 1, 5, 2, 4]
-    assert (request.inputs["domain"], request.inputs["examples"]) == ("", "")
-    assert level_request(query(domain="chemistry"), Settings()).inputs["domain"] == "chemistry"
-    own = Settings(level_examples="Level 2: Old\nproblem\nLevel 1: Older")
-    assert level_request(query(), own).examples == (
-        ({"problem": "Older"}, "L1"),
-        ({"problem": "Old\nproblem"}, "L2"),
+    def test_the_conversation_and_images_belong_to_the_problem(self) -> None:
+        about = query(conversation="It was 5 before.", media=[{"type": "image", "url": "x"}])
+        problem = plan_request(about, Settings()).inputs["problem"]
+        assert problem.startswith("It was 5 before.\n\n")
+        assert "1 image(s)" in problem
+
+    def test_a_repair_carries_the_complaint(self) -> None:
+        request = plan_request(query(), Settings())
+        assert prompt(request.corrected("NO STEPS FOUND"))[-1].endswith("NO STEPS FOUND")
+
+
+def render(demos: list[Any] | None = None, signature: Any = Decompose, **inputs: str) -> list[Any]:  # noqa: ANN401
+    adapter = PlannerAdapter(FORM, [EXAMPLE])
+    messages = adapter.format(signature, demos or [], {"problem": "What is 6 * 7?"} | inputs)
+    return [(message["role"], message["content"]) for message in messages]
+
+
+class TestRendering:
+    def test_the_prompt_is_instructions_form_example_and_inputs(self) -> None:
+        assert render(domain="algebra", level="") == [
+            ("system", f"{Decompose.instructions}\n\n{FORM}"),
+            ("user", "Problem:\nEXAMPLE PROBLEM\n\nDifficulty:\nlevel 1 of 5"),
+            ("assistant", "EXAMPLE REPLY"),
+            ("user", "Field:\nalgebra\n\nProblem:\nWhat is 6 * 7?"),
+        ]
+
+    @pytest.mark.parametrize(
+        ("field", "label"),
+        [(dspy.InputField(), "Read by"), (dspy.InputField(desc="Audience"), "Audience")],
     )
+    def test_a_further_input_field_is_rendered_with_its_value(
+        self, field: object, label: str
+    ) -> None:
+        signature = Decompose.append("read_by", field, str)
+        said = render(signature=signature, read_by="children")[-1][1]
+        assert said.endswith(f"{label}:\nchildren")
 
+    @pytest.mark.parametrize("plan", [PLAN, PLAN.model_dump(), PLAN.to_text()], ids=type)
+    def test_demos_replace_the_example_and_are_shown_as_a_planner_writes(
+        self, plan: object
+    ) -> None:
+        demo = dspy.Example(problem="Old problem", plan=plan).with_inputs("problem")
+        unlabelled = dspy.Example(problem="No plan").with_inputs("problem")
+        assert render([unlabelled, demo])[1:-1] == [
+            ("user", "Problem:\nOld problem"),
+            ("assistant", PLAN.to_text()),
+        ]
 
-@pytest.mark.parametrize("told", ["", "Sums are easy.", "Easy ones:\nLevel 1: What is 2 + 2?"])
-def test_levels_in_words_of_the_user_stay_as_they_are(told: str) -> None:
-    request = level_request(query(), Settings(level_examples=told))
-    assert request.inputs["examples"] == told
-    assert len(request.examples) == 1
-
-
-def test_the_conversation_and_images_belong_to_the_problem() -> None:
-    about = query(conversation="It was 5 before.", media=[{"type": "image", "url": "x"}])
-    problem = plan_request(about, Settings()).inputs["problem"]
-    assert problem.startswith("It was 5 before.\n\n")
-    assert "1 image(s)" in problem
-
-
-def test_the_default_domain_is_not_told() -> None:
-    assert "Field:" in prompt(plan_request(query(), Settings()))[-1]
-    about = query(domain=Settings().domain)
-    assert "Field:" not in prompt(plan_request(about, Settings()))[-1]
-
-
-def test_a_repair_carries_the_complaint() -> None:
-    request = plan_request(query(), Settings())
-    assert prompt(request.corrected("NO STEPS FOUND"))[-1].endswith("NO STEPS FOUND")
+    def test_a_reply_without_a_plan_is_a_parse_error_that_says_why(self) -> None:
+        with pytest.raises(AdapterParseError, match="no sub-question found"):
+            PlannerAdapter(FORM).parse(Decompose, "I cannot do that.")

@@ -1,4 +1,4 @@
-"""What a chat completion asks for, and how its answer ends, without a server."""
+"""What a chat completion asks for: input, total, and the settings behind the model's name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ def read(**fields: Any) -> ChatRequest:  # noqa: ANN401
     return ChatRequest.read(json.dumps({"model": "m", "messages": MESSAGES, **fields}).encode())
 
 
+def chosen(model: str) -> dict[str, object]:
+    return read(model=model).to_settings().model_dump(exclude_unset=True)
+
+
 def test_of_two_totals_the_smaller_one_holds() -> None:
-    assert read().total is None
+    assert read(max_tokens=None).total is None
     assert read(max_tokens=50).total == 50
     assert read(max_tokens=50, max_completion_tokens=80).total == 50
 
@@ -29,20 +33,53 @@ def test_fields_of_the_question_reach_the_graph_and_others_do_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "harmless"),
     [
-        ("n", 2),
-        ("tools", [{"type": "function"}]),
-        ("response_format", {"type": "json_object"}),
-        ("logprobs", True),
-        ("stop", "x"),
+        ("n", 2, 1),
+        ("tools", [{"type": "function"}], []),
+        ("response_format", {"type": "json_object"}, {"type": "text"}),
+        ("logprobs", True, False),
+        ("stop", "x", None),
     ],
 )
-def test_what_is_not_supported_is_refused_by_name(name: str, value: object) -> None:
+def test_what_is_not_supported_is_refused_by_name(
+    name: str, value: object, harmless: object
+) -> None:
+    assert read(**{name: harmless}).to_input()["messages"]
     with pytest.raises(InputError, match=f"'{name}' is not supported"):
         read(**{name: value})
 
 
-def test_values_that_ask_for_nothing_are_accepted() -> None:
-    asked = read(n=1, tools=[], stop=None, response_format={"type": "text"}, logprobs=False)
-    assert asked.to_input()["messages"]
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"model": "m", "messages": []}'])
+def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
+    with pytest.raises(InputError):
+        ChatRequest.read(body)
+
+
+def test_settings_stand_behind_a_methods_name_and_may_hold_commas() -> None:
+    assert chosen("vanilla") == {"method": "vanilla"}
+    rule = {"rule": "per_level", "initial": 100, "per_level": 50}
+    named = f"global_budget:budget={json.dumps(rule)}, domain=sets, logic,parallel=false"
+    fields = chosen(named)
+    assert fields.pop("budget") == rule
+    assert fields == {"method": "global_budget", "domain": "sets, logic", "parallel": False}
+
+
+@pytest.mark.parametrize("name", ["gpt-5-mini", "local:qwen2.5-coder-1.5b", "meta/llama-3:free"])
+def test_any_other_name_stands_for_the_settings_of_the_server(name: str) -> None:
+    assert chosen(name) == {}
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("vanila", "did you mean 'vanilla'"),
+        ("gpt-5-mini:budget=300", "there are: .*vanilla"),
+        ("vanilla:powr=3", "did you mean 'power'"),
+        ("vanilla:power", "NAME=VALUE"),
+        ("plan_and_budget:review_plan=true", "pauses for a host"),
+    ],
+)
+def test_a_name_or_a_setting_that_cannot_be_used_is_explained(model: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        chosen(model)

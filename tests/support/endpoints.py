@@ -18,7 +18,6 @@ from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.serve.allowance import Allowance
 from pb_graph.serve.app import Endpoint
-from pb_graph.serve.names import model_names
 from tests.support.fault_server import FaultServer
 
 
@@ -55,7 +54,7 @@ def endpoint_of(
     """
     base = Settings(**settings)
     graph = build_graph(model, settings=base)
-    endpoint = Endpoint(graph, model_names(), api_key, max_budget, allowance, prices)
+    endpoint = Endpoint(graph, api_key, max_budget, allowance, prices)
     config = uvicorn.Config(endpoint.app(), port=0, log_level="error", ws="none", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
