@@ -18,10 +18,11 @@ from pydantic import (
     field_validator,
 )
 
-from pb_graph.budget.account import Budget, require_budget
+from pb_graph.budget.account import Budget
+from pb_graph.budget.allocation import Bam, Shape
+from pb_graph.budget.allocation import Schedule as PositionalSchedule
 from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, QuestionLimit
-from pb_graph.budget.schedules import Bam, Shape
-from pb_graph.budget.schedules import Schedule as PositionalSchedule
+from pb_graph.budget.scope import require_budget
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.method import METHODS, known_method, methods
 

@@ -20,6 +20,7 @@ from pb_graph import (
     TokenBudgetMiddleware,
     build_graph,
 )
+from pb_graph.agents import FINISH
 from pb_graph.budget.rates import Bill
 from tests.support.chat_model import Call, Reply, Said, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import QUESTION, Way, run
@@ -79,6 +80,8 @@ class TestUnits:
         model, budget = ScriptedChat(solve=always(40)), budget_of(unit, 6000)
         agent = create_agent(model, [look_up], middleware=[TokenBudgetMiddleware(budget)])
         out = run(agent, ASK, way)
+        assert FINISH in str(model.calls[-1].messages)
+        assert not model.calls[-1].arguments.get("tools")
         assert not out["messages"][-1].tool_calls
         assert out["tokens_spent"] == model.output_tokens
         assert spent(budget) == paid(budget.rate, model)

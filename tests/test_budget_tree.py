@@ -16,12 +16,10 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
-from langgraph_supervisor import create_supervisor
 
 from pb_graph import (
     Budget,
     BudgetedChatModel,
-    Context,
     InputError,
     NoAnswerError,
     TokenBudgetMiddleware,
@@ -35,7 +33,6 @@ from tests.support.chat_model import (
     Said,
     Script,
     ScriptedChat,
-    in_turn,
     runs_on,
     until_forced,
 )
@@ -191,13 +188,6 @@ class TestCreateAgent:
             assert daily.spent == model.output_tokens <= 500
         assert [call.cap for call in model.calls] == [270, 30, 100, 50]
 
-    @pytest.mark.parametrize(("ours", "its"), [(None, 60), (60, 80)])
-    def test_the_smaller_of_two_limits_of_a_call_holds(self, ours: int | None, its: int) -> None:
-        model = ScriptedChat(solve=runs_on)
-        made = BudgetedChatModel(model=model, budget=Budget(500), per_call=its)
-        create_agent(made, [], middleware=[TokenBudgetMiddleware(300, per_call=ours)]).invoke(ASK)
-        assert [call.cap for call in model.calls] == [60, 60]
-
 
 def in_one_turn(times: int) -> Reply:
     """As many delegations, each to another worker."""
@@ -234,23 +224,6 @@ class TestGrants:
         assert budget.spent == team.paid <= 4000
         budget.close()
         assert budget.left == 4000 - team.paid
-
-    @pytest.mark.parametrize("way", WAYS)
-    def test_a_graph_and_its_tool_spend_their_grants(self, way: Way) -> None:
-        budget, solver = Budget(2000), ScriptedChat(solve=runs_on)
-        graph: Any = {"method": "vanilla", "cutoff": 800}
-        tools = [
-            plan_and_budget_tool(graph_of(solver, **graph), budget=budget.grant(800)),
-            plan_and_budget_tool(graph_of(solver, shared_budget=budget.grant(800), **graph)),
-        ]
-        named = [made.model_copy(update={"name": f"worker_{n}"}) for n, made in enumerate(tools)]
-        asks = in_one_turn(2)
-        for call in asks.tool_calls:
-            call["args"] = {"question": "6 * 7?"}
-        agent = agent_of(ScriptedChat(solve=once(asks, "done")), budget, named)
-        run(agent, ASK, way)
-        assert [call.cap for call in solver.calls] == [800, 800]
-        assert budget.spent <= 2000
 
     def test_another_budget_around_the_lead_holds_too(self) -> None:
         budget, around = Budget(4000), Budget(500)
@@ -349,23 +322,6 @@ class TestDeepAgents:
         assert out["tokens_spent"] == child.output_tokens + top.output_tokens <= 500
 
 
-class TestSupervisor:
-    @pytest.mark.parametrize("way", WAYS)
-    def test_its_workers_spend_one_budget(self, way: Way) -> None:
-        budget, model = Budget(250), ScriptedChat(solve=words(30))
-        workers = [
-            create_agent(model, [], name=f"worker_{n}", middleware=[TokenBudgetMiddleware(budget)])
-            for n in range(3)
-        ]
-        handed = [calls(f"transfer_to_worker_{n}", 1) for n in range(3)]
-        boss = ScriptedChat(solve=in_turn(*handed, "done"))
-        made = create_supervisor(workers, model=boss)  # type: ignore[arg-type]
-        out = run(made.compile(), ASK, way)
-        assert out["messages"][-1].text == "done"
-        assert budget.spent == model.output_tokens == 90
-        assert [call.cap for call in model.calls] == [225, 195, 165]
-
-
 class TestGraph:
     @pytest.mark.parametrize("way", WAYS)
     def test_a_questions_budget_shrinks_to_what_is_left_and_the_report_says_so(
@@ -418,11 +374,6 @@ class TestGraph:
         with pytest.raises(NoAnswerError, match="budget of 50 tokens"):
             graph_of(model, shared_budget=budget).invoke(QUESTION)
         assert model.calls == []
-
-    def test_a_context_can_bring_a_budget(self) -> None:
-        mine, model = Budget(5000), ScriptedChat()
-        graph_of(model).invoke(QUESTION, context=Context(budget=mine))
-        assert mine.spent == model.output_tokens > 0
 
     @pytest.mark.parametrize("of", ["graph", "tool", "model"])
     def test_a_cancelled_call_keeps_its_cap(self, of: str) -> None:

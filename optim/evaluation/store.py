@@ -36,8 +36,8 @@ from weakref import WeakValueDictionary
 from filelock import FileLock, Timeout
 
 from optim.datasets.dataset import digest
-from pb_graph.budget.account import accounts_in_scope
 from pb_graph.budget.ledger import spending
+from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import IO, BlockingIO, ModelClient, WrapperClient
 from pb_graph.models.reply import Reply

@@ -23,9 +23,8 @@ from langchain_core.messages import (
 from langchain_core.messages.ai import add_usage
 from langchain_core.tracers.context import register_configure_hook
 
-from pb_graph.budget.account import Budget, Reservation, areserve_in, reserve_in
+from pb_graph.budget.account import Budget, Reservation, spending_of
 from pb_graph.budget.rates import Bill
-from pb_graph.budget.tree import spending_of
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import (
     CAP_NAMES,
@@ -67,20 +66,18 @@ class BudgetedRequest:
         request: The request, as LangChain's agents make it.
         accounts: Each call reserves in all of these; messages speak of the first.
         keep: What the first account keeps for the finishing call, in its unit.
-        enough: Completion tokens worth waiting for while other calls may return some.
         per_call: Completion tokens of a single call; `None` for no limit of its own.
         tell_every: The model is told what is left after every so many rounds of tools; 0 for never.
-        last: Accounts for the finishing call, if more may be left in them.
+        last: Accounts for the finishing call, if a part was set aside for it.
         by_tool: Whether the answer is a tool call, so that the finishing call keeps its tools.
         on_used_up: Decides what follows when only the reserve is left. `None` for a last answer.
     """
 
     request: ModelRequest[Any]
     accounts: tuple[Budget, ...]
-    keep: float
-    enough: int
-    per_call: int | None
-    tell_every: int
+    keep: float = 0
+    per_call: int | None = None
+    tell_every: int = 1
     last: tuple[Budget, ...] = ()
     by_tool: bool = False
     on_used_up: Callable[[BudgetUsedUpError], Decision] | None = None
@@ -128,7 +125,7 @@ class BudgetedRequest:
 
     async def _reserve_or_decide(self, io: IO) -> Reservation | Literal["finish", "stop"]:
         """Reserve the call, or return the decision on how to end without it."""
-        least = min(_LEAST, self.enough) if self.on_used_up else 1
+        least = min(_LEAST, self._enough) if self.on_used_up else 1
         for decide in (self.on_used_up, None):
             try:
                 return await self._reserve(io, self.accounts, self.request, self.keep, least)
@@ -151,8 +148,15 @@ class BudgetedRequest:
         limits = [*caps, self.per_call, profile.get("max_output_tokens")]
         most = min([limit for limit in limits if limit], default=None)
         call = _bound(request, needs_input=any(one.needs_input for one in accounts))
+        own, *also = accounts
         made = await io.call(
-            reserve_in, areserve_in, accounts, most, keep=keep, at_least=self.enough, call=call
+            own.reserve,
+            own.areserve,
+            most,
+            keep=keep,
+            at_least=self._enough,
+            call=call,
+            also=also,
         )
         if made.tokens < min(least, most or least):
             made.settle(0)
@@ -189,6 +193,14 @@ class BudgetedRequest:
         return _drop_tool_calls(said) if is_cut else response
 
     @property
+    def _enough(self) -> int:
+        """Return the completion tokens worth waiting for while other calls may return some."""
+        kept = self.keep or (self.last[0].total if self.last else 0)
+        if kept and self.accounts[0].unit == "dollars":
+            return _LEAST
+        return max(1, int(kept))
+
+    @property
     def _is_typed(self) -> bool:
         """Return whether the answer is read by its type, and so has to be in one piece."""
         given = self.request.response_format, self.request.model_settings.get("response_format")
@@ -208,7 +220,7 @@ class BudgetedRequest:
         if not isinstance(last, ToolMessage) or not self.tell_every or rounds % self.tell_every:
             return request
         note = f"Budget: {first.rate.text(left)} of {first.rate.text(first.total)} are left."
-        told = last.model_copy(update={"content": _with_text(last.content, note)})
+        told = last.model_copy(update={"content": _joined(last.content, note)})
         return request.override(messages=[*request.messages[:-1], told])
 
     def _ending(self, begun: ModelResponse[Any] | None) -> ModelRequest[Any]:
@@ -264,7 +276,8 @@ class InnerCalls(BaseCallbackHandler):
             accounts = self._reservation.accounts
             if not self._failed:
                 self._reservation.settle(0)
-            again = reserve_in(accounts, cap, keep=self._keep, call=call)
+            own, *also = accounts
+            again = own.reserve(cap, keep=self._keep, call=call, also=also)
             if again.tokens < cap:  # the request's cap is already set
                 again.settle(0)
                 raise BudgetUsedUpError(accounts[0].rate.text(accounts[0].total))
@@ -348,11 +361,6 @@ _TRACKER: ContextVar[InnerCalls | None] = ContextVar("pb_graph_inner_calls", def
 register_configure_hook(_TRACKER, inheritable=True)
 
 
-def worth_waiting(account: Budget, keep: float) -> int:
-    """Return the completion tokens worth waiting for, where so much is kept for a last answer."""
-    return _LEAST if account.unit == "dollars" else int(keep)
-
-
 def tracked_accounts() -> tuple[Budget, ...]:
     """Return the accounts of the reserved call that tracks all model calls made here, if any."""
     tracker = _TRACKER.get()
@@ -412,16 +420,8 @@ def _append_system_note(request: ModelRequest[Any], note: str) -> ModelRequest[A
     said = request.system_message
     if said is None:
         return request.override(system_message=SystemMessage(note))
-    content = _with_text(said.content, note)
+    content = _joined(said.content, note)
     return request.override(system_message=said.model_copy(update={"content": content}))
-
-
-def _with_text(content: Any, note: str) -> Any:  # noqa: ANN401 -- text, or blocks
-    """Return a message's content with a note behind it.
-
-    Blocks may be marked for the provider's prompt cache: the note comes behind them.
-    """
-    return f"{content}\n\n{note}" if isinstance(content, str) else [*content, *_blocks(note)]
 
 
 def _join(
@@ -434,11 +434,7 @@ def _join(
     first, second = _answer(begun), _answer(ended)
     content: Any = second.content
     if first.text and not typed and ended.structured_response is None:
-        parts = [one.content for one in (first, second) if one.content]
-        is_text = all(isinstance(part, str) for part in parts)
-        content = (
-            "\n\n".join(map(str, parts)) if is_text else [b for p in parts for b in _blocks(p)]
-        )
+        content = _joined(first.content, content) if content else first.content
     usage = [one.usage_metadata for one in (first, second)]
     update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
     joined = second.model_copy(update=update)
@@ -455,8 +451,15 @@ def _drop_tool_calls(said: AIMessage) -> ModelResponse[Any]:
     return ModelResponse([said.model_copy(update=update)])
 
 
-def _blocks(content: Any) -> list[Any]:  # noqa: ANN401 -- text, or blocks already
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+def _joined(first: Any, second: Any) -> Any:  # noqa: ANN401 -- text, or blocks
+    """Return one content of two; blocks, which a prompt cache may know, stay as they are."""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    parts = [
+        [{"type": "text", "text": part}] if isinstance(part, str) else part
+        for part in (first, second)
+    ]
+    return [*parts[0], *parts[1]]
 
 
 def _answer(response: ModelResponse[Any]) -> AIMessage:

@@ -24,12 +24,11 @@ from langgraph.types import Command, Overwrite, interrupt
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
 
-from pb_graph.agents.budgeted_request import BudgetedRequest, Decision, worth_waiting
+from pb_graph.agents.budgeted_request import BudgetedRequest, Decision
 from pb_graph.agents.model import BudgetedChatModel
-from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_budget
+from pb_graph.budget.account import Budget, bills_of, spending_of, whole_number
 from pb_graph.budget.rates import Spending, Unit
-from pb_graph.budget.schedules import real_number
-from pb_graph.budget.tree import whole_number
+from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
 
@@ -82,12 +81,7 @@ class BudgetDecision(BaseModel):
 
 def add_spending(one: Spending | None, other: Spending | None) -> Spending:
     """Return the sum of two records of tokens by model: the reducer of an agent's state."""
-    added = {model: [*counts] for model, counts in (one or {}).items()}
-    for model, counts in (other or {}).items():
-        before = added.get(model, [0] * len(counts))
-        sums = [a + b for a, b in zip(before[:-1], counts[:-1], strict=True)]
-        added[model] = [*sums, max(before[-1], counts[-1])]
-    return added
+    return spending_of([*bills_of(one or {}), *bills_of(other or {})])
 
 
 class TokenBudgetState(AgentState[Any]):
@@ -176,7 +170,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self.per_call = (
             per_call if per_call is None else whole_number("per_call", per_call, least=1)
         )
-        if not 0 < real_number("reserve", reserve) < 1:
+        if not 0 < reserve < 1:
             msg = f"reserve must lie between 0 and 1, not {reserve}"
             raise ValueError(msg)
         if on_used_up not in get_args(OnUsedUp):
@@ -273,7 +267,6 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             request,
             accounts,
             keep,
-            worth_waiting(account, keep),
             per_call,
             self.tell_every,
             on_used_up=None if self.on_used_up == "answer" else decide,
@@ -327,7 +320,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         try:
             most = min(left, state.get("budget_per_tool_call", left))
             most = most if account.unit == "dollars" else int(most)
-            with account.open_run(most) as part:
+            with account.limit(most) as part:
                 yield part
         except GraphInterrupt:  # the run goes on from its state, in whatever process
             self._runs.pop(state.get("token_budget_run", ""), None)
@@ -340,7 +333,7 @@ def _output(spending: Spending) -> int:
 
 
 def _difference(now: Spending, before: Spending) -> Spending:
-    """Return what `add_spending` is to add to the one for the other."""
+    """Return what `add_spending` adds to `before` for `now`."""
     return add_spending(now, {name: [*(-n for n in row[:-1]), 0] for name, row in before.items()})
 
 

@@ -13,10 +13,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
-from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, field_validator
+from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
-from pb_graph.agents.budgeted_request import BudgetedRequest, tracked_accounts, worth_waiting
-from pb_graph.budget.account import Budget, accounts_in_scope
+from pb_graph.agents.budgeted_request import BudgetedRequest, tracked_accounts
+from pb_graph.budget.account import Budget
+from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError
 from pb_graph.models.chat_models import name_of
 from pb_graph.models.client import IO, AsyncIO, BlockingIO, RetryPolicy, run_sync
@@ -43,12 +44,11 @@ class BudgetedChatModel(BaseChatModel):
     says how often a call that failed for a passing reason is made again, within the budget.
 
     Attributes:
-        model: The chat model. It is not changed.
+        model: The chat model. It is not changed; ``bind``, ``with_retry`` and ``with_fallbacks`` go
+            behind this one.
         budget: Completion tokens, or a `Budget` of any unit to share; `None` for the budget that
             the host's run is within (`pb_graph.budget.use_budget`).
         per_call: Completion tokens of a single call; `None` for no further limit.
-        tell_every: Rounds of tool calls after which the model is told its remaining budget. The
-            model is always told when little is left; 0 means only then.
         reserve: Share of the budget set aside for its last answer; 0 for a worker's model.
         retry_policy: How often a failed call is made again.
     """
@@ -56,20 +56,11 @@ class BudgetedChatModel(BaseChatModel):
     model: BaseChatModel
     budget: int | Budget | None = None
     per_call: PositiveInt | None = None
-    tell_every: NonNegativeInt = 1
     reserve: Annotated[float, Field(ge=0, lt=1)] = 0.1
     retry_policy: RetryPolicy = RetryPolicy()
     # Not as asked, but as its budget made it: of no use to others. The model's own cache works.
     cache: BaseCache | bool | None = Field(default=False, exclude=True)
     _by_tool: bool = PrivateAttr(default=False)
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _check_model(cls, given: object) -> object:
-        if isinstance(given, BaseChatModel):
-            return given
-        msg = "give a chat model object; bind, with_fallbacks and with_retry go behind: "
-        raise ValueError(msg + "BudgetedChatModel(model=model, budget=budget).with_retry()")
 
     @field_validator("budget", mode="before")
     @classmethod
@@ -118,12 +109,8 @@ class BudgetedChatModel(BaseChatModel):
     def _resolve_model_profile(self) -> ModelProfile | None:
         return self.model.profile
 
-    def get_token_ids(self, text: str) -> list[int]:
-        """Return the model's own token ids, by which hosts trim conversations."""
-        return self.model.get_token_ids(text)
-
     def get_num_tokens_from_messages(self, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401
-        """Return the model's own count."""
+        """Return the model's own count, by which hosts trim conversations."""
         return self.model.get_num_tokens_from_messages(*args, **kwargs)
 
     def bind_tools(
@@ -212,16 +199,13 @@ class BudgetedChatModel(BaseChatModel):
         return BudgetedRequest(
             request,
             accounts,
-            keep=0,
-            enough=worth_waiting(last, last.total) if self.reserve else 1,
             per_call=self.per_call,
-            tell_every=self.tell_every,
-            last=(last, *accounts[1:]),
+            last=(last, *accounts[1:]) if last else (),
             by_tool=self._by_tool,
         )
 
-    def _last_account(self, account: Budget) -> Budget:
+    def _last_account(self, account: Budget) -> Budget | None:
         """Return the part of an account that is set aside for the last answer, always the same."""
         if not self.reserve:
-            return account
+            return None
         return account.grant(account.share(self.reserve), name=_RESERVE)

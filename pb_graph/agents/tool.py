@@ -9,9 +9,11 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.pregel import Pregel
 from pydantic import Field
 
-from pb_graph.budget.account import Budget, open_run, require_budget, use_budget
+from pb_graph.budget.account import Budget
+from pb_graph.budget.scope import open_run, require_budget, use_budget
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
+from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.run.models import Model
 from pb_graph.types import Report
 
@@ -21,6 +23,7 @@ DESCRIPTION = (
     "Give the whole question: nothing else of the conversation is seen."
 )
 
+Answer = tuple[str, Report | None]
 TokenLimit = Annotated[
     int | None, Field(ge=1, description="Most tokens to spend; leave it out for a hard question.")
 ]
@@ -73,25 +76,20 @@ def plan_and_budget_tool(
         graph = build_graph(model_or_graph, **options)
     own = budget
 
-    def solve(
-        question: str, config: RunnableConfig, budget: TokenLimit = None
-    ) -> tuple[str, Report | None]:
+    async def answer(io: IO, question: str, config: RunnableConfig, limit: int | None) -> Answer:
         try:
-            with use_budget(open_run(own, limit=budget)):
-                out = graph.invoke({"question": question}, config)
+            with use_budget(open_run(own, limit=limit)):
+                given = {"question": question}
+                out = await io.call(graph.invoke, graph.ainvoke, given, config)
         except (InputError, NoAnswerError) as error:
             return str(error), getattr(error, "report", None)
         return out["answer"], out["report"]
 
-    async def asolve(
-        question: str, config: RunnableConfig, budget: TokenLimit = None
-    ) -> tuple[str, Report | None]:
-        try:
-            with use_budget(open_run(own, limit=budget)):
-                out = await graph.ainvoke({"question": question}, config)
-        except (InputError, NoAnswerError) as error:
-            return str(error), getattr(error, "report", None)
-        return out["answer"], out["report"]
+    def solve(question: str, config: RunnableConfig, budget: TokenLimit = None) -> Answer:
+        return run_sync(answer(BlockingIO(), question, config, budget))
+
+    async def asolve(question: str, config: RunnableConfig, budget: TokenLimit = None) -> Answer:
+        return await answer(AsyncIO(), question, config, budget)
 
     return StructuredTool.from_function(
         solve, asolve, name=name, description=description, response_format="content_and_artifact"

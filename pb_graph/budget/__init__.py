@@ -1,10 +1,17 @@
 """Rules for the budget of a question and its shares; and `Budget`, which many callers share."""
 
-from pb_graph.budget.account import Budget, Reservation, current_budget, use_budget
-from pb_graph.budget.bam import optimal_allocation
+from pb_graph.budget.account import Budget, Reservation
+from pb_graph.budget.allocation import (
+    Remainder,
+    Schedule,
+    Shape,
+    allocate,
+    optimal_allocation,
+    schedule_weights,
+    split,
+)
 from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable, PerLevel
-from pb_graph.budget.schedules import Schedule, Shape, schedule_weights
-from pb_graph.budget.split import Remainder, allocate, split
+from pb_graph.budget.scope import use_budget
 
 __all__ = [
     "LEVELS",
@@ -18,7 +25,6 @@ __all__ = [
     "Schedule",
     "Shape",
     "allocate",
-    "current_budget",
     "optimal_allocation",
     "schedule_weights",
     "split",

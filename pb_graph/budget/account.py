@@ -1,19 +1,25 @@
-"""Token accounts: a call reserves its cap before it is made, and settles its cost after it.
+"""One account of tokens or dollars: a call reserves its cap before it is made, and settles after.
 
-A reservation counts in the account that it is made in and in every account above, so that calls at
-the same time, in threads and in tasks, never spend more than the total of any of them. Agents and
-graphs that run within a budget find it around them.
+A reservation counts in its account and in every account above it, so that calls at the same time,
+in threads and in tasks, never spend more than the total of any of them. A *limit* draws on its
+parent call by call. A *grant* is set aside in its parent at once, and returns the rest when it is
+closed.
+
+An account counts whole units: tokens, or pico-dollars. Its `Rate` turns a call into units.
 """
 # ruff: noqa: SLF001 -- the accounts of a tree are one thing to the lock
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import math
+import threading
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
-from typing import Literal, Self, TypedDict, Unpack
+from numbers import Integral
+from typing import Literal, Self
 
 from pb_graph.budget.rates import (
     ALL_TOKENS,
@@ -21,33 +27,22 @@ from pb_graph.budget.rates import (
     Bill,
     Dollars,
     Prices,
+    Rate,
     Spending,
-)
-from pb_graph.budget.tree import (
-    LOCK,
-    MOST_TOKENS,
-    WAITING,
-    Account,
-    notify_waiters,
-    whole_number,
+    Unit,
+    pico_dollars,
 )
 from pb_graph.errors import BudgetUsedUpError, InputError
 
 _NO_CALL = Bill()
-# Accounts around the caller: at most one of each tree, the innermost first.
-_AROUND: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default=())
+_MOST_TOKENS = 10**9  # where a model costs nothing, and no cap was given
+# One lock for all accounts, held for some microseconds: a reservation concerns several of them.
+_LOCK = threading.Lock()
+WAITING: set[Future[None]] = set()  # callers that wait for tokens
 _OPEN: ContextVar[int] = ContextVar("pb_graph_open_reservations", default=0)
 
 
-class ReserveOptions(TypedDict, total=False):
-    """The other arguments of `Budget.reserve`, which describes them."""
-
-    keep: float
-    at_least: int
-    call: Bill
-
-
-class Budget(Account):
+class Budget:
     """Tokens or dollars that any number of agents, graphs and threads spend together.
 
     Give one of the three totals. A budget of all tokens or of dollars bounds the input of a call
@@ -65,6 +60,12 @@ class Budget(Account):
         usd: Dollars, more than 0.
         prices: Dollars per million tokens by model, of input, output and cached input:
             ``{"gpt-5-mini": (0.25, 2.0, 0.025)}``. ``"auto"`` for the list of `genai-prices`.
+
+    Attributes:
+        unit: The unit of all figures: completion tokens, tokens or dollars.
+        rate: The way in which this account counts a call.
+        parent: The account that this one draws on.
+        needs_input: Whether this account, or one above it, counts the input of calls.
 
     Raises:
         InputError: A price is no number, or not exactly one total is given.
@@ -86,8 +87,64 @@ class Budget(Account):
             raise InputError(msg + "Budget(4000), Budget(total_tokens=60_000) or Budget(usd=0.5).")
         name, figure = given[0]
         rates = {"total": COMPLETION_TOKENS, "total_tokens": ALL_TOKENS}
-        super().__init__(rates.get(name) or Dollars(prices), None)
-        self._own = self._units(name, figure, least=1)
+        self._begin(rates.get(name) or Dollars(prices))
+        self._own: int | None = self._units(name, figure, least=1)
+
+    def _open(self, rate: Rate, size: int | None) -> Budget:
+        made = object.__new__(Budget)
+        made._begin(rate, size, self)
+        return made
+
+    def _begin(self, rate: Rate, size: int | None = None, parent: Budget | None = None) -> None:
+        self.rate, self.parent = rate, parent
+        self.unit: Unit = rate.unit
+        self.needs_input: bool = rate.needs_input or (parent is not None and parent.needs_input)
+        self._own = size  # None: as much as the parent has
+        self._spent = self._unknown = 0
+        self._pending = 0  # caps of calls under way, but for those in grants
+        self._aside = 0  # what the grants hold
+        self._tokens: Spending = {}
+        self._key: object = None  # of a grant, in its parent
+        self._grants: dict[object, Budget] = {}  # those that are open
+        self._is_closed = False
+        # Paused runs that this account has counted; None for an account that a user holds.
+        self._runs: set[str] | None = None
+
+    @property
+    def total(self) -> float:
+        """Tokens or dollars that all calls may spend."""
+        return self._value(self._size())
+
+    @property
+    def spent(self) -> float:
+        """Tokens or dollars of all settled calls."""
+        return self._value(self._spent)
+
+    @property
+    def unknown(self) -> float:
+        """The most that calls with an unknown bill may have cost. It never returns."""
+        return self._value(self._unknown)
+
+    @property
+    def left(self) -> float:
+        """Tokens or dollars that a call can reserve now, in this account and those of its unit."""
+        with _LOCK:
+            return self._value(max(0, self._free()))
+
+    @property
+    def spending(self) -> Spending:
+        """Tokens by model, whatever the unit; an unknown bill counts as the most it can be."""
+        with _LOCK:
+            return {model: [*counts] for model, counts in self._tokens.items()}
+
+    @property
+    def root(self) -> Budget:
+        """The account that all tokens come from."""
+        return self if self.parent is None else self.parent.root
+
+    def is_within(self, other: Budget) -> bool:
+        """Return whether what is spent in this account is spent in `other`, too."""
+        return self is other or (self.parent is not None and self.parent.is_within(other))
 
     def reserve(
         self,
@@ -96,6 +153,7 @@ class Budget(Account):
         keep: float = 0,
         at_least: int = 0,
         call: Bill = _NO_CALL,
+        also: Sequence[Budget] = (),
     ) -> Reservation:
         """Set tokens aside for a call that is about to be made.
 
@@ -108,6 +166,7 @@ class Budget(Account):
                 runs an event loop; use `areserve` there.
             call: The model and the bound of the input, as `bound_input` returns them. A budget of
                 all tokens or of dollars needs them.
+            also: Accounts of other trees, which the same tokens are reserved in.
 
         Returns:
             At least one token and at most `tokens`. As a context manager, the reservation is
@@ -115,16 +174,319 @@ class Budget(Account):
 
         Raises:
             BudgetUsedUpError: Nothing is left, or the input alone does not fit.
-            InputError: The budget counts the input, and `call` is missing.
+            InputError: A budget counts the input, and `call` is missing.
             ValueError: A number of tokens is not whole, or is negative.
         """
-        return reserve_in([self], tokens, keep=keep, at_least=at_least, call=call)
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            at_least = 0  # a wait would block all tasks
+        accounts = (self, *also)
+        while isinstance(made := _try_reserve(accounts, tokens, keep, at_least, call), Future):
+            made.result()
+        return made
 
     async def areserve(
-        self, tokens: int | None = None, **options: Unpack[ReserveOptions]
+        self,
+        tokens: int | None = None,
+        *,
+        keep: float = 0,
+        at_least: int = 0,
+        call: Bill = _NO_CALL,
+        also: Sequence[Budget] = (),
     ) -> Reservation:
         """Reserve as `reserve` does; other tasks of the event loop go on during the wait."""
-        return await areserve_in([self], tokens, **options)
+        accounts = (self, *also)
+        while isinstance(made := _try_reserve(accounts, tokens, keep, at_least, call), Future):
+            await asyncio.wrap_future(made)
+        return made
+
+    def charge(self, tokens: int | Spending, *, run: str | None = None) -> None:
+        """Count tokens that nothing was reserved for, such as those spent in another process.
+
+        Args:
+            tokens: Completion tokens, or the `spending` of another budget. An account that counts
+                the input, or one below it, takes the latter alone.
+            run: Identity of the paused run that spent them. Accounts of runs count it once; one
+                that a user holds counted it when the tokens were spent.
+        """
+        if isinstance(tokens, dict):
+            bills = bills_of(tokens)
+        else:
+            bills = [Bill(output=whole_number("tokens", tokens, least=0))]
+            if self.needs_input:
+                msg = f"{tokens} tokens cannot be charged to a budget that counts the input. "
+                raise InputError(msg + "Give the `spending` of the other budget.")
+        with _LOCK:
+            of_user = None
+            if run is not None:
+                if self._runs is None or run in self._runs:
+                    return
+                self._runs.add(run)
+                above = (one for chain in self._chains() for one in chain)
+                of_user = next((one for one in above if one._runs is None), None)
+            for bill in bills:
+                self._book(bill, below=of_user)
+
+    def limit(
+        self,
+        amount: float | None = None,
+        *,
+        tokens: int | None = None,
+        earlier: Spending | None = None,
+    ) -> Budget:
+        """Open an account for one run, which draws on this one call by call; nothing is set aside.
+
+        Args:
+            amount: Tokens or dollars, in the unit of this budget. `None` for as much as this one
+                has, also when that is raised.
+            tokens: Completion tokens, whatever the unit of this budget, instead of `amount`.
+            earlier: Tokens that the run spent before it was paused; they count in the limit alone.
+        """
+        if tokens is not None:
+            made = self._open(COMPLETION_TOKENS, whole_number("tokens", tokens, least=0))
+        else:
+            made = self._open(self.rate, None if amount is None else self._part(amount))
+        made._runs = set()
+        with _LOCK:
+            for bill in bills_of(earlier or {}):
+                made._book(bill, below=self)
+        return made
+
+    def grant(self, amount: float, name: str | None = None) -> Budget:
+        """Set an amount aside as an account of its own, which returns the rest when it is closed.
+
+        Args:
+            amount: The most that the grant gets, in the unit of this budget; less where less is
+                left.
+            name: Opens the grant once: later calls with this name return the same account.
+        """
+        wanted, key = self._part(amount), name or object()
+        with _LOCK:
+            if key not in self._grants:
+                size = min(wanted, max(0, self._free()))
+                made = self._grants[key] = self._open(self.rate, size)
+                made._key = key
+                self._book(aside=size)
+            return self._grants[key]
+
+    def close(self) -> None:
+        """Return the unspent part of a grant to its parent. Calls in flight still settle.
+
+        A limit returns what its grants had set aside. Budgets other than grants stay open.
+        """
+        with _LOCK:
+            self._end()
+        _notify_waiters()
+
+    def raise_to(self, total: float) -> None:
+        """Raise the total. Callers that wait go on, and accounts as large as this one grow, too.
+
+        Args:
+            total: The new total, in the unit of this budget. A grant gets no more than its parent
+                has left.
+
+        Raises:
+            ValueError: The total would fall.
+        """
+        wanted = self._units("total", total, least=1)
+        with _LOCK:
+            more = wanted - self._size()
+            if more < 0:
+                msg = f"total must be at least {self._text(self._size())}, as it is, not {total!r}"
+                raise ValueError(msg)
+            if self._key and self.parent:
+                more = min(more, max(0, self.parent._free()))
+            self._grow(more)
+        _notify_waiters()
+
+    def raise_by(self, amount: float) -> None:
+        """Let so much more be spent here: raise this account, and those above that are too small.
+
+        Args:
+            amount: Tokens or dollars, in the unit of this budget.
+        """
+        units = self._units("amount", amount, least=1)
+        with _LOCK:
+            wanted = max(0, self._free(after_pending=True)) + units
+            for account in self._chains()[0]:
+                rest = account._unspent() - account._aside
+                if account._own is not None:
+                    account._grow(max(0, wanted - rest))
+                if account._key:  # which took as much from its parent
+                    wanted = 0
+        _notify_waiters()
+
+    def tokens_left(self, model: str = "", *, with_grants: bool = False) -> int:
+        """Return the completion tokens that calls can have if those under way cost nothing.
+
+        Args:
+            model: The model's key or name. Without it, dollars are not counted.
+            with_grants: Count all that grants may still return, too.
+        """
+        tokens = _MOST_TOKENS
+        with _LOCK:
+            for chain in self._chains():
+                left, rate = chain[0]._free(after_pending=True), chain[0].rate
+                if with_grants:
+                    left = min(one._unspent() for one in chain)
+                if rate.unit != "dollars":
+                    tokens = min(tokens, left)
+                elif model:
+                    tokens = min(tokens, _tokens_for(left, rate, Bill(model)))
+        return max(0, tokens)
+
+    def share(self, fraction: float) -> float:
+        """Return a fraction of the total: of tokens, whole ones and at least 1."""
+        whole = self.total * fraction
+        return whole if self.unit == "dollars" else max(1, math.ceil(whole))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self  # two accounts would spend twice as much
+
+    def __reduce__(self) -> str:
+        msg = "A Budget cannot be pickled: it belongs to its process. Open another one there."
+        raise TypeError(msg)
+
+    def __repr__(self) -> str:
+        spent, total, left = map(self.rate.text, (self.spent, self.total, self.left))
+        return f"<Budget: {spent} of {total} spent, {left} left>"
+
+    def _units(self, name: str, figure: object, *, least: int = 0) -> int:
+        if self.unit == "dollars":
+            return pico_dollars(name, figure, least=least)
+        return whole_number(name, figure, least=least)
+
+    def _part(self, amount: float) -> int:
+        units = self._units("amount", amount)
+        if self.unit == "dollars" and units > self._size():
+            msg = f"{amount} dollars are more than this budget of {self._text(self._size())} "
+            raise InputError(msg + "has. Its parts are given in dollars, not in tokens.")
+        return units
+
+    def _value(self, units: int) -> float:
+        return units if self.rate.scale == 1 else units / self.rate.scale
+
+    def _text(self, units: int) -> str:
+        return self.rate.text(self._value(units))
+
+    # What follows is called with the lock held.
+
+    def _chains(self) -> list[list[Budget]]:
+        """Return this account and every account above it, in one list for each unit."""
+        chains: list[list[Budget]] = []
+        account: Budget | None = self
+        while account is not None:
+            if not chains or account.rate is not chains[-1][0].rate:
+                chains.append([])
+            chains[-1].append(account)
+            account = account.parent
+        return chains
+
+    def _path(self) -> list[Budget]:
+        """Return the accounts that count a call here as pending: of each unit, up to a grant."""
+        path = []
+        for chain in self._chains():
+            grant = next((n for n, one in enumerate(chain) if one._key), len(chain))
+            path += chain[: grant + 1]
+        return path
+
+    def _size(self) -> int:
+        if self._own is None:
+            return self.parent._size() if self.parent else 0
+        return self._own
+
+    def _unspent(self) -> int:
+        return self._size() - self._spent - self._unknown
+
+    def _free(self, *, after_pending: bool = False) -> int:
+        """Return what a call can reserve in this account and in those of its unit above it."""
+        free, is_set_aside = self._size(), False
+        for account in self._chains()[0]:
+            pending = 0 if after_pending else account._pending
+            rest = account._unspent() - account._aside - pending
+            # What was set aside is there, unless a server ignored its cap and took some of it.
+            free = min(free, free + rest if is_set_aside else rest)
+            if account._key:
+                free, is_set_aside = (0 if account._is_closed else free), True
+        return free
+
+    def _cap(self, call: Bill, keep: int) -> int:
+        """Return the completion tokens of a call that fit into this account and those above it.
+
+        What is kept, and what was set aside below in completion tokens, is for one more call: it
+        has the same input and, besides, the completion of this one.
+        """
+        cap, aside = _MOST_TOKENS, 0
+        for chain in self._chains():
+            first, rate = chain[0], chain[0].rate
+            cap = min(cap, _tokens_for(first._free(), rate, call, keep, aside))
+            aside = max(keep, *(one._aside for one in first._path() if one.rate is rate))
+            keep = 0
+        return cap
+
+    def _held(self) -> int:
+        """Return what a grant keeps from the other callers of its parent."""
+        at_stake = self._pending + self._aside
+        return at_stake if self._is_closed else max(at_stake, self._unspent())
+
+    def _grow(self, more: int) -> None:
+        if not more:
+            return
+        before = self._held()
+        self._own = self._size() + more
+        if self._key and self.parent:
+            self.parent._book(aside=self._held() - before)
+
+    def _end(self) -> None:
+        for grant in [*self._grants.values()]:
+            grant._end()
+        if self._key and self.parent and not self._is_closed:
+            before = self._held()
+            self._is_closed = True
+            self.parent._book(aside=self._held() - before)
+            del self.parent._grants[self._key]
+
+    def _book(  # noqa: PLR0913 -- the parts of an account
+        self,
+        bill: Bill | None = None,
+        *,
+        is_unknown: bool = False,
+        reserved: Bill | None = None,
+        returned: Bill | None = None,
+        aside: int = 0,
+        below: Budget | None = None,
+    ) -> None:
+        """Add to this account and to every account above it, or to those below an account.
+
+        The only place where tokens are counted. A parent has set the tokens of a grant aside, and
+        so counts the change of what the grant holds instead of its calls. An account of another
+        unit has set nothing aside.
+        """
+        for chain in self._chains():
+            cost, is_set_aside = chain[0].rate.cost, False
+            units, more, less = (cost(one) if one else 0 for one in (bill, reserved, returned))
+            for account in chain:
+                if account is below:
+                    return
+                before = account._held()
+                account._pending += 0 if is_set_aside else more - less
+                account._aside += aside
+                account._spent += 0 if is_unknown else units
+                account._unknown += units if is_unknown else 0
+                if bill:
+                    _add_bill(account._tokens, bill)
+                if account._key:
+                    is_set_aside, aside = True, account._held() - before
+            aside = 0
 
 
 class Reservation:
@@ -175,7 +537,7 @@ class Reservation:
 
     def settle_bills(self, bills: Sequence[Bill], *, is_unknown: bool = False) -> None:
         """Count what several calls cost that were made under this reservation."""
-        with LOCK:
+        with _LOCK:
             if self.bill is not None:
                 return
             self.bill = bills[0]
@@ -183,7 +545,7 @@ class Reservation:
                 account._book(returned=self.most)
                 for bill in bills:
                     account._book(bill, is_unknown=is_unknown)
-        notify_waiters()
+        _notify_waiters()
 
     def __enter__(self) -> Self:
         _OPEN.set(_OPEN.get() + 1)
@@ -194,183 +556,98 @@ class Reservation:
         self.forfeit()
 
 
-def current_budget() -> Budget | None:
-    """Return the innermost account that calls in this thread or task draw on, if there is one."""
-    return _AROUND.get()[0] if _AROUND.get() else None
+def whole_number(name: str, value: object, *, least: int) -> int:
+    """Return `value` as an int of at least `least`; other values raise a ValueError."""
+    if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < least:
+        msg = f"{name} must be a whole number of at least {least}, not {value!r}"
+        raise ValueError(msg)
+    return int(value)
 
 
-@contextmanager
-def use_budget(budget: Budget | None) -> Iterator[None]:
-    """Let all calls in the block draw on an account, and on those of other trees around it.
-
-    Args:
-        budget: Takes the place of an account of the same tree around the block, unless that one
-            is within `budget` already. `None` changes nothing.
-
-    Raises:
-        InputError: `budget` is not a `Budget`.
-    """
-    token = _AROUND.set(accounts_in_scope(require_budget("budget", budget)))
-    try:
-        yield
-    finally:
-        _AROUND.reset(token)
+def spending_of(bills: Iterable[Bill]) -> Spending:
+    """Return the tokens of bills by model."""
+    total: Spending = {}
+    for bill in bills:
+        _add_bill(total, bill)
+    return total
 
 
-def accounts_in_scope(own: Budget | None = None) -> tuple[Budget, ...]:
-    """Return the accounts that a call reserves in, the innermost first, at most one of each tree.
-
-    Args:
-        own: The caller's own account. A caller that runs within its own account uses the part that
-            it was given there. One with another account of a tree around it, such as a grant,
-            spends that account alone.
-    """
-    around = _AROUND.get()
-    if own is None:
-        return around
-    part = next((one for one in around if one.is_within(own)), own)
-    return (part, *(one for one in around if one.root is not own.root))
+def bills_of(spending: Spending) -> list[Bill]:
+    """Return one bill for each model."""
+    return [Bill(model, *counts) for model, counts in spending.items()]
 
 
-def available_tokens(tokens: int, *, include_pending: bool = False, model: str = "") -> int:
-    """Return how many of `tokens` a call in this context can reserve.
-
-    A budget that counts the input is not known to fit before the prompt is: it lowers the cap of
-    each call. Here it counts by what its completion tokens alone would cost.
-
-    Args:
-        tokens: Completion tokens.
-        include_pending: Count everything that calls and grants could still return, for the most
-            that the call could ever reserve; otherwise pending calls alone are taken to cost
-            nothing.
-        model: The model's key or name, for its price.
-    """
-    left = [one.tokens_left(model, with_grants=include_pending) for one in _AROUND.get()]
-    return min([tokens, *left])
-
-
-def require_budget(name: str, given: object) -> Budget | None:
-    """Return a `Budget` as it is, and `None`.
-
-    Args:
-        name: What the argument is called.
-        given: What the caller gave for it.
-
-    Raises:
-        InputError: `given` is neither.
-    """
-    if given is None or isinstance(given, Budget):
-        return given
-    msg = f"{name} must be a Budget, such as Budget(4000), not {given!r:.100}"
-    raise InputError(msg)
-
-
-def open_run(
-    own: int | Budget | None,
-    *,
-    limit: int | None = None,
-    run: str = "",
-    earlier: int | Spending = 0,
-) -> Budget | None:
-    """Open the account of one run below the accounts around it.
-
-    Args:
-        own: The run's own total in completion tokens, or an account that it draws on.
-        limit: The most that the run may spend, in completion tokens.
-        run: The run's identity.
-        earlier: What the run spent before it was paused, in completion tokens or by model.
-
-    Returns:
-        An account in completion tokens, as large as the smallest of `own`, `limit` and what the run
-        is within; without a number, an account in the unit of the budget around the run. `None`
-        where there is none of these.
-
-    Raises:
-        InputError: `own` is neither a number nor a `Budget`.
-        ValueError: A total is not a whole number of at least 0.
-    """
-    total = own if isinstance(own, int) else None
-    totals = [whole_number("budget", n, least=0) for n in (total, limit) if n is not None]
-    around = accounts_in_scope(None if isinstance(own, int) else require_budget("budget", own))
-    if not (around or totals):
-        return None
-    if not totals:
-        return around[0].open_run(run=run, earlier=earlier)
-    base = around[0] if around else Budget(max(1, min(totals)))
-    if base.unit == "completion tokens":
-        totals.append(int(base.total))
-    return base.open_run(tokens=min(totals), run=run, earlier=earlier)
-
-
-def reserve_in(
-    accounts: Sequence[Budget], tokens: int | None = None, **options: Unpack[ReserveOptions]
-) -> Reservation:
-    """Reserve the same tokens in several accounts of different trees, as `Budget.reserve` does.
-
-    Args:
-        accounts: The accounts, of which none is above another. `keep` concerns the first of them.
-        tokens: As in `Budget.reserve`.
-        **options: As in `Budget.reserve`.
-    """
-    waits = True
-    with suppress(RuntimeError):
-        asyncio.get_running_loop()
-        waits = False  # it would block all tasks
-    while isinstance(made := _try_reserve(accounts, tokens, waits=waits, **options), Future):
-        made.result()
-    return made
-
-
-async def areserve_in(
-    accounts: Sequence[Budget], tokens: int | None = None, **options: Unpack[ReserveOptions]
-) -> Reservation:
-    """Reserve as `reserve_in` does; other tasks of the event loop go on during the wait."""
-    while isinstance(made := _try_reserve(accounts, tokens, waits=True, **options), Future):
-        await asyncio.wrap_future(made)
-    return made
-
-
-def _try_reserve(  # noqa: PLR0913 -- as `reserve_in`
-    accounts: Sequence[Budget],
-    tokens: int | None,
-    *,
-    waits: bool,
-    keep: float = 0,
-    at_least: int = 0,
-    call: Bill = _NO_CALL,
+def _try_reserve(
+    accounts: Sequence[Budget], tokens: int | None, keep: float, at_least: int, call: Bill
 ) -> Reservation | Future[None]:
     """Reserve now, or return a future that is done when a call has returned tokens."""
     if call.model == "" and any(one.needs_input for one in accounts):
         msg = "A budget that counts the input needs the model and the prompt of a call. "
         raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
-    most = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, least=1)
+    most = _MOST_TOKENS if tokens is None else whole_number("tokens", tokens, least=1)
     kept = [accounts[0]._units("keep", keep)] + [0] * (len(accounts) - 1)
-    waits = waits and not _OPEN.get()  # the call might wait for itself
-    with LOCK:
+    with _LOCK:
         caps = [one._cap(call, units) for one, units in zip(accounts, kept, strict=True)]
         cap = min(most, *caps)
-        if waits and cap < min(most, at_least):
+        # Within a call there is no wait: it might be for that call.
+        if cap < min(most, at_least) and not _OPEN.get():
             path = [one for account in accounts for one in account._path()]
             if any(one._pending for one in path):
                 future: Future[None] = Future()
                 WAITING.add(future)
                 return future
         if cap < 1:
-            raise _used_up(accounts, call, kept)
+            raise _used_up(accounts, call)
         made = Reservation(cap, accounts, call)
         for account in accounts:
             account._book(reserved=made.most)
         return made
 
 
-def _used_up(accounts: Sequence[Budget], call: Bill, kept: Sequence[int]) -> BudgetUsedUpError:
+def _used_up(accounts: Sequence[Budget], call: Bill) -> BudgetUsedUpError:
     """Return an error that names the highest account that is used up; users know that one."""
     least = call._replace(output=1)
-    for account, units in zip(accounts, kept, strict=True):
-        for one in reversed(account._path()):
-            free, given = one._free(), one.rate.cost(call)
-            keep = units if one.rate is account.rate else 0
-            if free < one.rate.cost(least) + keep:
-                prompt, left = one._text(given) if given else "", one._text(max(0, free))
-                return BudgetUsedUpError(one._text(one._size()), prompt=prompt, left=left)
-    return BudgetUsedUpError(accounts[0]._text(accounts[0]._size()))
+    path = [one for account in accounts for one in reversed(account._path())]
+    short = (one for one in path if one._free() < one.rate.cost(least))
+    first = next(short, accounts[0])
+    prompt = first.rate.cost(call)
+    return BudgetUsedUpError(
+        first._text(first._size()),
+        prompt=first._text(prompt) if prompt else "",
+        left=first._text(max(0, first._free())),
+    )
+
+
+def _tokens_for(units: int, rate: Rate, call: Bill, keep: int = 0, keep_tokens: int = 0) -> int:
+    """Return the completion tokens that a call can have for so many units.
+
+    With `keep` units, or completion tokens, for one more call that has the same input and, besides,
+    the completion of this one.
+    """
+    given = rate.cost(call)
+    each = rate.cost(call._replace(output=1)) - given
+    if keep or keep_tokens:
+        units -= keep + given + keep_tokens * each
+        longer = call._replace(input=call.input + 1, written=call.written + 1)
+        each += rate.cost(longer) - given
+    if given > units:
+        return 0
+    return (units - given) // each if each else _MOST_TOKENS
+
+
+def _add_bill(spending: Spending, bill: Bill) -> None:
+    if not (bill.output or bill.input):
+        return  # a refused call
+    counts = spending.setdefault(bill.model, [0] * 5)
+    added = [a + b for a, b in zip(counts, bill[1:5], strict=False)]
+    counts[:] = [*added, max(counts[4], bill.largest or bill.input)]
+
+
+def _notify_waiters() -> None:
+    """Let callers that wait for tokens try again; call it without the lock."""
+    with _LOCK:
+        waiting = [*WAITING]
+        WAITING.clear()
+    for future in waiting:
+        if future.set_running_or_notify_cancel():
+            future.set_result(None)

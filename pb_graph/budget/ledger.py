@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
+from pb_graph.budget.account import spending_of
 from pb_graph.budget.rates import Bill, Dollars, Spending
-from pb_graph.budget.tree import spending_of
 from pb_graph.errors import InputError
 from pb_graph.types import Charge, NodeUsage, QueryUsage, Usage
 

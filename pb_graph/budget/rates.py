@@ -130,13 +130,6 @@ class Dollars(Rate):
         return found
 
 
-def bills_of(spending: int | Spending) -> list[Bill]:
-    """Return one bill for each model; of a number, a bill for so many completion tokens."""
-    if isinstance(spending, int):
-        return [Bill(output=spending)]
-    return [Bill(model, *counts) for model, counts in spending.items()]
-
-
 def pico_dollars(name: str, value: object, *, least: int) -> int:
     """Return a figure in dollars as units; a ValueError names one that is no such figure."""
     is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)

@@ -53,13 +53,6 @@ class PerLevel(_Rule):
         description="Tokens added for each level: the total is initial + per_level · level."
     )
 
-    @model_validator(mode="after")
-    def _grants_something(self) -> Self:
-        if self.initial + self.per_level < 1:
-            msg = "initial and per_level are both 0: a question of level 1 would get no token"
-            raise ValueError(msg)
-        return self
-
     def total(self, level: int | None) -> int:
         """Return the total in tokens for a level from 1 to 5, or raise a ValueError."""
         return self.initial + self.per_level * _known(level)

@@ -11,14 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from pb_graph.budget.account import (
-    Budget,
-    Reservation,
-    accounts_in_scope,
-    areserve_in,
-    reserve_in,
-)
+from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.rates import Bill
+from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import BudgetUsedUpError, ModelSetupError
 from pb_graph.models.caps import (
     CapPolicy,
@@ -320,9 +315,12 @@ async def _reserve(
     accounts: Sequence[Budget], call: Bill, lost: Sequence[Charge], io: IO
 ) -> Reservation:
     """Reserve what is left of the cap, after a wait for calls that may return some of it."""
+    own, *also = accounts
     tokens = max(1, _max_left(accounts))
     try:
-        return await io.call(reserve_in, areserve_in, accounts, tokens, at_least=tokens, call=call)
+        return await io.call(
+            own.reserve, own.areserve, tokens, at_least=tokens, call=call, also=also
+        )
     except BudgetUsedUpError as error:
         error.lost = tuple(lost)
         raise

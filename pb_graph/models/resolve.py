@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableWithFallbacks
 
-from pb_graph.budget.account import available_tokens, open_run, use_budget
+from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError, did_you_mean
 from pb_graph.local import server, weights
 from pb_graph.models.client import IO, ChatClient, ModelClient, RetryPolicy, WrapperClient
@@ -140,7 +140,7 @@ class FallbackClient(WrapperClient):
         """
         failures: list[ModelCallError] = []
         lost: tuple[Charge, ...] = ()
-        with use_budget(open_run(None, limit=options.cap)):
+        with use_budget(open_run(limit=options.cap)):
             for client in self._clients:
                 try:
                     reply = await client.call(messages, options, io)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from langgraph.types import Send
 
 from pb_graph.budget import optimal_allocation, schedule_weights, split
-from pb_graph.budget.account import Budget, available_tokens
+from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import most_billed, spending, spent
+from pb_graph.budget.scope import available_tokens
 from pb_graph.nodes.intake import lower_ceiling, solving_bound
 from pb_graph.nodes.plan import single_step
 from pb_graph.planner.cleaning import MIDDLE

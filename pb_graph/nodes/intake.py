@@ -12,8 +12,8 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, StringConstraints, ValidationError, field_validator
 
 from pb_graph.budget import LEVELS
-from pb_graph.budget.account import available_tokens
 from pb_graph.budget.ledger import most_billed
+from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import InputError, describe_errors
 from pb_graph.methods import METHODS
 from pb_graph.planner.requests import LEVEL_CAP

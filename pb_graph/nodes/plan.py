@@ -9,8 +9,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from pb_graph.budget.account import Budget, available_tokens, use_budget
+from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import most_billed
+from pb_graph.budget.scope import available_tokens, use_budget
 from pb_graph.errors import ModelCallError
 from pb_graph.planner.cleaning import ALL_CREDITS, clean_plan, grade_steps
 from pb_graph.planner.parsing import Difficulty

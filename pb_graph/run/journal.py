@@ -17,8 +17,8 @@ from uuid import UUID, uuid5
 
 from langgraph.config import get_config
 
-from pb_graph.budget.account import accounts_in_scope
 from pb_graph.budget.ledger import spending
+from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
 from pb_graph.models.client import IO, ModelClient, WrapperClient
 from pb_graph.models.options import CallOptions
@@ -149,7 +149,7 @@ def _replay(key: str, stored: dict[str, Any]) -> Reply:
         outcome = Reply.from_json(stored)
         charges = outcome.charges
     for account in accounts_in_scope():  # another process may have made the call
-        account.count_earlier(key, spending(charges))
+        account.charge(spending(charges), run=key)
     if isinstance(outcome, ModelCallError):
         raise outcome
     return outcome

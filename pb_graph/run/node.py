@@ -14,8 +14,9 @@ from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 from langgraph.types import Overwrite
 
-from pb_graph.budget.account import Budget, use_budget
+from pb_graph.budget.account import Budget
 from pb_graph.budget.rules import QuestionLimit
+from pb_graph.budget.scope import use_budget
 from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.run.models import Models
 from pb_graph.run.run import GraphOptions, Run

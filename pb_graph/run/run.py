@@ -12,9 +12,10 @@ from langgraph.config import get_config, get_stream_writer
 from langgraph.runtime import get_runtime
 
 from pb_graph.answers import is_in_form
-from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_budget
+from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.rates import Dollars, Spending
+from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError, ModelCallError
 from pb_graph.models.chat_models import key_of
 from pb_graph.models.client import IO, ModelClient, WrapperClient
@@ -103,10 +104,7 @@ class Run:
     def budget(self) -> Budget:
         """The account of the question: its ceiling, charged with what was billed before."""
         run, limit = self.state.get("run_id", ""), self.state.get("ceiling") or _NO_CEILING
-        earlier = self.earlier
-        for around in accounts_in_scope():  # a run that goes on may be in a process of its own
-            around.count_earlier(run, earlier)
-        return open_run(None, limit=limit, run=run, earlier=earlier) or Budget(limit)
+        return open_run(limit=limit, run=run, earlier=self.earlier) or Budget(limit)
 
     @cached_property
     def earlier(self) -> Spending:
@@ -194,7 +192,7 @@ class Run:
             tools=self.options.tools,
         )
         lost: ModelCallError | None = None
-        account = self.budget.open_run(tokens=options.cap)
+        account = self.budget.limit(tokens=options.cap)
         with use_budget(account), account:
             reserve = account.grant(self._reserve(account, closing=closing) if forces else 0)
             options = replace(options, cap=max(1, account.tokens_left()))

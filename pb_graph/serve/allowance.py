@@ -13,8 +13,9 @@ from typing import Literal
 
 from starlette.exceptions import HTTPException
 
-from pb_graph.budget.account import Budget, use_budget
+from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Prices
+from pb_graph.budget.scope import use_budget
 from pb_graph.errors import NoAnswerError
 
 Period = Literal["hour", "day", "month"]
@@ -55,9 +56,9 @@ class Allowance:
             HTTPException: With status 429: too little is left, before the question or within it.
         """
         budget, start = self._open_period(), self._start
-        if not budget.left_after_pending:
+        if budget.spent + budget.unknown >= budget.total:
             raise self._used_up()
-        account = budget.open_run()
+        account = budget.limit()
         try:
             with use_budget(account):
                 yield

@@ -20,8 +20,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from pb_graph.budget.account import Budget, use_budget
+from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Prices
+from pb_graph.budget.scope import use_budget
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
 from pb_graph.method import methods
 from pb_graph.serve.allowance import Allowance

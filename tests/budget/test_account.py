@@ -8,7 +8,6 @@ import copy
 import pickle
 import random
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,18 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.budget import tree
-from pb_graph.budget.account import (
-    Budget,
-    Reservation,
-    accounts_in_scope,
-    areserve_in,
-    available_tokens,
-    current_budget,
-    open_run,
-    reserve_in,
-    use_budget,
-)
+from pb_graph.budget.account import WAITING, Budget, Reservation
+from pb_graph.budget.scope import accounts_in_scope, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
 
 
@@ -48,25 +37,19 @@ class TestReserving:
         assert budget.reserve(keep=10).tokens == 90
         assert budget.reserve(500).tokens == 10
 
-    def test_only_the_first_settlement_counts(self) -> None:
+    def test_a_cost_above_the_cap_is_counted_and_leaves_nothing(self) -> None:
         budget = Budget(100)
+        grant = budget.grant(20)
         call = budget.reserve(60)
-        for _ in range(3):
-            call.settle(20)
-        call.forfeit()
-        assert (budget.spent, budget.left, budget.unknown) == (20, 80, 0)
+        call.settle(95)
+        call.settle(5)  # only the first time counts
+        assert (budget.spent, budget.left, grant.left) == (95, 0, 5)
 
     def test_a_call_that_is_not_settled_keeps_its_cap_for_good(self) -> None:
         budget = Budget(100)
         with pytest.raises(asyncio.CancelledError), budget.reserve(60):
             raise asyncio.CancelledError
         assert (budget.spent, budget.unknown, budget.left) == (0, 60, 40)
-
-    def test_a_cost_above_the_cap_is_counted_and_leaves_nothing(self) -> None:
-        budget = Budget(100)
-        grant = budget.grant(20)
-        budget.reserve(60).settle(95)
-        assert (budget.spent, budget.left, grant.left) == (95, 0, 5)
 
     def test_the_error_names_the_highest_account_that_is_used_up(self) -> None:
         budget = Budget(10)
@@ -94,52 +77,34 @@ class TestReserving:
             pickle.dumps(budget)
 
 
-async def wait_for(budget: Budget, wanted: int, meanwhile: Callable[[], object]) -> int:
-    """Return what a call gets that waits for so many tokens while something happens."""
-    task = asyncio.create_task(budget.areserve(wanted, at_least=wanted))
-    while not tree.WAITING:
-        await asyncio.sleep(0)  # the loop goes on
-    meanwhile()
-    return (await asyncio.wait_for(task, 5)).tokens
-
-
 class TestWaiting:
     def test_a_thread_waits_for_tokens_that_a_call_may_return(self) -> None:
         budget = Budget(100)
         first, got = budget.reserve(), list[int]()
         thread = threading.Thread(target=lambda: got.append(budget.reserve(50, at_least=50).tokens))
         thread.start()
-        while not tree.WAITING:
+        while not WAITING:
             pass
         assert got == []
         first.settle(30)
         thread.join()
         assert got == [50]
 
-    def test_a_task_waits_for_tokens_that_a_call_may_return(self) -> None:
-        budget = Budget(100)
-        first = budget.reserve()
-        assert asyncio.run(wait_for(budget, 90, lambda: first.settle(10))) == 90
-
-    def test_a_closed_grant_wakes_waiting_calls(self) -> None:
-        budget = Budget(100)
-        grant, _ = budget.grant(80), budget.reserve(10)
-        assert asyncio.run(wait_for(budget, 50, grant.close)) == 50
-
-    def test_a_cancelled_wait_holds_nothing(self) -> None:
-        async def cancelled(budget: Budget) -> None:
+    @pytest.mark.parametrize("event", ["settle", "close", "raise"])
+    def test_a_task_waits_for_tokens_and_the_loop_goes_on(self, event: str) -> None:
+        async def wait() -> int:
+            budget = Budget(100)
+            grant = budget.grant(60)
             first = budget.reserve()
-            task = asyncio.create_task(budget.areserve(50, at_least=50))
-            while not tree.WAITING:
+            task = asyncio.create_task(budget.areserve(30, at_least=30))
+            while not WAITING:
                 await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            first.settle(0)
+            {"settle": lambda: first.settle(0), "close": grant.close}.get(
+                event, lambda: budget.raise_to(200)
+            )()
+            return (await asyncio.wait_for(task, 5)).tokens
 
-        budget = Budget(100)
-        asyncio.run(cancelled(budget))
-        assert budget.left == 100
+        assert asyncio.run(wait()) == 30
 
     @pytest.mark.parametrize("way", ["reserve", "areserve"])
     def test_a_call_never_waits_for_the_call_that_it_is_made_in(self, way: str) -> None:
@@ -218,7 +183,7 @@ class TestSeveralTrees:
 
     def test_a_call_reserves_the_same_in_each_and_settles_in_each(self) -> None:
         one, other = Budget(100), Budget(60)
-        call = asyncio.run(areserve_in([one.limit(90), other]))
+        call = asyncio.run(one.limit(90).areserve(also=[other]))
         assert (call.tokens, one.left, other.left) == (60, 40, 0)
         call.settle(25)
         assert (one.spent, other.spent, one.left, other.left) == (25, 25, 75, 35)
@@ -227,21 +192,16 @@ class TestSeveralTrees:
         one, other = Budget(100), Budget(60)
         spend(other, 60)
         with pytest.raises(BudgetUsedUpError, match="budget of 60 tokens"):
-            reserve_in([one, other], 10)
+            one.reserve(10, also=[other])
         assert one.left == 100
 
 
 class TestContext:
     def test_calls_in_the_block_find_the_budget_also_in_threads(self) -> None:
         budget = Budget(10)
-
-        async def inner() -> Budget | None:
-            return await asyncio.to_thread(current_budget)
-
         with use_budget(budget):
-            assert current_budget() is budget
-            assert asyncio.run(inner()) is budget
-        assert current_budget() is None
+            assert asyncio.run(asyncio.to_thread(accounts_in_scope)) == (budget,)
+        assert accounts_in_scope() == ()
 
     def test_a_number_is_refused(self) -> None:
         refused = pytest.raises(InputError, match=r"must be a Budget, such as Budget\(4000\)")
@@ -283,15 +243,15 @@ class TestRuns:
     def test_earlier_tokens_count_in_the_run_and_not_twice_in_a_users_budget(self) -> None:
         budget = Budget(100)
         spend(budget, 40)
-        run = open_run(budget, run="a", earlier=40)
+        run = open_run(budget, run="a", earlier={"m": [40, 0, 0, 0, 0]})
         assert run
         assert (run.spent, run.left, budget.spent, budget.left) == (40, 60, 40, 60)
 
     def test_accounts_of_runs_above_count_earlier_tokens_once(self) -> None:
-        above = open_run(100, run="lead", earlier=10)
+        above = open_run(100, run="lead", earlier={"m": [10, 0, 0, 0, 0]})
         assert above
         with use_budget(above):
-            runs = [open_run(80, run="worker", earlier=20) for _ in range(2)]
+            runs = [open_run(80, run="worker", earlier={"m": [20, 0, 0, 0, 0]}) for _ in range(2)]
         assert [run.left for run in runs if run] == [60, 60]
         assert (above.spent, above.left) == (30, 70)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from pb_graph.budget.allocation import Bam
 from pb_graph.budget.rules import Fixed, LevelTable, PerLevel, QuestionLimit
-from pb_graph.budget.schedules import Bam
 from pb_graph.settings import Settings, choices
 
 HEAD = """\

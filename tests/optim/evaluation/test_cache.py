@@ -19,7 +19,7 @@ from optim.evaluation.store import (
     recording,
 )
 from pb_graph import Budget, ModelCallError
-from pb_graph.budget.account import use_budget
+from pb_graph.budget.scope import use_budget
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply

@@ -1,0 +1,241 @@
+"""Split a budget over sub-questions: by schedule and complexity, or by the least uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import cos, exp, isfinite, log, pi
+from typing import Annotated, Literal, Self, TypedDict, Unpack, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from pb_graph.budget.account import whole_number
+from pb_graph.budget.rules import LEVELS, Level
+
+Schedule = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
+"""The schedules that position alone decides."""
+
+Remainder = Literal["largest", "floor"]
+"""The rule for tokens that rounding down leaves: hand them out, or leave them unspent."""
+
+# Weights carry rounding noise: 0.1 + 0.2 + 0.3 is not 0.6. Quotas are counted in whole millionths
+# of a token, so that noise neither costs a token nor decides a tie.
+_PARTS = 1_000_000
+# Halvings of a bracket, after which no double lies within it.
+_STEPS = 200
+
+
+class Shape(TypedDict, total=False):
+    """Parameters of schedules; `Settings` has a field for each, and checks its range."""
+
+    power: float
+    """Exponent of `polynomial`, above 0; 2 when not given."""
+    gamma: float
+    """Ratio of one weight to the one before in `exponential`, above 0, at most 1; 0.9."""
+    epsilon: float
+    """Least weight in `cosine`, at least 0; 0.1."""
+
+
+def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[float]:
+    """Return the positional weight rho_j of each of `m` sub-questions (the paper's decay table).
+
+    With j counted from 0: `uniform` and `weighted` 1, `linear` m - j, `polynomial` (m - j)^power,
+    `exponential` gamma^j, `cosine` 0.5 (1 + cos(pi j / (m - 1))) + epsilon. A plan of one
+    sub-question has nothing to decay over; its cosine weight is 1.
+
+    Args:
+        name: Which schedule.
+        m: Number of sub-questions, at least 1.
+        shape: Parameters, as keywords; see `Shape`.
+
+    Returns:
+        `m` weights in the order of the plan, never negative and never increasing.
+
+    Raises:
+        ValueError: The schedule is unknown, or `m` is no whole number of at least 1.
+    """
+    if name not in get_args(Schedule):
+        msg = f"schedule must be one of {', '.join(get_args(Schedule))}, not {name!r}"
+        raise ValueError(msg)
+    whole_number("m", m, least=1)
+    match name:
+        case "uniform" | "weighted":
+            return [1.0] * m
+        case "linear":
+            return [float(m - j) for j in range(m)]
+        case "polynomial":
+            power = shape.get("power", 2.0)
+            return [float(m - j) ** power for j in range(m)]
+        case "exponential":
+            gamma = shape.get("gamma", 0.9)
+            return [gamma**j for j in range(m)]
+        case "cosine":
+            epsilon = shape.get("epsilon", 0.1)
+            last = m - 1
+            return [0.5 * (1 + cos(pi * j / last)) + epsilon for j in range(m)] if last else [1.0]
+
+
+def allocate(
+    weights: Iterable[float],
+    total: int,
+    schedule: Schedule = "cosine",
+    *,
+    remainder: Remainder = "largest",
+    minimum: int = 0,
+    **shape: Unpack[Shape],
+) -> list[int]:
+    """Split `total` over the sub-questions by complexity and position (the paper's Eq. 7).
+
+    b_j = floor(w_j rho_j / sum_k(w_k rho_k) * total); then, by default, the tokens that this leaves
+    go one each to the largest fractions, ties to the earlier sub-question.
+
+    Args:
+        weights: Complexity w_j of each sub-question, on any scale; at least one above 0.
+        total: The query's budget B in tokens, at least 1.
+        schedule: How position counts; see `schedule_weights`. `uniform` ignores the weights.
+        remainder: "largest" hands out every token, "floor" is the paper's rule.
+        minimum: Tokens that no sub-question should get less than; see `split`.
+        shape: Parameters of schedules, as keywords; see `Shape`.
+
+    Returns:
+        Tokens per sub-question, in order; they sum to `total`, under "floor" to as much as m - 1
+        less.
+
+    Raises:
+        ValueError: An argument is unusable; the message names it.
+    """
+    complexity = _relative(weights)
+    prior = schedule_weights(schedule, len(complexity), **shape)
+    if schedule == "uniform":
+        complexity = prior
+    shares = [w * rho for w, rho in zip(complexity, prior, strict=True)]
+    return split(shares, total, remainder=remainder, minimum=minimum)
+
+
+def split(
+    shares: Iterable[float], total: int, *, remainder: Remainder = "largest", minimum: int = 0
+) -> list[int]:
+    """Split `total` into whole tokens in proportion to real-valued `shares`.
+
+    A quota below `minimum` is raised to it, and what is left is re-scaled over the others, until
+    none is below; a share of zero is raised, too. When the total is too small to give everyone
+    `minimum`, the minimum is that of an equal split, `total // m`.
+
+    Args:
+        shares: Relative size of each part, on any scale; at least one above 0.
+        total: Tokens to split, at least 1.
+        remainder: "largest" hands out every token, "floor" drops the fractions.
+        minimum: Tokens, at least 0.
+
+    Returns:
+        Tokens per share, in order; they sum to `total`, under "floor" to as much as m - 1 less.
+
+    Raises:
+        ValueError: An argument is unusable; the message names it.
+    """
+    numbers = _relative(shares)
+    total = whole_number("total", total, least=1)
+    minimum = min(whole_number("minimum", minimum, least=0), total // len(numbers))
+    quotas = _quotas(numbers, total, minimum)
+    tokens = [quota // _PARTS for quota in quotas]
+    if remainder == "largest":
+        largest_first = sorted(range(len(quotas)), key=lambda j: (-(quotas[j] % _PARTS), j))
+        for j in largest_first[: total - sum(tokens)]:
+            tokens[j] += 1
+    return tokens
+
+
+def _relative(shares: Iterable[float]) -> list[float]:
+    """Return the shares relative to the largest."""
+    numbers = [*shares]
+    if not any(numbers) or not all(isfinite(number) and number >= 0 for number in numbers):
+        msg = f"shares must be finite numbers of at least 0, and one above 0, not {numbers}"
+        raise ValueError(msg)
+    return [number / max(numbers) for number in numbers]
+
+
+def _quotas(shares: list[float], total: int, minimum: int) -> list[int]:
+    """Return each share's part of `total`, in millionths of a token, and none below `minimum`.
+
+    The largest part is never raised, so something always remains to scale by.
+    """
+    least, raised = minimum * _PARTS, set[int]()
+    while True:
+        left = total * _PARTS - least * len(raised)
+        whole = sum(share for j, share in enumerate(shares) if j not in raised)
+        quotas = [
+            least if j in raised else round(share / whole * left) for j, share in enumerate(shares)
+        ]
+        low = {j for j, quota in enumerate(quotas) if quota < least}
+        if not low:
+            return quotas
+        raised |= low
+
+
+class Bam(BaseModel):
+    """Parameters of the Budget Allocation Model (Eq. 1) for each difficulty level.
+
+    A sub-question of level l keeps an epistemic uncertainty of ``c[l] / b ** beta[l]`` after b
+    tokens. The defaults are an assumption, not a fit: 50 tokens leave an uncertainty of 2, 10, 35,
+    50 and 60 % at the levels 1 to 5, and harder sub-questions give way more slowly (smaller beta).
+    With them the paper's closed form gives the middle level most.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    c: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        default={1: 2500.0, 2: 1750.0, 3: 875.0, 4: 120.0, 5: 30.0},
+        description="Epistemic uncertainty after one token per level, positive, no unit.",
+    )
+    beta: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        default={1: 3.0, 2: 2.5, 3: 2.0, 4: 1.4, 5: 1.0},
+        description="How fast tokens reduce it per level, positive, no unit; larger is easier.",
+    )
+
+    @model_validator(mode="after")
+    def _every_level(self) -> Self:
+        for name in ("c", "beta"):
+            if sorted(getattr(self, name)) != list(LEVELS):
+                msg = f"bam.{name} needs one value for each level 1 to 5"
+                raise ValueError(msg)
+        return self
+
+
+def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) -> list[float]:
+    """Return the allocation that leaves the least uncertainty, sum_j c_j / b_j^beta_j (Eq. 5).
+
+    At the optimum one more token is worth the same everywhere: c_j beta_j / b_j^(beta_j + 1) is one
+    multiplier lambda for all j. Its logarithm is found by bisection, as sum_j b_j(lambda) falls
+    with lambda. This holds for different beta, too, where the paper's closed form (Eq. 6) is not
+    optimal. The paper takes beta >= 1; any beta above 0 will do here.
+
+    Args:
+        c: Uncertainty of each sub-question after one token, above 0.
+        beta: How fast tokens reduce it, above 0.
+        total: Tokens to split, above 0.
+
+    Returns:
+        Tokens of each sub-question as real numbers; they sum to `total`.
+
+    Raises:
+        ValueError: An argument is not above 0, or the two lists differ in length.
+    """
+    if not c or min(*c, *beta, total) <= 0:
+        msg = f"c, beta and total must be above 0, not {list(c)}, {list(beta)} and {total}"
+        raise ValueError(msg)
+    gains = [(log(one * b), b + 1) for one, b in zip(c, beta, strict=True)]
+
+    def tokens_at(log_lambda: float) -> list[float]:
+        return [exp((gain - log_lambda) / power) for gain, power in gains]
+
+    # One sub-question alone would take the total at the one end, and none more than an equal share
+    # at the other.
+    low = max(gain - power * log(total) for gain, power in gains)
+    high = max(gain - power * log(total / len(c)) for gain, power in gains)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if sum(tokens_at(middle)) > total else (low, middle)
+    tokens = tokens_at(low)
+    whole = sum(tokens)
+    return [one / whole * total for one in tokens]
