@@ -1,12 +1,20 @@
-r"""Reading a model's output: thinking cut away, the answer found in a box or on its own line.
+r"""Read a model's output: cut thinking away, find the answer in a box, on its line, or as JSON.
 
 Linear in the length of the output.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _OPEN, _CLOSE = "<think>", "</think>"
 _THINKING = re.compile(r"(?:\s*<think>.*?(?:</think>|\Z))+", re.DOTALL)
@@ -49,7 +57,7 @@ def without_thinking(output: str) -> str:
 
 
 def boxes(text: str) -> list[Box]:
-    r"""All closed `\boxed{…}` in order of their start, nested ones included."""
+    r"""Return all closed `\boxed{…}` in order of their start, nested ones included."""
     found: list[Box] = []
     opened: list[re.Match[str]] = []
     for token in _BRACES.finditer(text):
@@ -63,7 +71,7 @@ def boxes(text: str) -> list[Box]:
 
 
 def boxed_answer(text: str) -> str | None:
-    r"""The content of the last box, or of the last boxes where several stand side by side.
+    r"""Return the content of the last box, or of the last boxes if several stand side by side.
 
     The same box again is no second answer.
     An answer repeated in a redundant pair of braces, `\boxed{{x}}`, is unwrapped: models copy
@@ -118,28 +126,26 @@ def final_answer(text: str) -> str | None:
 
 
 def without_text_commands(text: str) -> str:
-    r"""The words of `\text{…}`, `\mbox{…}` and the like without the command around them."""
+    r"""Return the words of `\text{…}`, `\mbox{…}` and the like without the command around."""
     return _WORDS.sub(r"\g<inner>", text).strip()
 
 
 def without_lead(text: str) -> str:
-    """A text without "The answer is" in front."""
+    """Return a text without "The answer is" in front."""
     lead = _IS.match(text)
     return text[lead.end() :] if lead else text
 
 
 _SHORT = 80  # characters of an answer that is nothing but its result
 _LONGEST = 20_000  # characters read from the end, where the answer stands
-_NOISE = re.compile(
-    r"\\[!,;:()\[\] ]|\\(?:left|right|displaystyle)(?![a-zA-Z])|\\?\$|\s|(?<=\d)\{,\}(?=\d)"
-)
-_NUMBER = re.compile(r"[-+]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)")
+_MOST_STARTS = 200  # of JSON in an output
+_CHARACTERS_PER_TOKEN = 4
 
 
 def stated_answer(output: str) -> str | None:
-    r"""The final answer that an output states, thinking aside; None where it states none.
+    r"""Return the final answer that an output states, thinking aside; None where it states none.
 
-    The last `\boxed{…}`, else what the last "Final answer:" line says.
+    It is the last `\boxed{…}`, else what the last "Final answer:" line says.
     """
     text = without_thinking(output)[-_LONGEST:]
     return boxed_answer(text) or final_answer(text)
@@ -159,22 +165,62 @@ def bare_result(answer: str, *, is_cut: bool) -> str | None:
 
 
 def is_in_form(output: str, answer_format: str | None) -> bool:
-    r"""Whether an output has the `\boxed{…}` that the answer's format asks for, if it does."""
+    r"""Return whether an output has the `\boxed{…}` that its format asks for, if it does."""
     wants_box = r"\boxed" in (answer_format or "")
     return not wants_box or boxed_answer(without_thinking(output)[-_LONGEST:]) is not None
 
 
-def comparable(answer: str) -> str:
-    """Return an answer in a form in which answers that differ only in notation are equal.
+class AnswerType:
+    """The type that the final answer has, as JSON.
 
-    Spacing, letter case, mathematical delimiters, thousands separators, a full stop at the end and
-    zeros after a decimal point do not count. Equal values in other forms (1/2 and 0.5) differ.
+    A small model that may write nothing but JSON cannot work anything out. So a reply works first
+    and ends with the object; only the call that states what an unfinished or unreadable reply came
+    to is held to the schema by the server.
+
+    Args:
+        model: A pydantic model.
     """
-    text = without_text_commands(answer.strip().rstrip(".").strip("*_`").rstrip("."))
-    text = _NOISE.sub("", text).replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").casefold()
-    if not _NUMBER.fullmatch(text):
-        return text
-    whole, _, decimals = text.replace(",", "").lstrip("+-").partition(".")
-    whole, decimals = whole.lstrip("0") or "0", decimals.rstrip("0")
-    value = f"{whole}.{decimals}" if decimals else whole
-    return f"-{value}" if text.startswith("-") and value != "0" else value
+
+    def __init__(self, model: type[Any]) -> None:
+        self._type: TypeAdapter[Any] = TypeAdapter(model)
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """Return the schema, for servers that constrain decoding."""
+        return self._type.json_schema()
+
+    @property
+    def form(self) -> str:
+        """Return the form of the answer, for the prompt."""
+        schema = json.dumps(self.schema, ensure_ascii=False)
+        return f"End with the final answer as one JSON object that follows this schema: {schema}"
+
+    @property
+    def reserve(self) -> int:
+        """Return the tokens to keep back for writing it, about as many as its schema has."""
+        return len(self.form) // _CHARACTERS_PER_TOKEN
+
+    def read(self, text: str) -> Any:  # noqa: ANN401 -- JSON
+        """Return the last object in a text that fits, as plain JSON; None if none fits."""
+        fitting = None
+        for found in _objects(text[-_LONGEST:]):
+            try:
+                fitting = self._type.dump_python(self._type.validate_python(found), mode="json")
+            except ValidationError:
+                continue
+        return fitting
+
+
+def _objects(text: str) -> Iterator[object]:
+    """Yield the JSON objects in a text, one within another not counted."""
+    decoder, at = json.JSONDecoder(strict=False), text.find("{")
+    for _ in range(_MOST_STARTS):
+        if at < 0:
+            return
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield found
+        at = text.find("{", end)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph
@@ -14,6 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
 from pydantic import BaseModel
 
+from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Dollars, Prices
 from pb_graph.models.caps import CapPolicy
@@ -24,11 +25,8 @@ from pb_graph.nodes.plan import estimate, plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.probe import load_caps
-from pb_graph.program import HasPlanner, PlannerProgram
-from pb_graph.run.answer_type import AnswerType
 from pb_graph.run.models import Model, Models, Program
-from pb_graph.run.node import Node, read_settings
-from pb_graph.run.run import GraphOptions
+from pb_graph.run.run import GraphOptions, Node, NodeFunction, Route
 from pb_graph.run.tools import normalize_tools
 from pb_graph.settings import Context, Settings, require_run_budget
 from pb_graph.state import Input, Output, SolveTask, State
@@ -41,7 +39,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     estimator: Model = None,
     easy: Model = None,
     settings: Settings | Mapping[str, Any] | None = None,
-    planner_program: Program | HasPlanner | None = None,
+    planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
     cap_policy: CapPolicy | str | Path | None = None,
     response_format: type[BaseModel] | None = None,
@@ -88,14 +86,6 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         InputError: A setting is wrong.
         PlannerProgramError: The saved planner does not fit this version.
     """
-    if isinstance(planner_program, str | Path):
-        planner_program = PlannerProgram.load(planner_program)
-    if settings is None and isinstance(planner_program, PlannerProgram | HasPlanner):
-        settings = planner_program.settings
-    program: object = planner_program
-    if isinstance(planner_program, HasPlanner):
-        program = planner_program.prompts
-    settings = Settings() if settings is None else Settings.read(settings)
     if isinstance(cap_policy, str | Path):
         cap_policy = load_caps(cap_policy)
     models = Models(
@@ -104,7 +94,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         planner=planner,
         estimator=estimator,
         easy=easy,
-        program=cast("Program | None", program),
+        program=planner_program,
         cap_policy=cap_policy,
         budget=require_run_budget("budget", budget),
     )
@@ -114,25 +104,28 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         tools=normalize_tools(tools),
     )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    builder.add_node("intake", Node(intake, models, options, is_entry=True))
-    for step in (plan, review, estimate, allocate, answer, synthesize, finish, no_answer):
-        builder.add_node(step.__name__, Node(step, models, options))
-    builder.add_node("solve", Node(solve, models, options), input_schema=SolveTask)
+    targets = _next_nodes(models.settings)
+
+    def add(function: NodeFunction, route: Route | None = None, **more: Any) -> None:  # noqa: ANN401
+        node = Node(function, models, options, route, is_entry=function is intake)
+        builder.add_node(node.name, node, destinations=tuple(targets.get(node.name, ())), **more)
+
+    add(intake, _after_intake)
+    add(plan, _after_plan)
+    add(estimate)
+    add(allocate, _after_allocate)
+    add(review, _after_review)
+    add(answer)
+    add(solve, input_schema=SolveTask)
+    add(synthesize)
+    add(finish, _after_finish)
+    add(no_answer)
     builder.add_edge(START, "intake")
     builder.add_edge("estimate", "allocate")
     builder.add_edge("solve", "allocate")
     builder.add_edge("answer", "finish")
     builder.add_edge("synthesize", "finish")
     builder.add_edge("no_answer", END)
-    routes: dict[str, Callable[[State], Any]] = {
-        "intake": _after_intake,
-        "plan": _after_plan,
-        "review": _after_review,
-        "allocate": _after_allocate,
-        "finish": _after_finish,
-    }
-    for name, nodes in _next_nodes(settings).items():
-        builder.add_conditional_edges(name, routes[name], _Targets({node: node for node in nodes}))
     compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
     compiled.__class__ = _Graph  # `compile` has no other way to choose the class
     return compiled
@@ -156,16 +149,6 @@ class _Graph(CompiledStateGraph[State, Context, Input, Output]):
         return self.get_graph(config, xray=xray)
 
 
-class _Targets(dict[Hashable, str]):
-    """The nodes that the graph's settings lead to; a run with other settings can go elsewhere."""
-
-    def copy(self) -> _Targets:
-        return self
-
-    def __missing__(self, node: Hashable) -> str:
-        return cast("str", node)
-
-
 def _next_nodes(settings: Settings) -> dict[str, list[str]]:
     """Return the nodes that can follow each node with a choice, the usual one first."""
     solving = ["solve", "synthesize"] if settings.splits_budget else []
@@ -185,30 +168,28 @@ def _next_nodes(settings: Settings) -> dict[str, list[str]]:
     }
 
 
-def _after_intake(state: State) -> str:
-    return _next_nodes(read_settings(state))["intake"][0]
+def _after_intake(_: State, settings: Settings) -> str:
+    return _next_nodes(settings)["intake"][0]
 
 
-def _after_plan(state: State) -> str:
+def _after_plan(state: State, settings: Settings) -> str:
     """One step needs no grades."""
-    nodes = _next_nodes(read_settings(state))["plan"]
+    nodes = _next_nodes(settings)["plan"]
     return nodes[-1] if len(state["plan"]) > 1 else nodes[0]
 
 
-def _after_allocate(state: State) -> str | list[Send]:
-    settings = read_settings(state)
+def _after_allocate(state: State, settings: Settings) -> str | list[Send]:
     is_reviewed = settings.has_plan and settings.review_plan
     return "review" if is_reviewed else route_next_wave(state, settings)
 
 
-def _after_review(state: State) -> str | list[Send]:
+def _after_review(state: State, settings: Settings) -> str | list[Send]:
     """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
-    settings = read_settings(state)
     has_shares = not settings.has_budget or state["total"] is not None
     return route_next_wave(state, settings) if has_shares else "allocate"
 
 
-def _after_finish(state: State) -> str:
+def _after_finish(state: State, _: Settings) -> str:
     return END if state["report"]["answer"] else "no_answer"
 
 

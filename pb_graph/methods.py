@@ -1,8 +1,8 @@
 """Ways to answer a question: the paper's five, and how to add one.
 
-A method is a function under `method`, registered wherever its module is imported; settings, their
-JSON schema, help texts and error messages list its name. The function is one of two kinds, told
-apart by ``async``:
+A method of your own is a function under `method`, registered wherever its module is imported;
+settings, their JSON schema, help texts and error messages list its name. The function is one of two
+kinds, told apart by ``async``:
 
 A prompt. It returns the messages to send; the ``answer`` node sends them once, within the budget if
 there is one, and streams the reply::
@@ -23,90 +23,133 @@ adds to the state: ``answer`` at least, and how it ended (``finish``)::
 Every call through ``run`` is charged; ``run.warn`` adds a warning to the report. A `ModelCallError`
 that a method lets pass ends in an empty answer and a warning. Before the answer, the graph does
 what the method's fields say: ``plans`` decomposes the question, ``budgets`` sets a total,
-``splits`` gives each sub-question a share.
+``splits`` gives each sub-question a share. `pb_graph.prompts` has the `MethodInput`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import inspect
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, TypeVar
 
-from pb_graph.method import METHODS, PAPER, Method, method
-from pb_graph.prompts import PromptMessage, Style, single_call_prompt
+from pb_graph.errors import did_you_mean
 
-if TYPE_CHECKING:
-    from pb_graph.settings import Settings
-    from pb_graph.types import Query, SubQuestion
+PAPER = "Plan and Budget, arXiv:2505.16122"
+"""The source of the paper's own methods."""
 
-__all__ = ["METHODS", "PAPER", "Method", "MethodInput", "method"]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodInput:
-    """The input of a method.
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to answer a question.
 
     Attributes:
-        query: The question and what was given with it.
-        settings: The settings of the run.
-        style: How the solver is to write, for methods that go by ``Settings.style``.
-        budget: Completion tokens to stay below; None without a budget.
-        plan: Sub-questions; none for methods that do not plan, and for a plan of one step.
-        shares: Tokens of each sub-question by its index; None where the budget is not split.
+        name: What settings, reports and tables call it.
+        description: What it does, in one sentence.
+        source: Where it comes from, such as ``arXiv:2505.16122``.
+        function: Returns the prompt, or as a coroutine makes the calls. None for the question with
+            its plan and its budget in one call.
+        plans: Whether the question is decomposed first.
+        budgets: Whether it has a total budget, also where the settings name none.
+        splits: Whether the budget is split over the sub-questions, and steps may be calls.
+        style: The style it is written in where ``Settings.style`` names none. None for a method
+            with a style of its own, which no setting changes.
+        samples: Whether it needs a model that samples, at a temperature above 0.
+        thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
+        is_prompt: Whether the function returns a prompt, rather than making calls of its own.
+        ceiling: Returns the most completion tokens that all calls for a question can cost where no
+            budget bounds them, from the settings and the question. None for one call.
     """
 
-    query: Query
-    settings: Settings
-    style: Style
-    budget: int | None = None
-    plan: Sequence[SubQuestion] = ()
-    shares: Mapping[int, int] | None = None
+    name: str
+    description: str
+    _: KW_ONLY
+    source: str
+    function: Callable[..., Any] | None = None
+    plans: bool = False
+    budgets: bool = False
+    splits: bool = False
+    style: str | None = None
+    samples: bool = False
+    thinking: Literal["off"] | None = None
+    is_prompt: bool = True
+    ceiling: Callable[[Any, Any], int] | None = None
 
 
-# The lowest is registered first.
-@method(
-    "plan_and_budget",
-    "Plans, splits the budget over the sub-questions, and solves each within its share.",
-    source=PAPER,
-    style="auto",
-    plans=True,
-    budgets=True,
-    splits=True,
-)
-@method(
-    "planned_global_budget",
-    "Asks the question with a plan and says a total budget.",
-    source=PAPER,
-    style="prose",
-    plans=True,
-    budgets=True,
-)
-@method(
-    "planned_vanilla", "Asks the question with a plan.", source=PAPER, style="prose", plans=True
-)
-@method(
-    "global_budget",
-    "Asks the question and says a total budget.",
-    source=PAPER,
-    style="prose",
-    budgets=True,
-)
-@method("vanilla", "Asks the question, and no more.", source=PAPER, style="prose")
-def ask_in_one_call(given: MethodInput) -> list[PromptMessage]:
-    """Return the question with its plan and its budget, as far as the method has them.
+def method(name: str, description: str, **options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401
+    """Register a function as a method.
 
-    The total of a plan of one step is a cap, and only said where nothing enforces it: said, it
-    makes short answers longer.
+    Args:
+        name: The method's name. Each name can be registered once; a function that is defined again
+            in a notebook replaces itself.
+        description: What the method does, in one sentence.
+        options: Fields of `Method`: ``source`` at least.
+
+    Raises:
+        ValueError: Another method has that name.
     """
-    chosen, settings = METHODS[given.settings.method], given.settings
-    says_total = chosen.budgets and not (chosen.splits and given.plan)
-    if chosen.splits and settings.enforcement != "prompt":
-        says_total = False
-    return single_call_prompt(
-        given.query,
-        settings,
-        given.style,
-        given.plan,
-        budget=given.budget if says_total else None,
-        shares=given.shares if given.plan else None,
-    )
+
+    def register(function: _Function) -> _Function:
+        known = METHODS.get(name)
+        if known and _place(known.function) != _place(function):
+            msg = f"the method {name!r} is registered already"
+            raise ValueError(msg)
+        is_prompt = not inspect.iscoroutinefunction(function)
+        METHODS[name] = Method(name, description, function=function, is_prompt=is_prompt, **options)
+        return function
+
+    return register
+
+
+def known_method(name: str) -> str:
+    """Return the name, if there is a method of that name.
+
+    Raises:
+        ValueError: There is no such method; the message lists the names.
+    """
+    if name not in METHODS:
+        close = did_you_mean(name, METHODS)
+        msg = f"there is no method {name!r}; there are: {', '.join(METHODS)}{close}"
+        raise ValueError(msg)
+    return name
+
+
+def _place(function: Callable[..., Any] | None) -> tuple[str, str]:
+    return (function.__module__, function.__qualname__) if function else ("", "")
+
+
+_PAPER = (
+    Method("vanilla", "Asks the question, and no more.", source=PAPER, style="prose"),
+    Method(
+        "global_budget",
+        "Asks the question and says a total budget.",
+        source=PAPER,
+        style="prose",
+        budgets=True,
+    ),
+    Method(
+        "planned_vanilla", "Asks the question with a plan.", source=PAPER, style="prose", plans=True
+    ),
+    Method(
+        "planned_global_budget",
+        "Asks the question with a plan and says a total budget.",
+        source=PAPER,
+        style="prose",
+        plans=True,
+        budgets=True,
+    ),
+    Method(
+        "plan_and_budget",
+        "Plans, splits the budget over the sub-questions, and solves each within its share.",
+        source=PAPER,
+        style="auto",
+        plans=True,
+        budgets=True,
+        splits=True,
+    ),
+)
+
+METHODS: dict[str, Method] = {known.name: known for known in _PAPER}
+"""The methods that are registered so far, by name."""

@@ -46,6 +46,27 @@ class Style:
     ending: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodInput:
+    """The input of a method.
+
+    Attributes:
+        query: The question and what was given with it.
+        settings: The settings of the run.
+        style: How the solver is to write, for methods that go by ``Settings.style``.
+        budget: Completion tokens to stay below; None without a budget.
+        plan: Sub-questions; none for methods that do not plan, and for a plan of one step.
+        shares: Tokens of each sub-question by its index; None where the budget is not split.
+    """
+
+    query: Query
+    settings: Settings
+    style: Style
+    budget: int | None = None
+    plan: Sequence[SubQuestion] = ()
+    shares: Mapping[int, int] | None = None
+
+
 _LINES = """Work in short numbered lines, one for each step that the answer needs: what the step \
 finds, and its calculation in full. Do not restate the question, and do not explain more than a \
 step needs."""

@@ -24,12 +24,12 @@ from pb_graph.budget.allocation import Schedule as PositionalSchedule
 from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, QuestionLimit
 from pb_graph.budget.scope import require_budget
 from pb_graph.errors import InputError, describe_errors, did_you_mean
-from pb_graph.method import METHODS, known_method, methods
+from pb_graph.methods import METHODS, known_method
 
 Method = Annotated[
     str,
     AfterValidator(known_method),
-    Field(json_schema_extra=lambda schema: schema.update(enum=list(methods()))),
+    Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS))),
 ]
 """A name of `pb_graph.methods.METHODS`."""
 
@@ -215,7 +215,7 @@ class Settings(BaseModel):
         """
         row: dict[str, Any] = {"method": method, "style": "prose", "plan_from": 1}
         row |= {"enforcement": "prompt", "min_step": 0, "remainder": "floor"}
-        chosen = methods()[known_method(method)]
+        chosen = METHODS[known_method(method)]
         if chosen.budgets:
             row["budget"] = LevelTable()
         if chosen.splits:
@@ -302,7 +302,7 @@ def value_of(text: str) -> object:
 def choices(name: str) -> tuple[str, ...]:
     """Return the names that a setting takes, in order. Empty if the setting takes no names."""
     if name == "method":
-        return tuple(methods())
+        return tuple(METHODS)
     kind = Settings.model_fields[name].annotation
     kinds = (kind, *get_args(kind))
     return next((get_args(one) for one in kinds if get_origin(one) is Literal), ())

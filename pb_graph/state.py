@@ -70,8 +70,6 @@ class State(Input, total=False):
     results: Annotated[list[StepResult], operator.add]
     charges: Annotated[list[Charge], operator.add]
     warnings: Annotated[list[ReportWarning], operator.add]
-    disabled_models: Annotated[dict[str, str], operator.or_]
-    """Why a model, by its role, is not asked again for this question."""
     run_id: str
     """The run's identity, by which accounts around it count once what it spent before a pause."""
     budget_used_up: Annotated[bool, operator.or_]
@@ -94,7 +92,6 @@ class SolveTask(TypedDict):
     results: list[StepResult]
     index: int
     budget: int
-    disabled_models: dict[str, str]
     run_id: str
     spent: Spending
     """Tokens that the run may have been billed before this step was sent, by model."""

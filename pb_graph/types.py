@@ -123,13 +123,11 @@ WarningCode = Literal[
     "empty_reply",
     "forced_ending_failed",
     "grades_corrected",  # levels or credits
-    "media_left_out",  # images and files of other messages
     "method",  # a method's own, such as a rival's
     "no_budget_left",
     "no_structured_response",
     "plan_corrected",
     "single_step",  # without a plan, or a budget for one
-    "tools_unused",
     "unknown_bill",  # a lost attempt may have been billed
     "unreadable_reply",  # of the planner
     "usage_estimated",  # the server's own account cannot be right
@@ -191,83 +189,3 @@ class Query(TypedDict):
     """The conversation around the question, marked off as data; None without one."""
     media: NotRequired[list[dict[str, Any]]]
     """Images and files for the solver: content blocks as the host wrote them, plain JSON."""
-
-
-class QuestionTaken(TypedDict):
-    """The question was read and checked."""
-
-    event: Literal["intake"]
-    method: str
-    ceiling: int
-    """Completion tokens that the question cannot exceed, planning included."""
-
-
-class PlanMade(TypedDict):
-    """A plan was made, or was changed by a reviewer or because of a small budget."""
-
-    event: Literal["plan"]
-    steps: list[SubQuestion]
-
-
-class DifficultyEstimated(TypedDict):
-    """The level of the question, and of its sub-questions where they matter, is known."""
-
-    event: Literal["estimate"]
-    level: int | None
-    level_source: LevelSource
-    steps: list[SubQuestion]
-
-
-class BudgetsSet(TypedDict):
-    """The budget was split, at first or again for the sub-questions that have not started."""
-
-    event: Literal["budgets"]
-    level: int | None
-    budget: int
-    """Solving tokens in all."""
-    shares: list[int]
-    """Tokens of each sub-question, finished ones included; empty for a method without shares."""
-
-
-class StepStarted(TypedDict):
-    """A sub-question is being solved."""
-
-    event: Literal["step_started"]
-    index: int
-    budget: int
-
-
-class StepDone(StepResult):
-    """A sub-question is solved, or has failed; with the tokens it took."""
-
-    event: Literal["step_done"]
-
-
-class CallMade(Charge):
-    """A model was called, and this is what it was charged.
-
-    The event is repeated if its node restarts after a crash; the report counts the call once.
-    """
-
-    event: Literal["call"]
-
-
-class Answered(TypedDict):
-    """The run is over; the answer is empty when there is none."""
-
-    event: Literal["answer"]
-    answer: str
-    usage: QueryUsage
-
-
-Event = (
-    QuestionTaken
-    | PlanMade
-    | DifficultyEstimated
-    | BudgetsSet
-    | StepStarted
-    | StepDone
-    | CallMade
-    | Answered
-)
-"""A progress event in ``stream_mode="custom"``; ``event`` tells which."""

@@ -36,7 +36,8 @@ SOURCES = "\n".join(
     for folder in ("pb_graph", "optim", "plan_and_budget", "tests/benchmarks")
     for file in (ROOT / folder).rglob("*.py")
 )
-ELSEWHERE = {"azure_openai", "google_genai", "set_llm_cache"}  # names of LangChain
+# Names of LangChain and pydantic.
+ELSEWHERE = {"azure_openai", "google_genai", "model_json_schema", "set_llm_cache"}
 
 
 def lines(path: Path) -> Iterator[str]:

@@ -17,7 +17,7 @@ REPORT: Any = {"usage": {"output_tokens": 7}}
     "error",
     [
         PlanAndBudgetError("said"),
-        ModelCallError("said", 404, LOST, fatal=True),
+        ModelCallError("said", 404, LOST),
         BudgetUsedUpError(5),
         NoAnswerError("said", REPORT),
     ],

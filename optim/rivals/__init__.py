@@ -1,6 +1,6 @@
 """Methods that others published against long answers, for comparison in an evaluation.
 
-Importing this package registers them under `pb_graph.method.method`; their options are constants.
+Importing this package registers them under `pb_graph.methods.method`; their options are constants.
 """
 
 from optim.rivals import adaptive_consistency, certaindex, program_aided, prompts, tale_ep

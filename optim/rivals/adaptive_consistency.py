@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from decimal import Decimal
 from math import comb
 from typing import TYPE_CHECKING
 
-from pb_graph.answers import comparable, stated_answer
+from pb_graph.answers import stated_answer, without_text_commands
 from pb_graph.errors import ModelCallError
-from pb_graph.methods import MethodInput, method
+from pb_graph.methods import method
 from pb_graph.models.options import CallOptions
-from pb_graph.prompts import STYLES, single_call_prompt
+from pb_graph.prompts import STYLES, MethodInput, single_call_prompt
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -23,13 +25,17 @@ SAMPLES = 40
 CONFIDENCE = 0.95
 """The confidence in the leading answer at which sampling stops, as in the paper."""
 
+_NOISE = re.compile(
+    r"\\[!,;:()\[\] ]|\\(?:left|right|displaystyle)(?![a-zA-Z])|\\?\$|\s|(?<=\d)\{,\}(?=\d)"
+)
+_NUMBER = re.compile(r"[-+]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)")
+
 
 @method(
     "adaptive_consistency",
     "Samples answers until the most frequent one is sure enough to stay so, and gives that.",
     source="arXiv:2305.11860",
     samples=True,
-    tools=False,
     ceiling=lambda settings, _: SAMPLES * settings.cutoff,
 )
 async def adaptive_consistency(given: MethodInput, run: Run) -> State:
@@ -86,3 +92,16 @@ def majority_is_stable(first: int, second: int) -> float:
     """
     tosses = first + second + 1
     return float(sum(comb(tosses, heads) for heads in range(first + 1)) / 2**tosses)
+
+
+def comparable(answer: str) -> str:
+    """Return an answer in a form in which answers that differ only in notation are equal.
+
+    Spacing, letter case, mathematical delimiters, thousands separators, a full stop at the end and
+    zeros after a decimal point do not count. Equal values in other forms (1/2 and 0.5) differ.
+    """
+    text = without_text_commands(answer.strip().rstrip(".").strip("*_`").rstrip("."))
+    text = _NOISE.sub("", text).replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").casefold()
+    if not _NUMBER.fullmatch(text):
+        return text
+    return f"{(Decimal(text.replace(',', '')) + 0).normalize():f}"

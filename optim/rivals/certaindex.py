@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pb_graph.answers import comparable, without_thinking
+from optim.rivals.adaptive_consistency import comparable
+from pb_graph.answers import without_thinking
 from pb_graph.errors import ModelCallError
-from pb_graph.methods import MethodInput, method
+from pb_graph.methods import method
 from pb_graph.models.options import CallOptions
-from pb_graph.prompts import STYLES, PromptMessage, final_line, single_call_prompt
+from pb_graph.prompts import STYLES, MethodInput, PromptMessage, final_line, single_call_prompt
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ def _ceiling(settings: Settings, _: Query) -> int:
     "certaindex",
     "Probes for the result every few tokens and stops when several probes agree.",
     source="Dynasor, arXiv:2412.20993",
-    tools=False,
     ceiling=_ceiling,
 )
 async def certaindex(given: MethodInput, run: Run) -> State:

@@ -8,9 +8,9 @@ import operator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from pb_graph.methods import MethodInput, method
+from pb_graph.methods import method
 from pb_graph.models.options import CallOptions
-from pb_graph.prompts import STYLES, Example, Style, final_line, single_call_prompt
+from pb_graph.prompts import STYLES, Example, MethodInput, Style, final_line, single_call_prompt
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ STYLE = Style(
     "program_aided",
     "Writes the calculation, which is worked out exactly; where it fails, asks in prose.",
     source="PAL, arXiv:2211.10435",
-    tools=False,
     ceiling=lambda settings, _: min(CAP, settings.cutoff) + settings.cutoff,
 )
 async def program_aided(given: MethodInput, run: Run) -> State:

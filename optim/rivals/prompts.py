@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pb_graph.methods import MethodInput, method
-from pb_graph.prompts import STYLES, Example, PromptMessage, Style, single_call_prompt
+from pb_graph.methods import method
+from pb_graph.prompts import STYLES, Example, MethodInput, PromptMessage, Style, single_call_prompt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

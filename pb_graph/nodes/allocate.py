@@ -35,7 +35,7 @@ def allocate(state: State, run: Run) -> State:
             note = f"{total} tokens cannot pay {len(plan)} sub-questions: solved as one step"
             run.warn("single_step", note)
             update["plan"] = plan = [single_step(query)]
-            run.emit({"event": "plan", "steps": plan})
+            run.emit("plan", steps=plan)
         update["shares"] = _split(total, plan, plan, query["level"], settings)
     update["ceiling"] = lower_ceiling(state, solving_bound(settings, query, total, len(plan)))
     _tell(run, query["level"], total, update.get("shares", []))
@@ -74,7 +74,7 @@ def _total(state: State, run: Run) -> int:
 
 
 def _tell(run: Run, level: int | None, total: int, shares: list[int]) -> None:
-    run.emit({"event": "budgets", "level": level, "budget": total, "shares": shares})
+    run.emit("budgets", level=level, budget=total, shares=shares)
 
 
 def _split(
@@ -127,7 +127,6 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
             results=[results[index] for index in needed_steps(plan, step["index"], settings)],
             index=step["index"],
             budget=state["shares"][step["index"]],
-            disabled_models=state["disabled_models"],
             run_id=state["run_id"],
             spent=spending(state["charges"]),
         )

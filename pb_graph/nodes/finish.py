@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import AIMessage
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pb_graph.state import State
 
 MESSAGE_NAME = "plan_and_budget"
+_PLACE = re.compile(r"^\w+: (?:sub-question \d+: )?")
 _NOT_ON_MESSAGE = {"answer", "steps", "usage"}
 """Fields of the report that the final message leaves out."""
 
@@ -36,7 +38,7 @@ def finish(state: State, run: Run) -> State:
             report["warnings"] = [*report["warnings"], unfit]
     if answer:
         update["messages"] = [_message(report, state)]
-    run.emit({"event": "answer", "answer": answer, "usage": report["usage"]})
+    run.emit("answer", answer=answer, usage=report["usage"])
     return update
 
 
@@ -48,13 +50,11 @@ def no_answer(state: State, run: Run) -> State:
     """
     del run
     report = state["report"]
-    # Once a model is known to be out of reach, all else that went wrong goes wrong for that.
-    reasons = list(dict.fromkeys(state["disabled_models"].values()))
-    reasons = reasons or [warning["message"] for warning in report["warnings"]]
+    # A server that is out of reach fails every call alike, which needs to be said once.
+    reasons = [_PLACE.sub("", warning["message"]) for warning in report["warnings"]]
+    reasons = list(dict.fromkeys(reasons)) or ["every reply of the model was empty"]
     tokens = report["usage"]["output_tokens"]
     lines = [f"No answer, after {tokens} completion tokens.", *reasons]
-    if not reasons:
-        lines.append("every reply of the model was empty")
     raise NoAnswerError("\n- ".join(lines), report)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.types import Overwrite
-from pydantic import BaseModel, Field, StringConstraints, ValidationError, field_validator
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from pb_graph.budget import LEVELS
 from pb_graph.budget.ledger import most_billed
@@ -27,13 +26,10 @@ if TYPE_CHECKING:
 
 MAX_CONVERSATION = 24_000
 """Characters of earlier turns that planner and solver are shown: some 6,000 tokens."""
-MAX_FILES = 20_000_000
-"""Characters of images and files, as JSON, that the solver is sent with a question."""
 _WORTH_SHOWING = 200
-
-# As LangChain, OpenAI and Anthropic name the blocks of a message that are not its text.
-_FILE = re.compile(r"(?:input_)?(?:image|image_url|audio|video|file)|document|media|text-plain")
 _ROLES = {"human": "user", "ai": "assistant"}
+
+_Text = Annotated[str, Field(max_length=100_000)]
 
 
 class _Given(BaseModel):
@@ -43,17 +39,11 @@ class _Given(BaseModel):
         str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)
     ]
     reference: Annotated[str, Field(max_length=400_000)] | None
-    instruction: Annotated[str, Field(max_length=100_000)] | None
-    answer_format: Annotated[str, Field(max_length=20_000)] | None
-    domain: Annotated[str, Field(max_length=20_000)] | None
+    instruction: _Text | None
+    answer_format: _Text | None
+    domain: _Text | None
     level: Annotated[int, Field(strict=True, ge=1, le=5)] | None
     budget: Annotated[int, Field(strict=True, ge=1)] | None
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _replace_surrogates(cls, value: object) -> object:
-        """Replace halves of characters, which JSON can carry and no request can hold."""
-        return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 async def intake(state: State, run: Run) -> State:
@@ -62,8 +52,8 @@ async def intake(state: State, run: Run) -> State:
     A question of its own (``question``) stands alone; one in messages comes with its conversation.
 
     Raises:
-        InputError: There is no question, a part of the input is of the wrong form or too long, the
-            model takes no such image or file, or a plan is to be reviewed without a checkpointer.
+        InputError: There is no question, a part of the input is of the wrong form or too long, or a
+            plan is to be reviewed without a checkpointer.
     """
     own = state.get("question")
     said = Conversation(own) if own is not None else read_conversation(state.get("messages") or [])
@@ -71,8 +61,6 @@ async def intake(state: State, run: Run) -> State:
     settings = run.settings
     if given.budget is not None:
         settings = settings.model_copy(update={"budget": given.budget})
-    if said.files:
-        await run.check_media(said.files)
     if settings.review_plan and settings.has_plan and run.checkpointer is None:
         msg = (
             "review_plan pauses for a person, and goes on from a checkpoint, which nothing keeps "
@@ -93,59 +81,28 @@ async def intake(state: State, run: Run) -> State:
     if count := said.turns_left_out:
         note = f"{count} earlier turn(s) were left out or cut, as the conversation is too long"
         run.warn("conversation_cut", note)
-    if count := said.files_left_out:
-        note = f"{count} image(s) or file(s) of other messages were not passed on"
-        run.warn("media_left_out", note)
-    if run.options.tools and not METHODS[settings.method].tools:
-        note = f"the method {settings.method!r} calls no tools: those given were not used"
-        run.warn("tools_unused", note)
     ceiling, planning = first_ceiling(settings, query)
-    update: State = {
-        **_blank(),
-        "settings": settings.model_dump(mode="json"),
-        "query": query,
-        "level_source": None if given.level is None else "given",
-        "ceiling": ceiling,
-        "planning_bound": planning,
-    }
-    run.emit({"event": "intake", "method": settings.method, "ceiling": ceiling})
-    return update
-
-
-def _check(said: Conversation, state: State) -> _Given:
-    """Return the input of a question, checked.
-
-    Raises:
-        InputError: There is no question, or a part of the input is of the wrong form or too long.
-    """
-    if said.question is None:
-        msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
-        raise InputError(msg)
-    fields = {name: state.get(name) for name in _Given.model_fields}
-    fields |= {"question": said.question}
-    fields["instruction"] = fields["instruction"] or said.instruction
-    try:
-        return _Given.model_validate(fields)
-    except ValidationError as error:
-        raise InputError(describe_errors(error)) from error
-
-
-def _blank() -> State:
-    """Return the values that a new question starts from: what nodes add to is overwritten."""
-    blank: dict[str, Any] = {
+    run.emit("intake", method=settings.method, ceiling=ceiling)
+    blank: dict[str, Any] = {  # what nodes add to is overwritten
         "plan": [],
         "total": None,
         "shares": [],
         "results": Overwrite([]),
         "charges": Overwrite([]),
-        "disabled_models": Overwrite({}),
         "budget_used_up": Overwrite(value=False),
         "effort": None,
         "answer": "",
         "finish": None,
         "answer_id": None,
     }
-    return cast("State", blank)
+    return {
+        **cast("State", blank),
+        "settings": settings.model_dump(mode="json"),
+        "query": query,
+        "level_source": None if given.level is None else "given",
+        "ceiling": ceiling,
+        "planning_bound": planning,
+    }
 
 
 def first_ceiling(settings: Settings, query: Query) -> tuple[int, int]:
@@ -216,9 +173,8 @@ class Conversation(NamedTuple):
         question: The text of the question; None when nobody asks one.
         instruction: The system messages.
         turns: What was said around the question, marked off as data.
-        files: Images and files of the question and of what was asked before it.
+        files: Images and files of the question and of what the person asked before it.
         turns_left_out: How many turns are missing or cut, for the conversation is too long.
-        files_left_out: How many images and files are not passed on.
     """
 
     question: str | None
@@ -226,7 +182,6 @@ class Conversation(NamedTuple):
     turns: str | None = None
     files: Sequence[dict[str, Any]] = ()
     turns_left_out: int = 0
-    files_left_out: int = 0
 
 
 def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
@@ -234,9 +189,6 @@ def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
 
     What follows the question (another agent's findings, a tool's result) is shown, too, after a
     mark where it was asked. Too long a conversation loses its oldest turns.
-
-    Raises:
-        InputError: The images and files are too large.
     """
     places = [at for at, said in enumerate(messages) if isinstance(said, HumanMessage)]
     if not places:
@@ -249,15 +201,31 @@ def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
         if at != asked or said is not messages[-1]
     ]
     shown, turns_left_out = _newest([turn for turn in turns if turn[1]])
-    files, files_left_out = _collect_files(messages, asked)
     return Conversation(
         question=text_of(messages[asked].content),
         instruction="\n\n".join(filter(None, system)) or None,
         turns="\n".join(["<conversation>", *shown, "</conversation>"]) if shown else None,
-        files=files,
+        files=[block for said in messages for block in _files_of(said)],
         turns_left_out=turns_left_out,
-        files_left_out=files_left_out,
     )
+
+
+def _check(said: Conversation, state: State) -> _Given:
+    """Return the input of a question, checked.
+
+    Raises:
+        InputError: There is no question, or a part of the input is of the wrong form or too long.
+    """
+    if said.question is None:
+        msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
+        raise InputError(msg)
+    fields = {name: state.get(name) for name in _Given.model_fields}
+    fields |= {"question": said.question}
+    fields["instruction"] = fields["instruction"] or said.instruction
+    try:
+        return _Given.model_validate(fields)
+    except ValidationError as error:
+        raise InputError(describe_errors(error)) from error
 
 
 def _role(said: AnyMessage) -> str:
@@ -273,7 +241,7 @@ def _words(said: AnyMessage) -> str:
     words = said.text if isinstance(said, AIMessage) else text_of(said.content)
     files = len(_files_of(said))
     parts = [words.strip(), f"[{files} image(s) or file(s)]" if files else ""]
-    return as_data("\n".join(filter(None, parts)).encode(errors="replace").decode())
+    return as_data("\n".join(filter(None, parts)))
 
 
 def _newest(turns: list[tuple[str, str]]) -> tuple[list[str], int]:
@@ -288,30 +256,9 @@ def _newest(turns: list[tuple[str, str]]) -> tuple[list[str], int]:
     return shown, len(turns) + (room < 0)
 
 
-def _collect_files(messages: Sequence[AnyMessage], asked: int) -> tuple[list[dict[str, Any]], int]:
-    """Return the files of the question and, as far as there is room, of what was asked before it.
-
-    Those of tools and other agents are only counted.
-    """
-    files, room, left_out = list[dict[str, Any]](), MAX_FILES, 0
-    for said in (messages[asked], *reversed(messages[:asked]), *messages[asked + 1 :]):
-        found = _files_of(said)
-        size = len(json.dumps(found)) if found else 0
-        if isinstance(said, HumanMessage) and size <= room:
-            files, room = found + files, room - size
-        elif said is messages[asked]:
-            msg = f"The images and files have {size} characters; at most {MAX_FILES} are taken. "
-            msg += "Send smaller ones."
-            raise InputError(msg)
-        else:
-            left_out += len(found)
-    return files, left_out
-
-
 def _files_of(said: AnyMessage) -> list[dict[str, Any]]:
-    """Return the content blocks that are images or files; of a person, all that are no text."""
-    blocks: list[Any] = said.content if isinstance(said.content, list) else []
-    kinds = [(str(block.get("type")), block) for block in blocks if isinstance(block, dict)]
-    if isinstance(said, HumanMessage):
-        return [block for kind, block in kinds if kind != "text"]
-    return [block for kind, block in kinds if _FILE.fullmatch(kind)]
+    """Return a person's content blocks that are images or files: all that are no text."""
+    if not isinstance(said, HumanMessage) or isinstance(said.content, str):
+        return []
+    blocks = [block for block in said.content if isinstance(block, dict)]
+    return [block for block in blocks if block.get("type") != "text"]

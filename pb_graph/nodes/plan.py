@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pb_graph.run.run import Run
     from pb_graph.state import State
 
-_REFUSED = {400, 422}
-
 
 async def plan(state: State, run: Run) -> State:
     """Write the level into ``query``, and ``plan``; below ``plan_from`` a plan of one step."""
@@ -42,7 +40,7 @@ async def plan(state: State, run: Run) -> State:
         if settings.is_planned(query["level"]):
             steps = await _decompose(query, run)
     plan = steps or [single_step(query)]
-    run.emit({"event": "plan", "steps": plan})
+    run.emit("plan", steps=plan)
     return {**update, "plan": plan}
 
 
@@ -101,7 +99,7 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
     level, graded, notes = grade_steps(found, steps, query["level"])
     for note in notes:
         run.warn(**note)
-    run.emit({"event": "estimate", "level": level, "level_source": source, "steps": graded})
+    run.emit("estimate", level=level, level_source=source, steps=graded)
     update: State = {"query": {**query, "level": level}, "level_source": source}
     return {**update, "plan": graded} if steps else update
 
@@ -113,12 +111,9 @@ async def _level_alone(query: Query, run: Run) -> Difficulty | None:
     """
     try:
         judged = await run.ask_planner(level_request(query, run.settings))
+        return Difficulty(level=judged.level)
     except UnreadableReplyError:
         run.warn("unreadable_reply", "no level in a reply of two tokens: asked for in full")
-        return None
     except ModelCallError as failure:
-        is_refused = failure.status in _REFUSED
-        then = "Asked for in full." if is_refused else "Going on without."
-        run.warn("call_failed", f"{failure} {then}")
-        return None if is_refused else Difficulty()
-    return Difficulty(level=judged.level)
+        run.warn("call_failed", str(failure))
+    return None

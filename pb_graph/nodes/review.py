@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
-from langgraph.types import Overwrite, interrupt
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from langgraph.types import interrupt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+)
 
 from pb_graph.budget.rules import Level
 from pb_graph.errors import describe_errors
@@ -46,6 +53,15 @@ class Review(BaseModel):
     plan: Annotated[list[ReviewedStep], Field(min_length=1)] | None = None
     budget: Annotated[int, Field(ge=1, strict=True)] | None = None
 
+    @field_validator("plan")
+    @classmethod
+    def _check_order(cls, plan: list[ReviewedStep] | None) -> list[ReviewedStep] | None:
+        for place, step in enumerate(plan or []):
+            if any(needed >= place for needed in step.depends_on or []):
+                msg = f"step {place} may depend on earlier steps only, not on {step.depends_on}"
+                raise ValueError(msg)
+        return plan
+
 
 def review(state: State, run: Run) -> State:
     """Interrupt until the answer is an acceptance or a valid edit, which is allocated anew.
@@ -62,44 +78,30 @@ def review(state: State, run: Run) -> State:
         "warnings": state["warnings"],
         "help": HELP,
     }
-    question: dict[str, Any] = shown
-    while True:
+    answer = interrupt(shown)
+    while answer is not True:
         try:
-            return _update(interrupt(question), state, run)
-        except ValueError as error:  # pydantic's ValidationError is one
-            told = describe_errors(error) if isinstance(error, ValidationError) else str(error)
-            question = {**shown, "error": told}
+            return _edited(Review.model_validate(answer), state, run)
+        except ValidationError as error:
+            answer = interrupt({**shown, "error": describe_errors(error)})
+    return {"settings": state["settings"] | {"review_plan": False}}
 
 
-def _update(answer: object, state: State, run: Run) -> State:
-    """Return what an answer writes; an edited plan has no shares, and is allocated once more."""
+def _edited(edit: Review, state: State, run: Run) -> State:
+    """Return what an edit writes: a plan without shares, which is allocated once more."""
+    plan = state["plan"] if edit.plan is None else _sub_questions(edit.plan)
+    run.emit("plan", steps=plan)
     settings = state["settings"] | {"review_plan": False}
-    # A model that was out of reach may be back, after a pause.
-    update: dict[str, Any] = {"settings": settings, "disabled_models": Overwrite({})}
-    if answer is True:
-        return cast("State", update)
-    if not isinstance(answer, dict) or not answer:
-        msg = f"expected true, or {{'plan': [...]}} and {{'budget': ...}}, not {answer!r:.100}"
-        raise ValueError(msg)
-    edit = Review.model_validate(answer)
-    plan = state["plan"] if edit.plan is None else _sub_questions(edit.plan, run.settings.max_steps)
-    run.emit({"event": "plan", "steps": plan})
-    update |= {"plan": plan, "total": None, "shares": []}
+    update: State = {"settings": settings, "plan": plan, "total": None, "shares": []}
     if edit.budget is not None:  # the reviewer, and nobody else, may raise the ceiling
         settings["budget"], update["ceiling"] = edit.budget, None
-    return cast("State", update)
+    return update
 
 
-def _sub_questions(steps: list[ReviewedStep], max_steps: int) -> list[SubQuestion]:
-    if len(steps) > max_steps:
-        msg = f"the plan has {len(steps)} sub-questions; Settings.max_steps allows {max_steps}"
-        raise ValueError(msg)
+def _sub_questions(steps: list[ReviewedStep]) -> list[SubQuestion]:
     plan = []
     for place, step in enumerate(steps):
         needed = list(range(place)[-1:]) if step.depends_on is None else sorted({*step.depends_on})
-        if needed and needed[-1] >= place:
-            msg = f"step {place} depends on {needed[-1]}, but only earlier steps can be needed"
-            raise ValueError(msg)
         edited = step.model_dump() | {"index": place, "depends_on": needed}
         plan.append(cast("SubQuestion", edited))
     return plan

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
-from pb_graph.methods import METHODS, MethodInput
+from pb_graph.methods import METHODS, Method
 from pb_graph.nodes.allocate import is_final
 from pb_graph.nodes.intake import lower_ceiling, solving_bound, synthesis_cap
-from pb_graph.prompts import single_call_prompt, step_prompt, synthesis_prompt
+from pb_graph.prompts import MethodInput, single_call_prompt, step_prompt, synthesis_prompt
 from pb_graph.run.run import BudgetedReply
 from pb_graph.types import Purpose, StepResult
 
@@ -25,7 +25,7 @@ async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``; a failed call is a result, too, and the others go on."""
     plan, index, budget, query = task["plan"], task["index"], task["budget"], task["query"]
     closes = is_final(plan, index, run.settings)
-    run.emit({"event": "step_started", "index": index, "budget": budget})
+    run.emit("step_started", index=index, budget=budget)
     try:
         reply = await run.call_within_budget(
             await _step_prompt(task, run, closes=closes),
@@ -46,7 +46,7 @@ async def solve(task: SolveTask, run: Run) -> State:
         finish=reply.finish,
         answer=reply.text,
     )
-    run.emit({"event": "step_done", **result})
+    run.emit("step_done", **result)
     return {"results": [result]}
 
 
@@ -108,30 +108,49 @@ async def answer(state: State, run: Run) -> State:
     """Write ``answer`` by the run's method; one that failed is empty, and the warnings say why."""
     settings, query = run.settings, state["query"]
     method = METHODS[settings.method]
-    plan = [] if _is_single_step(state["plan"], query) else state["plan"]
     given = MethodInput(
         query=query,
         settings=settings,
         style=await run.style(query),
         budget=state["total"],
-        plan=plan,
+        plan=[] if _is_single_step(state["plan"], query) else state["plan"],
         shares=dict(enumerate(state["shares"])) or None,
     )
     update: State = {"answer": ""}
     if given.budget is None and state["charges"]:  # planning may have cost less than its bound
         update["ceiling"] = lower_ceiling(state, solving_bound(settings, query, None, 1))
     try:
-        if not method.is_prompt:
+        if method.function and not method.is_prompt:
             made: State = await method.function(given, run)
             return update | made
+        prompt = method.function(given) if method.function else _prompt(given, method)
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
-            method.function(given), given.budget, query, purpose, thinking=method.thinking
+            prompt, given.budget, query, purpose, thinking=method.thinking
         )
         return update | reply.update()
     except ModelCallError as failure:
         run.warn("call_failed", str(failure))
         return update
+
+
+def _prompt(given: MethodInput, method: Method) -> list[PromptMessage]:
+    """Return the question with its plan and its budget, as far as the method has them.
+
+    The total of a plan of one step is a cap, and only said where nothing enforces it: said, it
+    makes short answers longer.
+    """
+    says_total = method.budgets and not (method.splits and given.plan)
+    if method.splits and given.settings.enforcement != "prompt":
+        says_total = False
+    return single_call_prompt(
+        given.query,
+        given.settings,
+        given.style,
+        given.plan,
+        budget=given.budget if says_total else None,
+        shares=given.shares if given.plan else None,
+    )
 
 
 def _is_single_step(plan: Sequence[SubQuestion], query: Query) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
@@ -19,16 +19,13 @@ from langgraph.config import get_config
 
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.scope import accounts_in_scope
-from pb_graph.errors import BudgetUsedUpError, ModelCallError
-from pb_graph.models.client import IO, ModelClient, WrapperClient
+from pb_graph.models.client import IO, ModelClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
-from pb_graph.run.tools import call_tool
 
 if TYPE_CHECKING:
-    from langchain_core.messages import BaseMessage, ToolCall
+    from langchain_core.messages import BaseMessage
     from langchain_core.runnables import RunnableConfig
-    from langchain_core.tools import BaseTool
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.runtime import ExecutionInfo
 
@@ -57,15 +54,51 @@ class Journal:
         place["checkpoint_id"] = info.checkpoint_id
         self._config: RunnableConfig = {"configurable": place}
 
-    async def get(self, asked: object, io: IO) -> tuple[str, Any]:
-        """Look up what came of a request.
+    async def call(
+        self, client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions, io: IO
+    ) -> Reply:
+        """Return the reply that was written down, else make the call and write its reply down.
 
         Args:
-            asked: The request; the n-th request of a node that is the same finds the n-th entry.
+            client: Makes the call.
+            messages: The prompt.
+            options: The wishes of the call.
             io: The way to wait.
 
-        Returns:
-            The key of the entry; and the entry, or None.
+        Raises:
+            ModelCallError: The call failed for good.
+        """
+        purpose, tools = options.purpose, [tool.name for tool in options.tools]
+        wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
+        said = [(message.type, message.content) for message in messages]
+        key, stored = await self._find([said, wishes, purpose.node, purpose.step], io)
+        if stored is None:
+            reply = await client.call(messages, options, io)
+            await self._write(key, reply.to_json(), io)
+            return reply
+        reply = Reply.from_json(stored)
+        for account in accounts_in_scope():  # another process may have made the call
+            account.charge(spending(reply.charges), run=key)
+        return reply
+
+    async def once(self, asked: object, make: Callable[[], Awaitable[str]], io: IO) -> str:
+        """Return the text that was written down, else make it and write it down.
+
+        Args:
+            asked: What the text answers, as JSON.
+            make: Returns the text.
+            io: The way to wait.
+        """
+        key, stored = await self._find(asked, io)
+        if stored is None:
+            stored = await make()
+            await self._write(key, stored, io)
+        return str(stored)
+
+    async def _find(self, asked: object, io: IO) -> tuple[str, Any]:
+        """Return the key of a request and its entry, or None.
+
+        The n-th request of a node that is the same finds the n-th entry.
         """
         digest = hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()
         self._asked[digest] += 1
@@ -76,80 +109,6 @@ class Journal:
             self._stored = {name: entry for name, channel, entry in writes if channel == _CHANNEL}
         return key, self._stored.get(key)
 
-    async def put(self, key: str, entry: object, io: IO) -> None:
-        """Write an entry down.
-
-        Args:
-            key: As `get` gave it.
-            entry: Plain JSON.
-            io: The way to wait.
-        """
+    async def _write(self, key: str, entry: object, io: IO) -> None:
         saver, writes = self._saver, [(_CHANNEL, entry)]
         await io.call(saver.put_writes, saver.aput_writes, self._config, writes, key)
-
-    async def call_tool(self, tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
-        """Return the result of a tool as `call_tool` does, from before the node started over.
-
-        Args:
-            tools: The tools that there are.
-            call: The call that the model made.
-            io: The way to wait.
-        """
-        key, text = await self.get([call["name"], call["args"]], io)
-        if text is None:
-            text = await call_tool(tools, call, io)
-            await self.put(key, text, io)
-        return str(text)
-
-
-class JournaledClient(WrapperClient):
-    """A client that makes no call again whose outcome is in the journal.
-
-    Args:
-        wrapped: Makes the calls.
-        journal: Keeps their outcomes.
-    """
-
-    def __init__(self, wrapped: ModelClient, journal: Journal) -> None:
-        super().__init__(wrapped)
-        self._journal = journal
-
-    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Return the reply that is in the journal, else make the call.
-
-        Raises:
-            ModelCallError: The call failed for good, now or before the node started over.
-        """
-        purpose, tools = options.purpose, [tool.name for tool in options.tools]
-        wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
-        said = [(message.type, message.content) for message in messages]
-        key, stored = await self._journal.get([said, wishes, purpose.node, purpose.step], io)
-        if stored is not None:
-            return _replay(key, stored)
-        try:
-            reply = await self.wrapped.call(messages, options, io)
-        except BudgetUsedUpError:  # a pause may bring more tokens
-            raise
-        except ModelCallError as failure:
-            parts = {"error": str(failure), "status": failure.status, "fatal": failure.fatal}
-            lost = [dict(charge) for charge in failure.lost]
-            await self._journal.put(key, {**parts, "lost": lost}, io)
-            raise
-        await self._journal.put(key, reply.to_json(), io)
-        return reply
-
-
-def _replay(key: str, stored: dict[str, Any]) -> Reply:
-    """Return a stored reply, or raise a stored failure, and count what it cost."""
-    outcome: Reply | ModelCallError
-    if "error" in stored:
-        charges = tuple(stored["lost"])
-        outcome = ModelCallError(stored["error"], stored["status"], charges, fatal=stored["fatal"])
-    else:
-        outcome = Reply.from_json(stored)
-        charges = outcome.charges
-    for account in accounts_in_scope():  # another process may have made the call
-        account.charge(spending(charges), run=key)
-    if isinstance(outcome, ModelCallError):
-        raise outcome
-    return outcome

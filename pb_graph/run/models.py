@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -28,11 +28,10 @@ from pb_graph.settings import Context, Settings
 if TYPE_CHECKING:
     from pb_graph.budget.rates import Dollars, Spending
     from pb_graph.planner.planner import Planner
-    from pb_graph.planner.planner import Program as Program  # noqa: PLC0414 -- for others, too
-else:  # whoever reads annotations at run time is not to load DSPy for it
-    Program = PlannerProgram | str | Path | Any
 
 Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
+Program = PlannerProgram | HasPlanner | str | Path | Any
+"""The planner's prompts: a `Planner`, whose class loads DSPy, or what holds or saved one."""
 Role = Literal["solver", "easy", "planner", "estimator"]
 """The task that a model is asked to do."""
 
@@ -47,24 +46,25 @@ class Models:
     importable without loading a gigabyte.
 
     Args:
-        settings: The settings of the graph.
+        settings: The settings of the graph. None for those of `program`, else the defaults.
         solver: The model that solves: a chat model, a client for one, ``provider:model``,
             ``local:NAME``, or None for the default.
         planner: The model that plans; None for the same as `solver`.
         estimator: The model that estimates; None for the same as `planner`.
         easy: The model that solves what is of a low level; None for the same as `solver`.
-        program: The planner's prompts: a `Planner`, a saved program or its path, or None for ours.
+        program: The planner's prompts; None for the package's own.
         cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
         budget: The most that a run may spend, or what all runs draw on.
 
     Raises:
+        InputError: A setting is wrong.
         ModelSetupError: A model cannot be made from what was given.
         PlannerProgramError: The saved planner does not fit.
     """
 
     def __init__(  # noqa: PLR0913 -- the parts of a graph
         self,
-        settings: Settings,
+        settings: Settings | Mapping[str, Any] | None,
         solver: Model = None,
         *,
         planner: Model = None,
@@ -74,18 +74,19 @@ class Models:
         cap_policy: CapPolicy | None = None,
         budget: int | Budget | None = None,
     ) -> None:
-        self.settings, self.program, self.budget = settings, program, budget
-        self.cap_policy = cap_policy
+        self.program, self.budget, self.cap_policy = program, budget, cap_policy
         self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
         # What was made of what was given, which is kept with it: an `id` is a key only so long.
         self._made: dict[Hashable, tuple[object, Any]] = {}
         self._limits: dict[str, Budget] = {}  # by run
         self._lock = threading.Lock()
-        for given in self._given.values():
-            if isinstance(given, str) and given.startswith(LOCAL_PREFIX):
-                check_local_name(given)
-            elif given is not None:
-                self.client(given, settings)
+        given = self._settings_of(program) or Settings() if settings is None else settings
+        self.settings = Settings.read(given)
+        for model in self._given.values():
+            if isinstance(model, str) and model.startswith(LOCAL_PREFIX):
+                check_local_name(model)
+            elif model is not None:
+                self.client(model, self.settings)
         if program is not None:
             self.planner(None)
 
@@ -106,6 +107,51 @@ class Models:
         if role == "estimator" and self._given["estimator"] is not None and not context.planner:
             return self._given["estimator"]
         return context.planner or self._given["planner"] or solver
+
+    def client(self, model: Model, settings: Settings) -> ModelClient:
+        """Return the client for a model, with the time-out and the retries of these settings.
+
+        Args:
+            model: A model by name or by object.
+            settings: The settings of the run. A model object keeps its own time limit.
+
+        Raises:
+            ModelSetupError: It is no chat model, or cannot be made from its name.
+        """
+        if isinstance(model, ModelClient):
+            return model
+
+        def make() -> ModelClient:
+            if not isinstance(model, str | None):
+                return client_of(model, self.cap_policy, RetryPolicy(settings.max_retries))
+            made = resolve(model_name(model), settings)
+            return ChatClient(made, self.cap_policy, retry_policy_for(model, settings))
+
+        key = model if isinstance(model, str | None) else id(model)
+        made = self._get((key, settings.timeout, settings.max_retries), make, model)
+        return cast("ModelClient", made)
+
+    def planner(self, program: Program | None) -> Planner:
+        """Return the planner of a run's program, or of the graph's.
+
+        Args:
+            program: The prompts; None for those of the graph. A file is read once.
+
+        Raises:
+            PlannerProgramError: The saved planner does not fit, or cannot be read.
+        """
+        from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
+
+        program = self._read(self.program if program is None else program)
+        if isinstance(program, HasPlanner):
+            return cast("Planner", program.prompts)  # as they are now
+        key = ("planner", id(program))
+        return cast("Planner", self._get(key, lambda: planner.load_planner(program), program))
+
+    def run_settings(self, context: Context) -> Settings:
+        """Return the settings of a run: the graph's or its own program's, and over them its own."""
+        own = self._settings_of(context.planner_program)
+        return (own or self.settings).merged_with(context.settings)
 
     def open_limit(
         self, run: str, limit: QuestionLimit, prices: Dollars | None, earlier: Spending
@@ -129,63 +175,16 @@ class Models:
                     del self._limits[next(iter(self._limits))]
             return self._limits[run]
 
-    def client(self, model: Model, settings: Settings) -> ModelClient:
-        """Return the client for a model, with the time-out and the retries of these settings.
+    def _settings_of(self, program: Program | None) -> Settings | None:
+        program = self._read(program)
+        return program.settings if isinstance(program, PlannerProgram | HasPlanner) else None
 
-        Args:
-            model: A model by name or by object.
-            settings: The settings of the run. A model object keeps its own time limit.
-
-        Raises:
-            ModelSetupError: It is no chat model, or cannot be made from its name.
-        """
-        if isinstance(model, ModelClient):
-            return model
-
-        def make() -> ModelClient:
-            if not isinstance(model, str | None):
-                return client_of(model, self.cap_policy, RetryPolicy(settings.max_retries))
-            made = resolve(model_name(model), settings)
-            return ChatClient(made, self.cap_policy, retry_policy_for(model, settings))
-
-        return cast("ModelClient", self._get(_key(model, settings), make, model))
-
-    def is_ready(self, model: Model, settings: Settings) -> bool:
-        """Return whether `client` returns at once; making a model from its name takes a while.
-
-        Args:
-            model: A model by name or by object.
-            settings: The settings of the run.
-        """
-        return not isinstance(model, str | None) or _key(model, settings) in self._made
-
-    def planner(self, program: Program | None) -> Planner:
-        """Return the planner of a run's program, or of the graph's.
-
-        Args:
-            program: A `Planner`, a saved program or its path; None for that of the graph. A file is
-                read again when it has changed.
-
-        Raises:
-            PlannerProgramError: The saved planner does not fit, or cannot be read.
-        """
-        from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
-
-        program = self.program if program is None else program
-        if isinstance(program, HasPlanner):
-            return cast("Planner", program.prompts)  # as they are now
-        key = _stamp(program) if isinstance(program, str | Path) else id(program)
-        made = self._get(("planner", key), lambda: planner.load_planner(program), program)
-        return cast("Planner", made)
-
-    def run_settings(self, context: Context) -> Settings:
-        """Return the settings of a run: the graph's or its own program's, and over them its own."""
-        program = context.planner_program
-        if isinstance(program, str | Path):
-            path = program
-            program = self._get(_stamp(path), lambda: PlannerProgram.load(path), path)
-        own = program.settings if isinstance(program, PlannerProgram | HasPlanner) else None
-        return (own or self.settings).merged_with(context.settings)
+    def _read(self, program: Program | None) -> Program | None:
+        """Return a program, which may be given as the path of its file."""
+        if not isinstance(program, str | Path):
+            return program
+        path = program
+        return self._get(("file", str(path)), lambda: PlannerProgram.load(path), path)
 
     def _get(self, key: Hashable, make: Callable[[], object], source: object) -> Any:  # noqa: ANN401
         if key not in self._made:
@@ -193,18 +192,3 @@ class Models:
                 if key not in self._made:
                     self._made[key] = (source, make())
         return self._made[key][1]
-
-
-def _key(model: Model, settings: Settings) -> Hashable:
-    if isinstance(model, str | None):
-        return (model, settings.timeout, settings.max_retries)
-    return (id(model), settings.max_retries)
-
-
-def _stamp(path: str | Path) -> Hashable:
-    """Return which file there is, in which state; a missing one is found out when it is read."""
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return str(path)
-    return (str(path), status.st_mtime_ns, status.st_size)

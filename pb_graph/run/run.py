@@ -1,43 +1,49 @@
-"""Give a node its settings, its account of tokens, and its model calls."""
+"""Run a node: its settings, its accounts of tokens, and its model calls."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from uuid import uuid4
 
 from langchain_core.messages import convert_to_messages
+from langchain_core.runnables import Runnable
 from langgraph.config import get_config, get_stream_writer
 from langgraph.runtime import get_runtime
+from langgraph.types import Command, Overwrite, Send
 
-from pb_graph.answers import is_in_form
+from pb_graph.answers import AnswerType, is_in_form
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.rates import Dollars, Spending
+from pb_graph.budget.rules import QuestionLimit
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
-from pb_graph.errors import BudgetUsedUpError, InputError, ModelCallError
+from pb_graph.errors import BudgetUsedUpError, ModelCallError
 from pb_graph.models.chat_models import key_of
-from pb_graph.models.client import IO, ModelClient, WrapperClient
+from pb_graph.models.client import IO, AsyncIO, BlockingIO, ModelClient, WrapperClient, run_sync
 from pb_graph.models.options import TIMEOUT, CallOptions, Thinking
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.prompts import Style, forced_answer_prompt, solver_style
-from pb_graph.run.answer_type import AnswerType
-from pb_graph.run.journal import Journal, JournaledClient
+from pb_graph.run.journal import Journal
 from pb_graph.run.models import Models, Role
-from pb_graph.run.tools import MAX_ROUNDS, call_tool, use_tools, without_tools
+from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_tools
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 from pb_graph.types import EASY, Charge, Finish, Purpose, Query, ReportWarning, WarningCode
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, MessageLikeRepresentation
+    from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from pb_graph.prompts import PromptMessage
-    from pb_graph.types import Event
 
 T = TypeVar("T")
 
@@ -100,42 +106,6 @@ class Run:
     _charges: list[Charge] = field(default_factory=list)
     _warnings: list[ReportWarning] = field(default_factory=list)
 
-    @cached_property
-    def budget(self) -> Budget:
-        """The account of the question: its ceiling, charged with what was billed before."""
-        run, limit = self.state.get("run_id", ""), self.state.get("ceiling") or _NO_CEILING
-        return open_run(limit=limit, run=run, earlier=self.earlier) or Budget(limit)
-
-    @cached_property
-    def earlier(self) -> Spending:
-        """Tokens that the question was billed before this node, by model."""
-        charges, sent = self.state.get("charges"), self.state.get("spent")
-        return sent or (spending(charges) if charges else {})
-
-    @property
-    def prices(self) -> Dollars | None:
-        """The prices of the graph, else those of a budget in dollars around the run."""
-        if self.options.prices:
-            return self.options.prices
-        for account in accounts_in_scope():
-            if isinstance(account.rate, Dollars):
-                return account.rate
-        return None
-
-    @property
-    def price_key(self) -> str:
-        """Return the name by which dollars around the question price the solver; else ''."""
-        if not any(account.needs_input for account in accounts_in_scope()):
-            return ""
-        model = self.models.model_for("solver", self.context)
-        return key_of(self.models.client(model, self.settings).model)
-
-    @property
-    def checkpointer(self) -> BaseCheckpointSaver[Any] | None:
-        """Return the checkpointer of the run, if it has one."""
-        found: BaseCheckpointSaver[Any] | None = get_config()["configurable"].get(_CHECKPOINTER)
-        return found
-
     async def ask(self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions) -> Reply:
         """Ask the solver one thing.
 
@@ -164,9 +134,8 @@ class Run:
     ) -> BudgetedReply:
         """Ask once; under ``force``, keep a reserve back to ask an unfinished answer's result.
 
-        A reply that was lost, with an unknown bill, is unfinished, too. An answer that ended
-        without the box that its format asks for is asked for it out of what is left: small models
-        told to be short leave it out, and what reads the answer looks for it.
+        An answer that ended without the box that its format asks for is unfinished, too: small
+        models told to be short leave it out, and what reads the answer looks for it.
 
         Args:
             prompt: The request.
@@ -191,55 +160,28 @@ class Run:
             stream=stream and not self.options.tools,
             tools=self.options.tools,
         )
-        lost: ModelCallError | None = None
         account = self.budget.limit(tokens=options.cap)
         with use_budget(account), account:
             reserve = account.grant(self._reserve(account, closing=closing) if forces else 0)
             options = replace(options, cap=max(1, account.tokens_left()))
-            try:
-                prompt, reply = await self._work(prompt, options, account)
-            except ModelCallError as failure:
-                if failure.fatal or not account.unknown or reserve.left < 1:
-                    raise
-                lost, reply = failure, Reply("", "error", failure.lost[-1])
+            prompt, reply = await self._work(prompt, options, account)
             finish: Finish = "length" if reply.finish == "length" else "stop"
-            is_unfinished = self._is_unfinished(reply, query, forces=forces, closing=closing)
-            # Where others use up a shared budget meanwhile, the reserve is all that is left.
-            if is_unfinished and account.left >= reserve.left:
-                reserve.close()
-                reserve = account
-            if not is_unfinished or reserve.left < 1:
-                return BudgetedReply(reply.text, int(account.spent), finish)
-            answer_type = self.options.answer_type if closing else None
-            ending = replace(
-                options,
-                cap=int(reserve.left),
-                thinking="off",
-                stream=stream,
-                tools=(),
-                schema=answer_type.schema if answer_type else None,
-            )
-            prompt = forced_answer_prompt(
-                without_tools(prompt), reply.text, query, is_final=closing
-            )
-            try:
-                with use_budget(reserve):
-                    stated = (await self._ask(prompt, ending)).text
-            except ModelCallError as failure:
-                if lost:
-                    lost.lost += failure.lost
-                    raise lost from failure
-                step = "" if purpose.step is None else f"sub-question {purpose.step + 1}: "
-                self.warn("forced_ending_failed", f"{step}its forced ending failed. {failure}")
-                # What was paid for already is kept.
-                return BudgetedReply(
-                    reply.text, int(account.spent), finish if reply.text else "error"
-                )
-        text = stated or reply.text
-        if closing and stated:  # a final answer keeps the working that led to it
-            text = f"{reply.text}\n\n{stated}".strip()
+            stated = ""
+            if self._is_unfinished(reply, query, forces=forces, closing=closing):
+                if account.left >= reserve.left:  # less where others drew on a shared budget
+                    reserve.close()
+                    reserve = account
+                if reserve.left >= 1:
+                    ending = replace(options, cap=int(reserve.left), stream=stream)
+                    with use_budget(reserve):
+                        stated = await self._force(prompt, reply, query, ending, closing=closing)
+            spent = int(account.spent)
+        if not stated:
+            return BudgetedReply(reply.text, spent, finish)
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
-        return BudgetedReply(text, int(account.spent), finish if is_whole else "forced")
+        if closing:  # a final answer keeps the working that led to it
+            stated = f"{reply.text}\n\n{stated}".strip()
+        return BudgetedReply(stated, spent, finish if is_whole else "forced")
 
     async def ask_planner(self, request: PlannerRequest[T]) -> T:
         """Ask the planner one thing.
@@ -254,19 +196,11 @@ class Run:
         planner = await self.io.load(self.models.planner, program)
         from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
 
-        try:
-            with use_budget(self.budget):
-                return await ask_planner(
-                    planner,
-                    client,
-                    request,
-                    self.settings,
-                    traced=program is not None,
-                    io=self.io,
-                )
-        except ModelCallError as failure:
-            self._note_failure(role, failure)
-            raise
+        traced = program is not None
+        with use_budget(self.budget):
+            return await ask_planner(
+                planner, client, request, self.settings, traced=traced, io=self.io
+            )
 
     async def ask_planner_with_repair(self, request: PlannerRequest[T]) -> T | None:
         """Ask the planner; when the reply cannot be read, say why and ask once more.
@@ -286,7 +220,7 @@ class Run:
         except UnreadableReplyError as unreadable:
             note = f"two replies could not be read ({unreadable}); going on without"
         except ModelCallError as failure:
-            code, note = "call_failed", f"{failure} Going on without."
+            code, note = "call_failed", str(failure)
         self.warn(code, note)
         return value
 
@@ -297,20 +231,6 @@ class Run:
             taught = (await self.io.load(self.models.planner, program)).teaching
         is_free = not (self.options.tools or self.options.answer_type)
         return solver_style(self.settings, query, taught, is_free=is_free)
-
-    async def check_media(self, media: Sequence[Mapping[str, Any]]) -> None:
-        """Check that the solver takes images, sound or film, as far as LangChain's profile knows.
-
-        Raises:
-            InputError: It takes none.
-        """
-        client = await self._client("solver")
-        profile: Any = getattr(client.model, "profile", None) or {}
-        for kind in ("image", "audio", "video"):
-            wanted = any(kind in str(block["type"]) for block in media)
-            if wanted and profile.get(f"{kind}_inputs") is False:
-                msg = f"{client.name} takes no {kind}: give one that does as the model."
-                raise InputError(msg)
 
     def cap_for(self, budget: int | None) -> int:
         """Return the tokens a request may cost: its budget if that is enforced, else the cutoff."""
@@ -327,9 +247,9 @@ class Run:
         """
         self._warnings.append(ReportWarning(code=code, message=message))
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: str, **fields: Any) -> None:  # noqa: ANN401 -- plain JSON
         """Send a progress event to hosts that stream in ``custom`` mode."""
-        get_stream_writer()(event)
+        get_stream_writer()({"event": event, **fields})
 
     def charge(self, charges: Sequence[Charge], warnings: Sequence[ReportWarning] = ()) -> None:
         """Charge a call to the question, and tell hosts that stream of it.
@@ -341,10 +261,50 @@ class Run:
         self._charges += charges
         self._warnings += warnings
         for charge in charges:
-            self.emit({"event": "call", **charge})
+            self.emit("call", **charge)
+
+    @cached_property
+    def budget(self) -> Budget:
+        """The account of the question: its ceiling, charged with what was billed before."""
+        run, limit = self.state.get("run_id", ""), self.state.get("ceiling") or _NO_CEILING
+        return open_run(limit=limit, run=run, earlier=self.earlier) or Budget(limit)
+
+    @cached_property
+    def earlier(self) -> Spending:
+        """Tokens that the question was billed before this node, by model."""
+        charges, sent = self.state.get("charges"), self.state.get("spent")
+        return sent or (spending(charges) if charges else {})
+
+    @property
+    def prices(self) -> Dollars | None:
+        """The prices of the graph, else those of a budget in dollars around the run."""
+        if self.options.prices:
+            return self.options.prices
+        rates = (account.rate for account in accounts_in_scope())
+        return next((rate for rate in rates if isinstance(rate, Dollars)), None)
+
+    @property
+    def price_key(self) -> str:
+        """Return the name by which dollars around the question price the solver; else ''."""
+        if not any(account.needs_input for account in accounts_in_scope()):
+            return ""
+        model = self.models.model_for("solver", self.context)
+        return key_of(self.models.client(model, self.settings).model)
+
+    @property
+    def checkpointer(self) -> BaseCheckpointSaver[Any] | None:
+        """Return the checkpointer of the run, if it has one."""
+        found: BaseCheckpointSaver[Any] | None = get_config()["configurable"].get(_CHECKPOINTER)
+        return found
+
+    @cached_property
+    def journal(self) -> Journal | None:
+        """The replies of this node's calls from before it started over, if they are kept."""
+        saver, info = self.checkpointer, get_runtime().execution_info
+        return Journal(saver, info) if saver and info else None
 
     def state_update(self, node: str) -> State:
-        """Return what a node's calls add to the state: charges, warnings, disabled models."""
+        """Return what a node's calls add to the state: their charges and warnings."""
         update = self._update
         if self._charges:
             update["charges"] = self._charges
@@ -358,28 +318,15 @@ class Run:
             ]
         return update
 
-    @cached_property
-    def journal(self) -> Journal | None:
-        """The replies of this node's calls from before it started over, if they are kept."""
-        saver, info = self.checkpointer, get_runtime().execution_info
-        return Journal(saver, info) if saver and info else None
-
     async def _ask(
         self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions
     ) -> Reply:
         """Ask the solver one thing, within the account in scope."""
         level, node = options.purpose.level, options.purpose.node
-        role: Role = "easy" if level is not None and level <= EASY else "solver"
         cap = min(options.cap, self.settings.cutoff)
         options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
-        client = await self._client(role)
-        try:
-            reply = await client.call(convert_to_messages(prompt), options, self.io)
-        except ModelCallError as failure:
-            # One step's refusal does not stop the others; without a server, they fare no better.
-            if node != "solve" or failure.status is None:
-                self._note_failure(role, failure)
-            raise
+        client = await self._client("easy" if level is not None and level <= EASY else "solver")
+        reply = await client.call(convert_to_messages(prompt), options, self.io)
         if options.stream and reply.message_id:
             self._update["answer_id"] = reply.message_id
         if reply.effort and (options.stream or node in ("answer", "synthesize")):
@@ -397,20 +344,36 @@ class Run:
         Returns:
             The prompt with what the tools gave, and the last reply.
         """
-        paid: list[Reply] = []
-        for rounds_left in range(MAX_ROUNDS, -1, -1):
-            try:
-                paid.append(await self._ask(prompt, options))
-            except ModelCallError as failure:  # its step is told what all of the calls cost
-                failure.lost = (*(row for reply in paid for row in reply.charges), *failure.lost)
-                raise
-            asked = paid[-1].tool_message
-            if not (asked and rounds_left and account.left > 0):
-                break
-            call = self.journal.call_tool if self.journal else call_tool
-            prompt = [*prompt, *await use_tools(asked, self.options.tools, call, self.io)]
+        rounds = 0
+        while True:
+            reply = await self._ask(prompt, options)
+            asked, rounds = reply.tool_message, rounds + 1
+            if not asked or rounds > MAX_ROUNDS or account.left < 1:
+                return prompt, reply
+            prompt = [*prompt, *await use_tools(asked, self.options.tools, self.journal, self.io)]
             options = replace(options, cap=max(1, account.tokens_left()))
-        return prompt, paid[-1]
+
+    async def _force(
+        self,
+        prompt: Sequence[PromptMessage | BaseMessage],
+        reply: Reply,
+        query: Query,
+        options: CallOptions,
+        *,
+        closing: bool,
+    ) -> str:
+        """Ask for the result of an unfinished reply; '' after a warning where that fails."""
+        answer_type = self.options.answer_type if closing else None
+        schema = answer_type.schema if answer_type else None
+        options = replace(options, thinking="off", tools=(), schema=schema)
+        asked = forced_answer_prompt(without_tools(prompt), reply.text, query, is_final=closing)
+        try:
+            return (await self._ask(asked, options)).text
+        except ModelCallError as failure:
+            at = options.purpose.step
+            step = "" if at is None else f"sub-question {at + 1}: "
+            self.warn("forced_ending_failed", f"{step}its forced ending failed. {failure}")
+            return ""
 
     def _reserve(self, account: Budget, *, closing: bool) -> int:
         """Return the tokens to keep back for a forced ending.
@@ -432,45 +395,132 @@ class Run:
         return forces and closing and not is_in_form(reply.text, query["answer_format"])
 
     async def _client(self, role: Role) -> ModelClient:
-        """Return the client of a role, whose calls are charged to this run.
-
-        Raises:
-            ModelCallError: The model failed for good when it was asked before.
-        """
+        """Return the client of a role, whose calls are charged to this run."""
         model = self.models.model_for(role, self.context)
-        earlier = self.state.get("disabled_models") or {}
-        for other in {**earlier, **self._update.get("disabled_models", {})}:
-            theirs = self.models.model_for(cast("Role", other), self.context)
-            if model is theirs or (isinstance(model, str) and model == theirs):
-                msg = "not asked: its model cannot be reached or used, as was found before."
-                raise ModelCallError(msg, fatal=True)
-        if self.models.is_ready(model, self.settings):
-            client = self.models.client(model, self.settings)
-        else:
-            client = await self.io.load(self.models.client, model, self.settings)
-        if self.journal:
-            client = JournaledClient(client, self.journal)
-        return _ChargedClient(client, self)
-
-    def _note_failure(self, role: Role, failure: ModelCallError) -> None:
-        if isinstance(failure, BudgetUsedUpError):
-            self._update["budget_used_up"] = True
-        if failure.fatal:
-            disabled = self._update.get("disabled_models", {})
-            self._update["disabled_models"] = {**disabled, role: str(failure)}
+        make = partial(self.models.client, model, self.settings)
+        is_named = isinstance(model, str | None)  # making a model from its name takes a while
+        return _ChargedClient(await self.io.load(make) if is_named else make(), self)
 
 
 class _ChargedClient(WrapperClient):
-    """A client that charges its calls to a run."""
+    """A client that charges its calls to a run, and makes none again that a journal has."""
 
     def __init__(self, wrapped: ModelClient, run: Run) -> None:
         self.wrapped, self._run = wrapped, run
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
+        run = self._run
         try:
-            reply = await self.wrapped.call(messages, options, io)
+            if run.journal:
+                reply = await run.journal.call(self.wrapped, messages, options, io)
+            else:
+                reply = await self.wrapped.call(messages, options, io)
         except ModelCallError as failure:
-            self._run.charge(failure.lost)
+            if isinstance(failure, BudgetUsedUpError):
+                run._update["budget_used_up"] = True  # noqa: SLF001 -- a part of it
+            run.charge(failure.lost)
             raise
-        self._run.charge((*reply.lost, reply.charge), reply.warnings)
+        run.charge((*reply.lost, reply.charge), reply.warnings)
         return reply
+
+
+NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
+"""Takes the state, or what was sent to it; returns what it adds to the state."""
+Route = Callable[[State, Settings], str | list[Send]]
+"""Takes the state that a node leaves and the settings of the run; returns what follows."""
+
+
+class Node(Runnable[Any, State | Command[str]]):
+    """A graph node.
+
+    LangGraph starts the node's run and sets its context; a ``RunnableLambda`` would do both again,
+    and look at its function's signature, at every call.
+
+    Args:
+        function: The node; its name is the node's in checkpoints, streams and reports. A node that
+            calls models is a coroutine, which awaits nothing but the methods of its `Run`.
+        models: The models and the planner of the graph.
+        options: What the graph was built with besides.
+        route: Chooses the next node; None where an edge of the graph says it.
+        is_entry: Whether this is the first node. It takes the graph's settings and the run's
+            context; the others take the settings that it wrote into the state, so that a query
+            that is resumed keeps the settings it began with.
+    """
+
+    def __init__(
+        self,
+        function: NodeFunction,
+        models: Models,
+        options: GraphOptions | None = None,
+        route: Route | None = None,
+        *,
+        is_entry: bool = False,
+    ) -> None:
+        self.name: str = getattr(function, "__name__", type(function).__name__)
+        self._function, self._models, self._is_entry = function, models, is_entry
+        self._options, self._route = options or GraphOptions(), route
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002, ANN401 -- LangChain's name; the state
+        config: RunnableConfig | None = None,  # noqa: ARG002 -- is the context's, too
+        **_: Any,  # noqa: ANN401
+    ) -> State | Command[str]:
+        """Return what the node adds to the state, and where to go."""
+        return run_sync(self._run(input, BlockingIO()))
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002, ANN401
+        config: RunnableConfig | None = None,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401
+    ) -> State | Command[str]:
+        """Return what the node adds to the state, and where to go."""
+        return await self._run(input, AsyncIO())
+
+    async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
+        found: Any = get_runtime().context
+        context = Context() if found is None else Context.resolve(found)
+        if not self._is_entry:
+            settings = _read_settings(state)
+        else:
+            settings = self._models.settings
+            if found is not None:  # which may name a file
+                settings = await io.load(self._models.run_settings, context)
+            # Those in the state are an earlier question's.
+            state = {**state, "run_id": uuid4().hex, "charges": [], "ceiling": None}
+        run = Run(self._models, settings, context, self._options, io, state)
+        with ExitStack() as around:
+            for account in self._accounts(run):
+                around.enter_context(use_budget(account))
+            given = self._function(state, run)
+            update = dict(await given if inspect.isawaitable(given) else given)
+        after = cast("State", state | update)
+        update |= run.state_update(self.name)
+        if self._is_entry:  # the warnings in the state are an earlier question's, too
+            update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
+        if self._route is None:
+            return cast("State", update)
+        return Command(update=update, goto=self._route(after, _read_settings(after)))
+
+    def _accounts(self, run: Run) -> Iterator[Budget]:
+        """Yield the accounts that a run draws on: a shared one, and the limit of its settings."""
+        shared = self._models.budget if run.context.budget is None else run.context.budget
+        if isinstance(shared, int):  # of this run alone, which has spent some of it
+            shared = Budget(shared)
+            shared.charge(run.earlier)
+        if shared is not None:
+            yield shared
+        if isinstance(run.settings.budget, QuestionLimit):
+            identity, prices = run.state["run_id"], run.options.prices
+            yield self._models.open_limit(identity, run.settings.budget, prices, run.earlier)
+
+
+def _read_settings(state: State) -> Settings:
+    """Return the settings that a run keeps in its state, as JSON; they are validated once."""
+    return _validated(json.dumps(state["settings"], sort_keys=True))
+
+
+@lru_cache(maxsize=256)
+def _validated(settings: str) -> Settings:
+    return Settings.model_validate_json(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import (
@@ -12,7 +13,6 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 
 from pb_graph.errors import InputError
@@ -21,9 +21,11 @@ from pb_graph.models.provider_errors import redact
 from pb_graph.prompts import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from langchain_core.messages import ToolCall
+
+    from pb_graph.run.journal import Journal
 
 MAX_ROUNDS = 8
 """Calls of a step that may end in a call of tools; the next one has to give its result."""
@@ -35,57 +37,26 @@ def normalize_tools(given: Sequence[BaseTool | Callable[..., Any]]) -> tuple[Bas
     """Return tools as LangChain's, which a user may have given as functions with a docstring.
 
     Raises:
-        InputError: Something else, or two of one name.
+        InputError: Something is no tool.
     """
     from langchain_core.tools import tool  # noqa: PLC0415 -- only where there are any
 
     try:
-        tools = tuple(one if isinstance(one, BaseTool) else tool(one) for one in given)
-        for one in tools:
-            convert_to_openai_tool(one)
+        return tuple(one if isinstance(one, BaseTool) else tool(one) for one in given)
     except (TypeError, ValueError) as error:
         msg = f"tools are LangChain tools, or functions with a docstring: {error}"
         raise InputError(msg) from error
-    if len({one.name for one in tools}) < len(tools):
-        msg = "two tools have the same name"
-        raise InputError(msg)
-    return tools
-
-
-async def call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
-    """Return the result of a tool as text of bounded size; its errors are told to the model.
-
-    Args:
-        tools: The tools that there are.
-        call: The call that the model made.
-        io: The way to wait.
-    """
-    wanted = next((one for one in tools if one.name == call["name"]), None)
-    if wanted is None:
-        return f"There is no tool {call['name']!r}; there are: {', '.join(t.name for t in tools)}"
-    asked: dict[str, Any] = {**call, "type": "tool_call"}
-    try:
-        found = await io.call(wanted.invoke, wanted.ainvoke, asked)
-    except GraphBubbleUp:  # an interrupt: LangGraph's own business
-        raise
-    except Exception as error:  # noqa: BLE001 -- whatever a tool raises, the model may do better
-        return redact(f"{type(error).__name__}: {error}"[:MAX_RESULT])
-    text = text_of(found.content) if isinstance(found, BaseMessage) else str(found)
-    return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]} […]"
 
 
 async def use_tools(
-    asked: Mapping[str, Any],
-    tools: Sequence[BaseTool],
-    call: Callable[[Sequence[BaseTool], ToolCall, IO], Awaitable[str]],
-    io: IO,
+    asked: Mapping[str, Any], tools: Sequence[BaseTool], journal: Journal | None, io: IO
 ) -> list[BaseMessage]:
     """Call the tools that a reply asks for, one after another.
 
     Args:
         asked: The whole message of the model as JSON.
         tools: The tools that there are.
-        call: Makes one call, as `call_tool` does.
+        journal: Keeps the results for a node that starts over.
         io: The way to wait.
 
     Returns:
@@ -94,7 +65,9 @@ async def use_tools(
     (message,) = messages_from_dict([dict(asked)])
     found: list[BaseMessage] = [message]
     for wanted in cast("AIMessage", message).tool_calls:
-        text = await call(tools, wanted, io)
+        call = partial(_call_tool, tools, wanted, io)
+        key = [wanted["name"], wanted["args"]]
+        text = await journal.once(key, call, io) if journal else await call()
         found.append(ToolMessage(text, tool_call_id=wanted["id"] or "", name=wanted["name"]))
     for broken in cast("AIMessage", message).invalid_tool_calls:  # each wants an answer
         said = f"{broken['name']} was not called: its arguments are no JSON"
@@ -114,3 +87,19 @@ def without_tools(messages: Sequence[Any]) -> list[Any]:
         else:
             plain.append(said)
     return plain
+
+
+async def _call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
+    """Return the result of a tool as text of bounded size; its errors are told to the model."""
+    wanted = next((one for one in tools if one.name == call["name"]), None)
+    if wanted is None:
+        return f"There is no tool {call['name']!r}; there are: {', '.join(t.name for t in tools)}"
+    asked: dict[str, Any] = {**call, "type": "tool_call"}
+    try:
+        found = await io.call(wanted.invoke, wanted.ainvoke, asked)
+    except GraphBubbleUp:  # an interrupt: LangGraph's own business
+        raise
+    except Exception as error:  # noqa: BLE001 -- whatever a tool raises, the model may do better
+        return redact(f"{type(error).__name__}: {error}"[:MAX_RESULT])
+    text = text_of(found.content) if isinstance(found, BaseMessage) else str(found)
+    return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]} […]"

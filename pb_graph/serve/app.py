@@ -24,7 +24,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Prices
 from pb_graph.budget.scope import use_budget
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
-from pb_graph.method import methods
+from pb_graph.methods import METHODS
 from pb_graph.serve.allowance import Allowance
 from pb_graph.serve.chat import ChatRequest, Completion
 from pb_graph.settings import Context
@@ -79,7 +79,7 @@ class Endpoint:
         """List the methods."""
         self._admit(request)
         shared = {"object": "model", "created": 0, "owned_by": "plan-and-budget"}
-        return _json({"object": "list", "data": [{"id": name, **shared} for name in methods()]})
+        return _json({"object": "list", "data": [{"id": name, **shared} for name in METHODS]})
 
     async def complete_chat(self, request: Request) -> Response:
         """Answer a question, whole or as server-sent events. A client that leaves cancels the run.

@@ -14,7 +14,7 @@ from langchain_core.messages import convert_to_messages
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from pb_graph.errors import InputError, describe_errors, did_you_mean
-from pb_graph.method import methods
+from pb_graph.methods import METHODS
 from pb_graph.settings import Settings, value_of
 from pb_graph.state import Input
 
@@ -122,9 +122,9 @@ class ChatRequest(BaseModel):
             InputError: The name is nearly a method's, or a setting behind the colon is wrong.
         """
         name, _, assignments = self.model.partition(":")
-        if name in methods():
+        if name in METHODS:
             return unattended_settings({"method": name, **_read_assignments(assignments)})
-        if "=" in assignments or did_you_mean(name, methods()):
+        if "=" in assignments or did_you_mean(name, METHODS):
             return Settings.read({"method": name})  # which says what methods there are
         return Settings()
 

@@ -45,13 +45,6 @@ def test_rollover_keeps_the_ratio_that_the_schedule_meant() -> None:
     assert budgets(followed(model, **chosen))[1] == [100, 444, 222, 333]
 
 
-def test_a_failed_steps_share_goes_to_the_others() -> None:
-    fails = iter([ValueError("no")])
-    model = ScriptedChat(plan=CHAIN, solve=lambda _: next(fails, Reply("ok", reasoning=9)))
-    outcome = followed(model, **STEPWISE, budget=300, rollover=True)
-    assert budgets(outcome)[1] == [75, 100, 100, 100]
-
-
 def test_a_budget_that_is_only_said_can_be_overspent_without_harm_to_later_steps() -> None:
     model = ScriptedChat(plan=CHAIN, solve=runs_on)
     chosen = STEPWISE | {"enforcement": "prompt", "budget": 100, "rollover": True, "cutoff": 50}
@@ -79,12 +72,6 @@ def test_every_step_can_say_at_least_one_token() -> None:
     report = report_of(model, remainder="floor", **chosen)
     assert min(step["tokens"] for step in report["steps"]) == 1
     assert sum(step["tokens"] for step in report["steps"]) <= 30
-
-
-def test_credits_only_where_the_schedule_has_nothing_to_give_end_no_question() -> None:
-    model = ScriptedChat(credits=[0, 100])
-    report = report_of(model, schedule="cosine", epsilon=0, budget=300)
-    assert [step["budget"] for step in report["steps"]] == [150, 150]
 
 
 def test_the_bam_schedule_gives_harder_sub_questions_more() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.chat_model import HTTPError, Role, ScriptedChat, thinks_in_vain
+from tests.support.chat_model import HTTPError, Role, Script, ScriptedChat, thinks_in_vain
 from tests.support.graphs import CHAIN, QUESTION, codes, graph_of, report_of
 
 KNOWN = QUESTION | {"level": 4}
@@ -17,27 +17,6 @@ STEPWISE: dict[str, Any] = {
     "schedule": "weighted",
 }
 TABLE = {"rule": "level_table", "tokens": {1: 100, 2: 200, 3: 300, 4: 400, 5: 500}}
-
-
-@pytest.mark.parametrize("planning", ["two_call", "fused"])
-def test_examples_of_known_level_are_shown_once_and_can_be_of_the_questions_own_domain(
-    planning: str,
-) -> None:
-    model = ScriptedChat(plan=CHAIN)
-    settings = STEPWISE | {"planning": planning, "budget": TABLE}
-    report_of(model, QUESTION, level_examples="Level 1: Plan a day trip.", **settings)
-    judging, *others = (str(call.messages) for call in model.calls if call.role != "solve")
-    assert "Plan a day trip." in judging
-    assert "15 %" not in judging  # ours are mathematics
-    assert "Plan a day trip." not in "".join(others)  # the level is known by then
-
-
-def test_without_examples_of_ones_own_the_packages_are_shown() -> None:
-    model = ScriptedChat(plan=CHAIN)
-    report_of(model, QUESTION, level_examples="", **STEPWISE, budget=TABLE)
-    assert "15 %" not in str([call.messages for call in model.calls])
-    report_of(model, QUESTION, **STEPWISE, budget=TABLE)
-    assert "15 %" in str([call.messages for call in model.calls])
 
 
 def planner_roles(given: dict[str, Any], **settings: Any) -> list[Role]:  # noqa: ANN401
@@ -130,25 +109,6 @@ def test_an_unreadable_estimate_is_asked_for_once_more(
     assert "unreadable_reply" in codes(report)
 
 
-LEVEL_ALONE: list[dict[str, Any]] = [
-    {"method": "global_budget"},
-    {"method": "planned_global_budget"},
-    {**STEPWISE, "schedule": "uniform"},
-]
-
-
-@pytest.mark.parametrize("settings", LEVEL_ALONE, ids=["direct", "planned", "uniform"])
-def test_where_no_grades_are_needed_the_level_takes_two_tokens_at_most(
-    settings: dict[str, Any],
-) -> None:
-    model = ScriptedChat(plan=CHAIN, level=4)
-    report = report_of(model, budget=TABLE, **settings)
-    (call,) = (call for call in model.calls if call.role == "estimate")
-    assert (call.cap, call.output_tokens, call.schema) == (2, 1, None)
-    assert "share" not in call.messages[0].text  # of credits nothing is said
-    assert (report["level"], report["budget"], report["warnings"]) == (4, 400, [])
-
-
 @pytest.mark.parametrize(
     ("given", "source", "roles"),
     [
@@ -170,18 +130,11 @@ def test_the_planner_is_told_the_level_and_the_stream_where_it_comes_from(
     assert final["report"]["level_source"] == source
 
 
-def test_a_model_that_thinks_first_is_asked_for_the_level_in_full() -> None:
-    model = ScriptedChat(
-        planner=lambda call: thinks_in_vain(call) if call.brief else '{"level": 5}'
-    )
+@pytest.mark.parametrize("brief", [thinks_in_vain, lambda _: HTTPError(400, "minimum is 16")])
+def test_a_model_that_cannot_answer_in_two_tokens_is_asked_for_the_level_in_full(
+    brief: Script,
+) -> None:
+    model = ScriptedChat(planner=lambda call: brief(call) if call.brief else '{"level": 5}')
     report = report_of(model, method="global_budget", budget=TABLE)
     assert (report["level"], report["budget"]) == (5, 500)
     assert report["usage"]["output_tokens"] == model.output_tokens
-    assert "unreadable_reply" in codes(report)
-
-
-def test_a_server_that_refuses_so_small_a_cap_is_asked_in_full() -> None:
-    model = ScriptedChat(
-        planner=lambda call: HTTPError(400, "minimum is 16") if call.brief else '{"level": 5}'
-    )
-    assert report_of(model, method="global_budget", budget=TABLE)["level"] == 5

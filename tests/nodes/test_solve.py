@@ -70,25 +70,6 @@ def test_a_cap_is_sent_with_every_call() -> None:
     assert {call.cap for call in said.solving()} == {5000}
 
 
-def test_a_forced_ending_may_use_all_that_is_left() -> None:
-    model, _ = solved(in_turn("", "ok"), enforcement="force")
-    first, forced = model.solving()[:2]
-    assert (first.cap, forced.cap) == (70, 100)
-    assert forced.messages[: len(first.messages)] == first.messages
-
-
-def test_a_lost_attempt_is_asked_for_its_result_out_of_the_reserve() -> None:
-    def lost(call: Call) -> Said:
-        return "Final answer: 42" if call.forced else TimeoutError("late")
-
-    model, report = solved(lost, enforcement="force")
-    assert [call.cap for call in model.solving()] == [70, 30] * 4
-    assert {(step["finish"], step["answer"]) for step in report["steps"]} == {
-        ("forced", "Final answer: 42")
-    }
-    assert report["most_billed"] <= report["ceiling"]
-
-
 @pytest.mark.parametrize(("closing", "cap"), [(False, 12), (True, 8)])
 def test_of_a_tiny_share_most_is_kept_for_the_final_answer(closing: bool, cap: int) -> None:
     model, _ = solved(until_forced, enforcement="force", budget=96, min_step=0)
@@ -191,13 +172,6 @@ def test_an_answer_without_the_box_that_is_wanted_is_asked_for_it(
     assert report["usage"]["output_tokens"] <= report["ceiling"]
     assert [call.forced for call in chat.calls] == ([False, True] if added else [False])
     assert all(r"Reply with \boxed{...}" in call.ask for call in chat.calls if call.forced)
-
-
-@pytest.mark.parametrize("enforcement", ["prompt", "cap"])
-def test_only_where_endings_are_forced_is_the_box_asked_for(enforcement: str) -> None:
-    chat, question = ScriptedChat(solve="It is 42."), FORMULA | {"answer_format": BOXED}
-    report = report_of(chat, question, method="vanilla", budget=900, enforcement=enforcement)
-    assert (len(chat.calls), report["answer"]) == (1, "It is 42.")
 
 
 def tells(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:

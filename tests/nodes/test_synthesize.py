@@ -75,16 +75,6 @@ def test_when_nothing_is_left_the_last_answer_found_stands() -> None:
     assert codes(report)[-2:] == ["no_budget_left", "answer_from_step"]
 
 
-@pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
-def test_the_rescue_is_below_the_ceiling_too(enforcement: str) -> None:
-    words = Reply("part " * 100)
-    model = ScriptedChat(
-        plan=CHAIN, solve=in_turn(words, words, words, HTTPError(500), Reply("so " * 500))
-    )
-    report = report_of(model, **(LAST_STEP | {"enforcement": enforcement, "cutoff": 100}))
-    assert report["usage"]["output_tokens"] <= report["ceiling"]
-
-
 def test_what_came_last_is_not_what_the_plan_has_last() -> None:
     plan = ("First?", "Second? | after 1", "Third? | after 2", "Fourth? | after 1", "All?")
 

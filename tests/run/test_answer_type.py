@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
 
-from pb_graph import InputError, Settings, build_graph
-from pb_graph.run.answer_type import AnswerType
+from pb_graph import Settings, build_graph
+from pb_graph.answers import AnswerType
 from tests.support.chat_model import (
     Call,
     HTTPError,
@@ -105,30 +104,6 @@ def test_what_does_not_fit_is_none_and_said(said: str) -> None:
     assert codes(out["report"])[-1] == "no_structured_response"
 
 
-def test_the_next_question_on_a_thread_does_not_inherit_it() -> None:
-    said = ['{"pens": 21}']
-    graph = build_graph(
-        ScriptedChat(solve=lambda _: said[-1]),
-        settings=Settings(method="vanilla"),
-        checkpointer=InMemorySaver(),
-        response_format=Pens,
-    )
-    thread = {"configurable": {"thread_id": "1"}}
-    assert run(graph, config=thread)["structured_response"] == FOUND
-    said.append("many")
-    assert run(graph, config=thread)["structured_response"] is None
-
-
-def test_without_it_there_is_no_such_key() -> None:
-    assert "structured_response" not in run(build_graph(ScriptedChat()))
-
-
 def test_the_last_object_that_fits_counts() -> None:
     text = 'First {"pens": 3}, then {"pens": 21} and {"ink": 1}.'
     assert AnswerType(Pens).read(text) == FOUND
-
-
-@pytest.mark.parametrize("wrong", [dict, {"type": "object"}, Pens(pens=1)])
-def test_only_a_pydantic_model_is_taken(wrong: Any) -> None:  # noqa: ANN401
-    with pytest.raises(InputError, match="response_format is a pydantic model"):
-        build_graph(ScriptedChat(), response_format=wrong)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, get_args
@@ -13,18 +12,17 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
-from pb_graph import Budget, ModelCallError, Settings, build_graph
-from pb_graph.models.client import ChatClient, run_sync
+from pb_graph import Budget, Settings
+from pb_graph.models.client import run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import plan_request
 from pb_graph.run.models import Models
-from pb_graph.run.node import Node
-from pb_graph.run.run import Run
+from pb_graph.run.run import Node, Run
 from pb_graph.settings import Context
 from pb_graph.state import State
 from pb_graph.types import Purpose, Query
-from tests.support.chat_model import HTTPError, ScriptedChat, in_turn
+from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import CHAIN, QUESTION, Way, run
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
@@ -76,20 +74,6 @@ async def ask(run: Run, text: str) -> Reply:
 
 
 @both_ways
-def test_a_failure_that_another_call_follows_is_not_paid_for_again(way: Way) -> None:
-    async def work(run: Run, _: int) -> None:
-        with pytest.raises(ModelCallError, match="HTTP 400"):
-            await ask(run, "first")
-        await ask(run, "second")
-        await ask(run, "third")
-
-    model = ScriptedChat(solve=in_turn(HTTPError(400), "a", "b"))
-    out = restarted(work, model, way)
-    assert [call.ask for call in model.calls] == ["first", "second", "third"]
-    assert len(out["charges"]) == 2
-
-
-@both_ways
 def test_nor_is_a_plan(way: Way) -> None:
     query = Query(
         question="?", reference=None, instruction=None, answer_format=None, domain="any", level=None
@@ -104,17 +88,6 @@ def test_nor_is_a_plan(way: Way) -> None:
     restarted(work, model, way)
     assert len(model.calls) == 2
     assert plans[0] == plans[1]
-
-
-@both_ways
-def test_what_is_asked_otherwise_after_the_restart_is_asked(way: Way) -> None:
-    async def work(run: Run, start: int) -> None:
-        await ask(run, f"first {start}")
-        await ask(run, "second")
-
-    model = ScriptedChat()
-    restarted(work, model, way)
-    assert [call.ask for call in model.calls] == ["first 0", "second", "first 1"]
 
 
 def test_a_finished_call_is_not_paid_again_however_often_the_node_starts_over() -> None:
@@ -147,36 +120,6 @@ def test_no_call_may_cost_more_than_the_cutoff(way: Way) -> None:
     model = ScriptedChat()
     run(graph_with(node, model, cutoff=50), QUESTION, way, config=THREAD)
     assert [call.cap for call in model.calls] == [50]
-
-
-class Watched(ChatClient):
-    """Notes which functions were on their way when a call was made."""
-
-    def __init__(self, model: ScriptedChat) -> None:
-        super().__init__(model)
-        self.stacks: list[list[str]] = []
-
-    async def call(self, *given: Any) -> Reply:  # noqa: ANN401
-        nodes = {"plan", "estimate", "solve", "call_within_budget"}
-        self.stacks.append([at.name for at in traceback.extract_stack() if at.name in nodes])
-        return await super().call(*given)
-
-
-@both_ways
-def test_the_stack_at_a_call_shows_the_node_that_asks(way: Way) -> None:
-    client = Watched(ScriptedChat())
-    settings = Settings(execution="stepwise", planning="fused", max_steps=2)
-    run(build_graph(client, settings=settings), QUESTION, way)
-    assert client.stacks[0] == ["plan"]
-    assert client.stacks[-1] == ["solve", "call_within_budget"]
-
-
-def test_what_would_wait_in_a_blocking_run_says_so() -> None:
-    async def waits() -> None:
-        await asyncio.sleep(0)
-
-    with pytest.raises(RuntimeError, match="needs an event loop"):
-        run_sync(waits())
 
 
 @pytest.mark.parametrize("waits", [lambda: asyncio.sleep(1), asyncio.gather])

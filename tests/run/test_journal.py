@@ -124,16 +124,6 @@ def test_only_the_call_that_was_not_finished_is_made_again(
 
 
 @both_ways
-def test_a_node_that_starts_over_tells_of_the_calls_that_were_kept(way: Way) -> None:
-    model = fumbling(CHAIN, CORRECTION)
-    graph = graph_with(model, InMemorySaver())
-    cut_off(graph, model, way)
-    told = list(graph.stream(None, THREAD, stream_mode="custom"))
-    report = graph.get_state(THREAD).values["report"]
-    assert len([event for event in told if event["event"] == "call"]) == report["usage"]["calls"]
-
-
-@both_ways
 def test_many_parallel_steps_do_not_wait_for_each_other(way: Way) -> None:
     """As they would if each call took a worker beside that of its node."""
     plan = tuple(f"Part {number}? | after nothing" for number in range(1, 9))
@@ -155,28 +145,6 @@ def test_what_is_kept_is_plain_json_and_in_nobodys_way(way: Way) -> None:
     assert [json.loads(json.dumps(value)) for value in kept] == kept
     snapshot = graph.get_state(THREAD)
     assert (snapshot.next, snapshot.values["results"]) == (("solve",), [])
-
-
-@both_ways
-def test_a_run_replayed_from_an_earlier_checkpoint_makes_its_calls_anew(way: Way) -> None:
-    model = fumbling(CHAIN, "nowhere")
-    graph = graph_with(model, InMemorySaver())
-    run(graph, QUESTION, way, config=THREAD)
-    before = len(model.calls)
-    (start,) = [past for past in graph.get_state_history(THREAD) if past.next == ("plan",)]
-    run(graph, None, way, config=start.config)
-    assert len(model.calls) == 2 * before
-
-
-def test_without_a_checkpointer_nothing_is_kept() -> None:
-    model = fumbling(CHAIN, CORRECTION)
-    graph = graph_with(model, None)
-    cut_off(graph, model, "invoke")
-    before = len(model.calls)
-    run(graph, QUESTION, config=THREAD)
-    whole = ScriptedChat(**fumbling_script({"plan": CHAIN, "fumbles": True}))
-    report_of(whole, execution="stepwise")
-    assert len(model.calls) == before + len(whole.calls)
 
 
 class FailsOnce(InMemorySaver):

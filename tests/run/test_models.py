@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableLambda
@@ -13,15 +13,13 @@ from langchain_core.runnables import RunnableLambda
 from pb_graph import (
     Context,
     ModelSetupError,
-    NoAnswerError,
     PlannerProgramError,
     Settings,
     build_graph,
-    plan_and_budget_tool,
 )
 from pb_graph.budget import PerLevel
 from pb_graph.planner.planner import Planner
-from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
+from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.graphs import QUESTION, graph_of, run
 
 BASE: dict[str, Any] = {"method": "global_budget", "budget": 111, "enforcement": "cap"}
@@ -45,19 +43,6 @@ def test_a_run_may_change_settings(context: object, budget: int) -> None:
     report = run(graph, QUESTION | {"level": 3}, context=context)["report"]
     assert report["budget"] == budget
     assert report["method"] == "global_budget"
-
-
-def test_one_model_may_plan_and_another_solve() -> None:
-    solver, planner = ScriptedChat(), ScriptedChat()
-    graph = build_graph(
-        solver,
-        planner=planner,
-        settings=Settings(planning="two_call", schedule="weighted", plan_from=1),
-        cap_policy=with_schema,
-    )
-    run(graph)
-    assert {call.role for call in planner.calls} == {"decompose", "estimate"}
-    assert {call.role for call in solver.calls} == {"solve"}
 
 
 def test_a_run_may_name_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,19 +100,6 @@ def test_each_model_object_that_a_run_brings_answers_itself() -> None:
         assert run(graph, context=Context(model=own))["answer"] == f"Final answer: {number}"
 
 
-def test_what_is_no_model_is_refused_in_a_run_too() -> None:
-    with pytest.raises(ModelSetupError, match="int is no chat model"):
-        run(build_graph(ScriptedChat()), context=Context(model=123))
-
-
-def test_a_run_has_its_own_retries() -> None:
-    model = ScriptedChat(max_retries=0, solve=HTTPError(503))
-    graph = build_graph(model, settings=Settings(method="vanilla"))
-    with pytest.raises(NoAnswerError):
-        run(graph, context=Context(settings=Settings(max_retries=0)))
-    assert len(model.calls) == 1
-
-
 def test_a_run_has_its_own_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
 
@@ -160,22 +132,6 @@ async def test_a_model_that_is_ready_answers_while_another_is_being_made(
     assert (await graph.ainvoke(QUESTION))["answer"] == "Final answer: 42"
     may_end.set()
     assert (await late)["answer"] == "Final answer: late"
-
-
-def test_a_file_that_was_tuned_again_is_read_again(tmp_path: Path) -> None:
-    path, model = tmp_path / "planner.json", ScriptedChat()
-    graph = build_graph(model, settings=Settings(method="planned_vanilla", plan_from=1))
-    for words in ("Think of whales.", "Think of snails and of their houses."):
-        tuned = Planner()
-        tuned.decompose.signature = tuned.decompose.signature.with_instructions(words)
-        tuned.save(path)
-        run(graph, context=Context(planner_program=path))
-        assert words in str([call.messages for call in model.calls][-2])
-
-
-@pytest.mark.parametrize("function", [build_graph, plan_and_budget_tool])
-def test_annotations_can_be_read_at_run_time(function: Any) -> None:  # noqa: ANN401
-    assert "return" in get_type_hints(function)
 
 
 def test_each_role_may_have_a_model_of_its_own() -> None:

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.support.chat_model import Call, HTTPError, ScriptedChat
+from tests.support.chat_model import Call, ScriptedChat
 from tests.support.graphs import CHAIN, DIAMOND, QUESTION, Way, checked, graph_of, run
 
 ASKED = {"messages": [HumanMessage("How many?")]}
@@ -77,24 +77,8 @@ async def test_fifty_questions_at_once_have_an_account_each() -> None:
     assert sum(report["usage"]["output_tokens"] for report in reports) == model.output_tokens
 
 
-async def test_fifty_questions_at_once_find_out_that_a_server_knows_no_schema() -> None:
-    plain = ScriptedChat()
-
-    def plain_server(call: Call) -> Any:  # noqa: ANN401
-        return HTTPError(400) if call.schema else plain._planned(call)
-
-    graph = graph_of(ScriptedChat(planner=plain_server), method="planned_vanilla")
-    outs = await asyncio.gather(*(graph.ainvoke(QUESTION) for _ in range(50)))
-    assert [out["report"]["warnings"] for out in outs] == [[]] * 50
-
-
 async def test_a_sync_run_works_inside_a_running_event_loop() -> None:
     model = ScriptedChat(plan=DIAMOND)
     report = checked(graph_of(model, **STEPWISE).invoke(QUESTION)["report"])
     assert report["usage"]["output_tokens"] == model.output_tokens
     assert report["warnings"] == []
-
-
-def test_batch_answers_each() -> None:
-    outs = graph_of(ScriptedChat(), **STEPWISE).batch([QUESTION] * 5)
-    assert [out["answer"] for out in outs] == ["Final answer: 42"] * 5

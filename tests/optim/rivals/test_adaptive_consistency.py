@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from scipy.stats import beta
 
 from optim.rivals import adaptive_consistency
-from optim.rivals.adaptive_consistency import majority_is_stable
+from optim.rivals.adaptive_consistency import comparable, majority_is_stable
 from pb_graph import Settings, build_graph
 from pb_graph.models.caps import policy
 from pb_graph.models.options import CallOptions
@@ -102,3 +102,30 @@ def test_only_these_calls_are_sampled() -> None:
         run(graph)
         assert set(sampled) == {method == "adaptive_consistency"}
     assert graph_of(ScriptedChat())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1,000", "1000"),
+        ("1{,}000", "1000"),
+        (r"\$42.50", "42.5"),
+        ("+7.", "7.0"),
+        ("-0", "0"),
+        ("007", "7"),
+        (r"\dfrac{1}{2}", r"\frac{1}{2}"),
+        (r"\left( 3, \frac{\pi}{2} \right)", r"(3,\frac{\pi}{2})"),
+        (r"\text{Monday}", "monday"),
+        ("**x = 5**", "x=5"),
+        ("**42**.", "42"),
+    ],
+)
+def test_answers_that_differ_only_in_writing_are_equal(one: str, other: str) -> None:
+    assert comparable(one) == comparable(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("7", "-7"), ("1.5", "15"), ("(1, 200)", "1200"), ("x", "y"), ("0.5", "1/2")]
+)
+def test_others_are_not(one: str, other: str) -> None:
+    assert comparable(one) != comparable(other)
