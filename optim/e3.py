@@ -47,7 +47,7 @@ def describe(comparison: Comparison) -> str:
     ratio = f"E³ {_times(one.ratio, one.lower, one.upper)}"
     if one.e3_a == one.e3_b == 0.0:
         parts = ["accuracy undecided: nothing is right on either side", tokens]
-    elif one.accuracy_undecided:
+    elif one.discordant == 0:
         parts = ["accuracy undecided: no question differs", tokens, ratio]
     else:
         ends = one.accuracy_lower, one.accuracy_upper

@@ -11,8 +11,7 @@ from typing import Any
 
 from pb_graph.errors import PlanAndBudgetError
 
-_EXTRAS = ("eval", "tune", "ray", "gym", "local")  # not dev, which has all of them
-_REQUIREMENT = re.compile(r"([\w.-]+).*\bextra\s*==\s*['\"](\w+)['\"]")
+_REQUIREMENT = re.compile(r"([\w.-]+).*\bextra\s*==\s*'(\w+)'")
 
 
 class MissingPackageError(PlanAndBudgetError):
@@ -20,36 +19,26 @@ class MissingPackageError(PlanAndBudgetError):
 
 
 def import_or_explain(module: str) -> ModuleType:
-    """Import a module.
-
-    Raises:
-        MissingPackageError: The module needs a package of an extra that is not installed.
-    """
+    """Import a module; raise `MissingPackageError` if it needs an extra that is not installed."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        explained = missing_extra(error)
-        if explained is None:
-            raise
-        raise explained from error
+        raise (missing_extra(error) or error) from None
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingPackageError | None:
     """Return the error that names the extra to install, or None if no extra has the package."""
     name = (error.name or "").partition(".")[0]
-    found = map(_REQUIREMENT.match, importlib.metadata.requires("plan-and-budget") or ())
-    provided = {(m[1].replace("-", "_"), m[2]) for m in found if m}  # modules have no dashes
-    extra = next((extra for extra in _EXTRAS if (name, extra) in provided), None)
-    text = f"this needs {name}: pip install 'plan-and-budget[{extra}]'"
-    return MissingPackageError(text) if extra else None
+    for requirement in importlib.metadata.requires("plan-and-budget") or ():
+        found = _REQUIREMENT.match(requirement)
+        if found and found[1].replace("-", "_") == name and found[2] != "dev":
+            text = f"this needs {name}: pip install 'plan-and-budget[{found[2]}]'"
+            return MissingPackageError(text)
+    return None
 
 
 def require_modules(*modules: str) -> None:
-    """Check that modules of an extra are installed, without loading them.
-
-    Raises:
-        MissingPackageError: One is not installed.
-    """
+    """Raise `MissingPackageError` if one of the modules is not installed, without loading them."""
     for name in modules:
         if importlib.util.find_spec(name) is None:
             error = ModuleNotFoundError(f"No module named {name!r}", name=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,13 +11,7 @@ import pandas as pd
 from optim.datasets.dataset import digest
 from optim.reporting.formatting import PAIR_COLUMNS
 from optim.reporting.tables import STUDY, figures, paired, to_rows
-from optim.statistics.certificate import (
-    NonInferiorityTest,
-    least_questions,
-    order_for_testing,
-    run_in_order,
-)
-from optim.statistics.checks import check_confidence
+from optim.statistics.certificate import NonInferiorityTest, order_for_testing, run_in_order
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 
@@ -74,20 +69,21 @@ def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
     Raises:
         InputError: No such row, several studies, too few questions, or a number out of its range.
     """
-    check_confidence(confidence / PERCENT)
     _check_rows(table, reference, order)
     table = table[(table.method != reference) | table.score.notna()]
     answered = table.question[table.method == reference].unique()
     drawn = sorted(answered, key=lambda question: digest([seed, question]))
-    count = 0 if order is not None else _ordering_questions(len(drawn), split)
     places = table.question.map({question: place for place, question in enumerate(drawn)})
     table = table.assign(drawn=places, right=table.score.fillna(0.0).astype(float))
     table = table.sort_values("drawn", kind="stable")
-    chosen_by, tested = table[table.drawn < count], table[table.drawn >= count]
+    count = 0
     if order is None:
-        costs = chosen_by.assign(tokens=chosen_by.tokens.where(chosen_by.score.notna()))
-        known = costs.groupby("method")[["tokens", "right"]].mean().dropna()
-        order = order_for_testing({str(n): (t, a) for n, t, a in known.itertuples()}, reference)
+        count = round(len(drawn) * split / PERCENT)
+        if not 0 < count < len(drawn):
+            msg = f"{split:g} % of {len(drawn)} questions cannot choose an order; give --order"
+            raise InputError(msg)
+        order = _chosen_order(table[table.drawn < count], reference)
+    tested = table[table.drawn >= count]
     scores = {
         name: group.groupby("question", sort=False).right.agg(list).to_dict()
         for name, group in tested.groupby("method")
@@ -106,7 +102,7 @@ def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
         ratio = PAIR_COLUMNS["ratio of T"](pair)
         sentence = f"{certified} loses {goal}, at {ratio} times its tokens."
     elif tests:
-        needed = least_questions(tests[-1].kind, **ends)
+        needed = math.ceil(math.log(1 - ends["confidence"]) / math.log(1 - ends["loss"]))
         sentence = (
             f"No row is proven to lose {goal}. A proof takes at least {needed} questions, even "
             "where both rows score alike on all of them."
@@ -125,18 +121,11 @@ def _check_rows(table: pd.DataFrame, reference: str, order: Sequence[str] | None
         if name not in methods:
             msg = f"no row named {name!r}; there are: {', '.join(methods)}"
             raise InputError(msg)
-    if order is not None and (reference in order or len(set(order)) < len(order)):
-        msg = f"--order names each row once, and not the reference {reference!r}"
-        raise InputError(msg)
 
 
-def _ordering_questions(questions: int, split: float) -> int:
-    """Return how many questions choose the order."""
-    if not 0.0 <= split < PERCENT:
-        msg = f"--split lies between 0 and 100 percent, not at {split:g}"
-        raise InputError(msg)
-    count = round(questions * split / PERCENT)
-    if count == questions or (split and not count):
-        msg = f"{questions} questions are too few to choose an order and to test; give --order"
-        raise InputError(msg)
-    return count
+def _chosen_order(table: pd.DataFrame, reference: str) -> list[str]:
+    """Return the rows in the order of their tests, by their tokens and accuracy here."""
+    costs = table.assign(tokens=table.tokens.where(table.score.notna()))
+    known = costs.groupby("method")[["tokens", "right"]].mean().dropna()
+    rows = {str(name): (tokens, accuracy) for name, tokens, accuracy in known.itertuples()}
+    return order_for_testing(rows, reference)

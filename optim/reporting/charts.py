@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Chart: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
 
 _WIDTH, _HEIGHT = 640, 400
-_LETTER, _LINE = 7.0, 14.0  # width and height of a label's letter
 _UNPRINTABLE = r"\\u00[01][0-9a-f]|[\x7f\ud800-\udfff]"  # as JSON writes it
+_LETTER, _LINE = 7.0, 14.0  # width and height of a label's letter
 
 
 def plot(records: Iterable[Record]) -> Chart:
@@ -55,11 +55,11 @@ def plane(rows: pd.DataFrame) -> Chart:
 
     Args:
         rows: Figures with ``method``, ``accuracy``, ``tokens``, ``e3`` and the ends of the
-            intervals of the first two; optional ``kind`` (colour) and ``is_labelled``.
-            The method ``default`` has a square mark and a bold name.
+            intervals of the first two; optional ``kind`` (colour). The method ``default`` has a
+            square mark and a bold name.
     """
-    defaults = pd.DataFrame({"kind": "row", "is_labelled": True}, index=rows.index)
-    table = rows.combine_first(defaults).dropna(subset=["accuracy", "tokens", "e3"])
+    table = rows.dropna(subset=["accuracy", "tokens", "e3"])
+    table = pd.DataFrame({"kind": "row"}, table.index).assign(**table)
     table["is_default"] = table.method.isin(["default", "default_estimated"])
     # An interval that reaches far does not press the points into a corner: it is clipped.
     cheap, dear = table.tokens.min(), table.tokens.max()
@@ -96,7 +96,7 @@ def plane(rows: pd.DataFrame) -> Chart:
         rules.encode(x("tokens_lower"), y("accuracy"), x2="tokens_upper", color=color),
         rules.encode(x("tokens"), y("accuracy_lower"), y2="accuracy_upper", color=color),
         marks,
-        *(name.transform_filter("datum.is_labelled") for name in names),
+        *names,
     ]
     return alt.layer(*layers, width=_WIDTH, height=_HEIGHT)
 
@@ -111,12 +111,11 @@ def _label_places(
         left, middle = (row.tokens - x_range[0]) * per_x + 9, row.accuracy * per_y
         width = _LETTER * len(row.method)
         left -= 18 + width if left + width > _WIDTH + 60 else 0
-        if row.is_labelled:
-            for start, end, height in sorted(boxes.values(), key=lambda box: box[2]):
-                if left < end and start < left + width and abs(middle - height) < _LINE:
-                    middle = height + _LINE
-            boxes[row.Index] = left, left + width, middle
-    found = [boxes.get(index, (0.0, 0.0, 0.0)) for index in table.index]
+        for start, end, height in sorted(boxes.values(), key=lambda box: box[2]):
+            if left < end and start < left + width and abs(middle - height) < _LINE:
+                middle = height + _LINE
+        boxes[row.Index] = left, left + width, middle
+    found = [boxes[index] for index in table.index]
     return [box[0] / per_x + x_range[0] for box in found], [box[2] / per_y for box in found]
 
 
@@ -210,7 +209,6 @@ def to_svg(chart: Chart) -> Markup:
     """Return a chart as SVG without script and style."""
     import vl_convert  # noqa: PLC0415 -- loads a JavaScript engine
 
-    # A control character or a lone surrogate in a name aborts the engine.
-    document = json.dumps(chart.to_dict(), ensure_ascii=False)
-    document = re.sub(_UNPRINTABLE, "\N{REPLACEMENT CHARACTER}", document)
+    # A control character or a lone surrogate in a name aborts the process.
+    document = re.sub(_UNPRINTABLE, "?", json.dumps(chart.to_dict(), ensure_ascii=False))
     return Markup(vl_convert.vegalite_to_svg(document))  # noqa: S704 -- Vega escapes

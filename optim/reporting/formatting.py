@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 from rich.console import Console, RenderableType
 
-from optim.reporting.tables import BY, to_rows
+from optim.reporting.tables import STUDY, to_rows
 from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
 
 Row: TypeAlias = Mapping[str, Any]
@@ -32,7 +32,7 @@ def number(value: float | None, digits: int = 0) -> str:
 def factor(value: float | None) -> str:
     """Return a positive figure of any size with about three digits."""
     if value is not None and value >= 10_000:  # noqa: PLR2004
-        return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+        return f"{value:.0e}"
     size = value or 0.0
     return number(value, 0 if size >= 100 else 1 if size >= 10 else 2)  # noqa: PLR2004
 
@@ -60,18 +60,9 @@ def count(amount: int, noun: str) -> str:
     return f"{number(amount)} {noun}{'' if amount == 1 else 's'}"
 
 
-def setting(value: Any) -> str:  # noqa: ANN401 -- any setting's
-    """Return the value of a setting; a budget rule in a few words."""
-    match value:
-        case float():
-            return f"{value:g}"
-        case {"rule": "level_table", "tokens": by_level}:
-            return "/".join(map(str, by_level.values()))
-        case {"rule": "per_level", "initial": initial, "per_level": per_level}:
-            return f"{initial}+{per_level}L"
-        case {"rule": _, "tokens": tokens}:
-            return str(tokens)
-    return str(value)
+def setting(value: object) -> str:
+    """Return the value of a setting as JSON."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def settings(changes: Mapping[str, object]) -> str:
@@ -81,7 +72,7 @@ def settings(changes: Mapping[str, object]) -> str:
 
 def settings_in_full(values: Mapping[str, object]) -> str:
     """Return settings as JSON, one line each."""
-    return "\n".join(f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in values.items())
+    return "\n".join(f"{name} = {setting(value)}" for name, value in values.items())
 
 
 def _with_interval(name: str, ends: str, digits: int | None) -> Callable[[Row], str]:
@@ -112,9 +103,6 @@ COLUMNS: Columns = {
     "OckScore": lambda row: number(row["ock_score"], 1),
     "n": lambda row: number(row["n"]),
     "errors": lambda row: number(row["errors"] or None),
-    "E³, errors as 0": lambda row: factor(row["e3_with_errors"] if row["errors"] else None),
-    "level from": lambda row: row["level_source"] or DASH,
-    "unboxed, %": lambda row: number(row["unboxed"]),
 }
 """Columns of every table of figures; the page's template explains each of them."""
 
@@ -147,8 +135,8 @@ def displayed(frame: pd.DataFrame, columns: Columns = COLUMNS) -> pd.DataFrame:
         frame: A table of `figures`, or of `paired`.
         columns: Heads, each with the function that writes its cells.
     """
-    own = ("method", "level", "reason")
-    labels = [n for n in (*BY, *own[1:]) if n in frame and (n in own or len(set(frame[n])) > 1)]
+    studies = [name for name in STUDY if name in frame and len(set(frame[name])) > 1]
+    labels = [*studies, *(name for name in ("method", "level", "reason") if name in frame)]
     rows = [defaultdict(lambda: None, row) for row in to_rows(frame)]
     texts = pd.DataFrame(
         {name: str(row[name] or DASH) for name in labels}

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -26,7 +26,6 @@ from optim.reporting.formatting import (
     difference,
     displayed,
     factor,
-    format_interval,
     number,
 )
 from optim.reporting.tables import STUDY, PaperTable, answers, to_rows
@@ -44,19 +43,9 @@ _TEMPLATES = Environment(
 )  # fmt: skip
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ALPHA = 0.05
-_LONGEST = 20_000  # characters of a prompt
+_DRAWN = ("figures", "paired", "token_parts")  # tables that have a place of their own
+_FOUND = ("accuracy, %", "completion", "prompt", "money", "E³")  # figures of the first sentence
 _MARKS = {1.0: "✓", 0.0: "✗"}
-_TITLES = {
-    "by_level": "By level",
-    "rates": "TravelPlanner's rates, %",
-    "level_estimates": "Estimated levels against the data set's labels",
-    "budget_grid": "E³ by B_init and B_per_level",
-    "latency": "Seconds of model time",
-    "paper_rows": "In the paper",
-    "paper_certaindex": "In the paper: Certaindex",
-    "paper_latency": "In the paper: latency, seconds",
-    "paper_budget_cells": "In the paper: tokens by budget",
-}
 
 
 def report(
@@ -80,7 +69,7 @@ def report(
     """
     file = Path(path)
     kind: Any = file.suffix.removeprefix(".")
-    if kind not in get_args(Kind):
+    if kind not in {"html", "json", "csv"}:
         msg = f"a report ends with .html, .json or .csv, not {file.name!r}"
         raise InputError(msg)
     table = records if isinstance(records, pd.DataFrame) else answers(records)
@@ -110,16 +99,16 @@ def rendered(
         for _, study in table.groupby(list(STUDY), sort=False)
     ]
     if kind == "csv":
+        pairs = [found["paired"].add_prefix("vs_") for _, found in studies]
         lines = [
-            found["figures"].merge(found["paired"].add_prefix("vs_"), "left",
-                                   left_on="method", right_on="vs_method")
-            for _, found in studies
-        ]  # fmt: skip
+            found["figures"].merge(pair, "left", left_on="method", right_on="vs_method")
+            for (_, found), pair in zip(studies, pairs, strict=True)
+        ]
         text: str = pd.concat(lines).to_csv(index=False, lineterminator="\n")
         return text
     if kind == "json":
         document = [
-            {name: study[name].iloc[0] for name in STUDY}
+            _about(study)
             | {"questions": study.question.nunique(), "made_by": _made_by(study)}
             | {name: to_rows(frame) for name, frame in found.items()}
             for study, found in studies
@@ -158,21 +147,25 @@ def write(path: Path, content: str) -> Path:
 
 
 def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> dict[str, pd.DataFrame]:
-    """Return every table of one study."""
+    """Return every table of one study by its name."""
     found = {
         "figures": tables.figures(study),
         "paired": tables.paired(study, tables.choose_baseline(study, baseline)),
+        "token_parts": tables.token_parts(study),
         "by_level": tables.by_level(study),
-        "rates": tables.travel_rates(study),
-        "level_estimates": tables.level_estimates(study),
+        "travelplanner_rates": tables.travel_rates(study),
         "budget_grid": tables.budget_grid(study).reset_index(),
         "latency": tables.latency(study),
-        "token_parts": tables.token_parts(study),
     }
-    names: tuple[PaperTable, ...] = ("rows", "certaindex", "latency", "budget_cells")
-    dataset = study.dataset.iloc[0]
-    published = {f"paper_{name}": tables.paper_figures(name, dataset) for name in names}
-    return found | published if paper else found
+    if paper:
+        names: tuple[PaperTable, ...] = ("rows", "certaindex", "latency", "budget_cells")
+        dataset = study.dataset.iloc[0]
+        found |= {f"paper_{name}": tables.paper_figures(name, dataset) for name in names}
+    return found
+
+
+def _about(study: pd.DataFrame) -> Row:
+    return {name: study[name].iloc[0] for name in STUDY}
 
 
 def _made_by(study: pd.DataFrame) -> dict[str, Row]:
@@ -182,24 +175,28 @@ def _made_by(study: pd.DataFrame) -> dict[str, Row]:
 
 def _view(study: pd.DataFrame, found: dict[str, pd.DataFrame], name: str) -> Row:
     """Return what the template shows of one study."""
-    frame, levels, made_by = found["figures"], found["by_level"], _made_by(study)
+    frame, pairs, levels = found["figures"], found["paired"], found["by_level"]
+    made_by = _made_by(study)
     drawn: dict[str, charts.Chart] = {}
     if frame.e3.notna().any():
         drawn["Accuracy against tokens"] = charts.plane(frame)
         drawn["Where the tokens went"] = charts.parts(found["token_parts"])
     if levels.accuracy.notna().any():
         drawn["Accuracy by level"] = charts.by_level(levels)
-    further = {title: found[key] for key, title in _TITLES.items() if len(found.get(key, ()))}
-    return {name: study[name].iloc[0] for name in STUDY} | {
+    further = {key: table for key, table in found.items() if key not in _DRAWN and len(table)}
+    return _about(study) | {
         "id": name,
         "facts": _facts(study, made_by),
-        "findings": list(_findings(frame, found["paired"])),
+        "findings": list(_findings(frame, pairs)),
         "doubts": [*_doubts(study, frame, made_by), *formatting.remarks(frame)],
         "figures": displayed(frame).to_dict("records"),
-        "baseline": found["paired"].baseline.max(),
-        "pairs": displayed(found["paired"], PAIR_COLUMNS).to_dict("records"),
+        "baseline": pairs.baseline.max(),
+        "pairs": displayed(pairs, PAIR_COLUMNS).to_dict("records"),
         "charts": {title: charts.to_svg(chart) for title, chart in drawn.items()},
-        "tables": {title: _texts(table).to_dict("records") for title, table in further.items()},
+        "tables": {
+            key.replace("_", " ").capitalize(): _texts(table).to_dict("records")
+            for key, table in further.items()
+        },
         "prompts": _by_text({m: str(made.get("prompt") or "") for m, made in made_by.items()}),
         "settings": {
             method: formatting.settings_in_full(made["settings"])
@@ -221,15 +218,11 @@ def _texts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_text(texts: dict[str, str]) -> dict[str, str]:
-    """Return each text once and bounded, under the names of all methods that have it."""
+    """Return each text once, under the names of all methods that have it."""
     named: dict[str, list[str]] = {}
     for name, text in texts.items():
         named.setdefault(text, []).append(name)
-    return {
-        ", ".join(names): text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
-        for text, names in named.items()
-        if text
-    }
+    return {", ".join(names): text for text, names in named.items() if text}
 
 
 def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
@@ -264,16 +257,12 @@ def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
     losing = [name for name in worse if (pairs[name]["accuracy_p_value_holm"] or 1.0) < _ALPHA]
     safe = [name for name in (baseline, *pairs) if name not in losing]
     best = min(safe, key=lambda name: rows[name]["money"])
-    row, cells = rows[best], {head: show(rows[best]) for head, show in COLUMNS.items()}
-    loss = f"; accuracy, points: {difference(pairs[best])}" if best in pairs else ""
+    cells = [f"{head} {COLUMNS[head](rows[best])}" for head in _FOUND]
+    if best in pairs:
+        cells.append(f"accuracy, points: {difference(pairs[best])}")
     yield Markup(
-        "Cheapest row without a proven loss of accuracy against {}: <b>{}</b>, {} % ({}) right at "
-        "{} completion and {} prompt tokens, E³ {}{}."
-    ).format(
-        baseline, best, number(row["accuracy"], 1),
-        format_interval(row["accuracy_lower"], row["accuracy_upper"], 1),
-        cells["completion"], cells["prompt"], cells["E³"], loss,
-    )  # fmt: skip
+        "Cheapest row without a proven loss of accuracy against {}: <b>{}</b>; {}."
+    ).format(baseline, best, "; ".join(cells))
     for name, pair in pairs.items():
         if rows[name]["e3"] > rows[best]["e3"]:
             yield Markup("<b>{}</b> has more E³, {}, but {}; accuracy, points: {}.").format(

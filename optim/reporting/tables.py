@@ -21,7 +21,6 @@ from optim.e3 import (
     Sample,
     accuracy_interval,
     compare,
-    e3,
     holm,
     interval,
     token_interval,
@@ -57,8 +56,7 @@ _MEASURES = (
     *("n", "errors", "questions", "accuracy", "accuracy_lower", "accuracy_upper", "accuracy_sd"),
     *("tokens", "tokens_lower", "tokens_upper", "tokens_sd", "solving_tokens", "input_tokens"),
     *("cached_tokens", "money", "money_unit", "e3", "e3_lower", "e3_upper", "e3_sd"),
-    *("e3_with_errors", "ock_score", "a_over_t", "seconds", "level_source", "unboxed"),
-    *("runs", "is_measured"),
+    *("ock_score", "a_over_t", "seconds", "level_source", "runs", "is_measured"),
 )
 _PICO = 1e12  # in which `Dollars` counts
 _USUAL_BASELINES = ("vanilla", "global_budget")
@@ -120,7 +118,7 @@ def _dollars(record: Record, dollars: Dollars) -> float:
 def figures(table: pd.DataFrame, by: Sequence[str] = BY) -> pd.DataFrame:
     """Return the figures of each group of answers.
 
-    An answer without a score (an error) counts in ``errors`` and ``e3_with_errors`` only.
+    An answer without a score (an error) counts in ``errors`` only.
 
     Args:
         table: Answers, from `answers`.
@@ -141,24 +139,18 @@ def figures(table: pd.DataFrame, by: Sequence[str] = BY) -> pd.DataFrame:
 def _figures(group: pd.DataFrame) -> dict[str, Any]:
     scored = group.dropna(subset="score").astype({"score": float})
     scores, tokens, questions = (scored[n].tolist() for n in ("score", "tokens", "question"))
-    boxed = [said["boxed"] for said in scored.score_metadata if "boxed" in said]
     row: dict[str, Any] = {
         "n": len(scored),
         "errors": len(group) - len(scored),
         "questions": len(set(questions)),
         "is_measured": bool(group.is_measured.all()),
         "level_source": max(group.level_source.dropna(), default=None),  # label, if any has one
-        "unboxed": PERCENT * (1 - float(np.mean(boxed))) if boxed else None,
         "money_unit": group.money_unit.iloc[0],
         "runs": scored.epoch.nunique(),
     }
-    if group.tokens.any():
-        row["e3_with_errors"] = e3(group.score.fillna(0.0).tolist(), group.tokens.tolist())
-    if not scores:
-        return row
-    row |= {"accuracy": PERCENT * scored.score.mean()} | scored[_MEANS].mean().to_dict()
     if not any(tokens):
         return row
+    row |= {"accuracy": PERCENT * scored.score.mean()} | scored[_MEANS].mean().to_dict()
     found = interval(scores, tokens, clusters=questions)
     runs = scored.groupby("epoch")[["score", "tokens"]].mean()
     runs["accuracy"] = PERCENT * runs.score
@@ -237,16 +229,6 @@ def by_level(table: pd.DataFrame) -> pd.DataFrame:
     return figures(labelled, (*BY, "level")).sort_values("level", kind="stable")
 
 
-def level_estimates(table: pd.DataFrame) -> pd.DataFrame:
-    """Compare estimated levels with the data set's labels, for each method that estimates them."""
-    found = table[(table.level_source == "estimated") & table.level.notna()]
-    judged = pd.Series([one["level"] for one in found.report], found.index, dtype=float)
-    error = judged - found.level.astype(float)
-    each = {"agreement": PERCENT * (error == 0), "error": error, "distance": error.abs()}
-    groups = pd.DataFrame(each).groupby(found.method, sort=False)
-    return groups.mean().assign(n=groups.size()).reset_index()
-
-
 def _by_part(table: pd.DataFrame, field: str) -> pd.DataFrame:
     """Return the means of a field of usage, a row for each method and a column for each node."""
     scored = table.dropna(subset="score")
@@ -284,11 +266,11 @@ def budget_grid(table: pd.DataFrame) -> pd.DataFrame:
 def travel_rates(table: pd.DataFrame) -> pd.DataFrame:
     """Return TravelPlanner's six rates in percent for each method that its scorer has judged."""
     judged = table[["delivered" in said for said in table.score_metadata]]
-    rows = [
-        {"method": method} | {k: PERCENT * rate for k, rate in asdict(rates([*said])).items()}
+    found = {
+        method: rates([*said])
         for method, said in judged.groupby("method", sort=False).score_metadata
-    ]
-    return pd.DataFrame(rows)
+    }
+    return (PERCENT * pd.DataFrame(found).T).rename_axis("method").reset_index()
 
 
 def to_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

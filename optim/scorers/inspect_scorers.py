@@ -20,8 +20,6 @@ from optim.scorers.base import Score, ScorerError, register
 from pb_graph.answers import stated_answer, without_text_commands, without_thinking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from inspect_ai.scorer import Scorer as TheirScorer
     from inspect_ai.solver import TaskState
 
@@ -34,8 +32,9 @@ _STATED = re.compile(
     r"(?:^[ \t*]*answer[ \t]*:|\b(?:answer|option|choice) is\b:?)[ \t*]*(.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-_LETTER = re.compile(r"(?<![^\W_])[(*$]*([A-Za-z])[)*$.]*(?![^\W_])")
-_HEAD = re.compile(r"[(*]*([A-Za-z])[)*]*[).:][)*]*[ \t]+\w{2}")  # "B) Paris"
+_LETTER = re.compile(  # "B", "(B)", "B) Paris"
+    r"[(*$]*([A-Za-z])(?:[)*$.]*|[)*]*[).:][)*]*[ \t]+\w{2}.*)", re.DOTALL
+)
 
 
 def is_inspect_scorer(value: object) -> TypeIs[TheirScorer]:
@@ -98,11 +97,10 @@ class ChoiceScorer(InspectScorer):
         super().__init__(import_or_explain("inspect_ai.scorer").choice())
 
 
-def _name(theirs: Callable[..., Any]) -> str:
+def _name(theirs: Any) -> str:  # noqa: ANN401 -- Inspect declares no such attributes
     """Return a name such as ``match(location="any")``: other arguments are another scorer."""
-    info = getattr(theirs, "__registry_info__", None)
-    name = str(getattr(info, "name", type(theirs).__qualname__)).rpartition("/")[2]
-    given = getattr(theirs, "__registry_params__", {})
+    name = theirs.__registry_info__.name.rpartition("/")[2]
+    given = theirs.__registry_params__
     texts = (f"{key}={_shorten(value)}" for key, value in given.items())
     return f"{name}({', '.join(texts)})" if given else name
 
@@ -128,7 +126,7 @@ def _state(output: str, question: Question) -> TaskState:
     from inspect_ai.scorer import Target  # noqa: PLC0415
     from inspect_ai.solver import TaskState  # noqa: PLC0415
 
-    choices = list(map(str, question.metadata.get("choices", ())))
+    choices = [str(choice) for choice in question.metadata.get("choices", ())]
     state = TaskState(
         model=ModelName(_MODEL),
         sample_id=question.id,
@@ -140,23 +138,15 @@ def _state(output: str, question: Question) -> TaskState:
         output=ModelOutput.from_content(_MODEL, output),
         completed=True,
     )
-    chosen = _letters(output, len(choices))
+    letter = _stated_letter(output)
     for place in range(len(choices)):
-        state.choices.mark_choice(place, place in chosen)
+        state.choices.mark_choice(place, letter == chr(ord("A") + place))
     return state
 
 
-def _letters(output: str, choices: int) -> Sequence[int]:
-    r"""Return the choices that an output states, as indices from 0.
-
-    They stand in its box, its "Final answer:" line, or after "answer is". Return none where the
-    output states no choice, or anything besides letters of choices.
-    """
+def _stated_letter(output: str) -> str | None:
+    """Return the letter in the box of an output, its "Final answer:", or after "answer is"."""
     visible = without_thinking(output)
     stated = stated_answer(output) or (_STATED.findall(visible) or [visible])[-1]
-    text = without_text_commands(stated).strip()
-    head = _HEAD.match(text)
-    letters = [head[1]] if head else _LETTER.findall(text)
-    has_more = not head and re.sub(r"\band\b|[\s,;]", "", _LETTER.sub("", text))
-    places = [ord(letter.upper()) - ord("A") for letter in letters]
-    return () if has_more or any(place >= choices for place in places) else places
+    found = _LETTER.fullmatch(without_text_commands(stated).strip())
+    return found and found[1].upper()

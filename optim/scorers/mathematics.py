@@ -1,14 +1,24 @@
-r"""Mathematical answers, compared by Math-Verify in a worker process."""
+r"""Mathematical answers, compared by Math-Verify in a worker process.
+
+Math-Verify's own timeout needs the main thread, and sympy hangs in spite of it. So the comparison
+runs in a process with limits on CPU time and memory. loky starts it without running the caller's
+``__main__`` again, which may be an unguarded, paid evaluation.
+"""
 
 from __future__ import annotations
 
+import atexit
+import logging
 import re
+import signal
+import threading
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from optim.extras import require_modules
 from optim.scorers.base import Score, ScorerError, register
-from optim.scorers.math_worker import MathWorker
 from pb_graph.answers import (
     boxed_answer,
     final_answer,
@@ -18,9 +28,13 @@ from pb_graph.answers import (
 )
 
 if TYPE_CHECKING:
+    from loky import ProcessPoolExecutor
+
     from optim.datasets import Question
 
 _TIME_LIMIT = 5.0  # seconds of CPU time; a sound comparison takes milliseconds
+_MEMORY_LIMIT = 4 * 2**30  # bytes of address space: 10^(10^10) must not take the machine down
+_IDLE = 600  # seconds after which an unused worker ends
 _LONGEST = 20_000  # characters kept from the end, where the answer stands
 _GSM8K_MARK = re.compile(r"####\s*(?=[-+$€£.\d])")
 _TEXT_COMMAND = re.compile(r"\\(?:text|mbox)\s*\{[^{}]*\}")
@@ -33,7 +47,7 @@ _QUANTITY = re.compile(
 _ZEROS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SCALED = re.compile(  # 1.2 million, 1.2\text{ million}
     r"(?<![\d.,/^_])(?P<number>\d[\d,]*(?:\.\d+)?)(?P<between>(?:\s|~|\\[ ,]|\\text\{|\\mbox\{)+)"
-    rf"(?P<words>(?:{'|'.join(_ZEROS)})\b(?:\s+(?:{'|'.join(_ZEROS)})\b)*)",
+    rf"(?P<word>{'|'.join(_ZEROS)})\b",
     re.IGNORECASE,
 )
 _BASED = re.compile(r"\$?(\d[0-9A-Za-z]*)_\{?(\d+)\}?\$?")
@@ -54,9 +68,6 @@ _WORD = re.compile(r"(?!and\b)[A-Za-z]{3,}")
 _SPREAD = (r"\begin", r"\[", "$$")  # what a formula of several lines starts with
 
 
-_WORKER = MathWorker()
-
-
 @register("math")
 class MathScorer:
     r"""1 for an answer equal to a reference, 0 for any other. Thinking does not count.
@@ -66,22 +77,18 @@ class MathScorer:
     on where there is one: it looks for "the answer is …", then for the last expression or number.
     Equal texts are equal; everything else is compared by Math-Verify, as
     `verify($gold$, prediction)`. Units do not count: "5 oranges" is right for "5 apples", and
-    "5 km" for "5 m". Numbers that both state their base are compared by their value.
+    "5 km" for "5 m". A number that states another base than the reference is wrong.
 
-    What cannot be compared within the time limit, such as a tower of powers, is wrong.
+    What cannot be compared in 5 seconds of CPU time, such as a tower of powers, is wrong. Waiting
+    does not count, so a busy machine changes no score.
 
     Several threads may call it; they wait for each other. It blocks, so call it through
     `asyncio.to_thread` from an event loop. All scorers share one worker process, which starts with
     the first comparison and ends at exit.
-
-    Args:
-        time_limit: Seconds of CPU time for one comparison. Waiting does not count, so a busy
-            machine changes no score.
     """
 
-    def __init__(self, *, time_limit: float = _TIME_LIMIT) -> None:
+    def __init__(self) -> None:
         require_modules("math_verify", "loky")
-        self._time_limit = time_limit
 
     def score(self, output: str, question: Question) -> Score:
         """Score an output against the question's targets.
@@ -92,53 +99,37 @@ class MathScorer:
         if not question.targets:
             msg = "a question without a target cannot be scored by the math scorer"
             raise ScorerError(msg)
-        text = _SCALED.sub(_in_digits, without_thinking(output)[-_LONGEST:])
-        text = text.replace("\N{MINUS SIGN}", "-")
-        targets = tuple(_SCALED.sub(_in_digits, target) for target in question.targets)
+        text = without_thinking(output)[-_LONGEST:].replace("\N{MINUS SIGN}", "-")
+        text, *targets = (_SCALED.sub(_in_digits, each) for each in (text, *question.targets))
         boxed = boxed_answer(text)
-        metadata = {"boxed": boxed is not None}
-        if not text:
-            return Score(0.0, None, "the output holds no answer outside its thinking", metadata)
+        stated = final_answer(text) if boxed is None else boxed
         expected = " or ".join(question.targets)
-        stated = boxed if boxed is not None else final_answer(text)
         if stated is not None and _plain(stated) in map(_plain, targets):
-            return Score(1.0, stated, f"{stated} equals {expected}", metadata)
-        prediction = (
-            rf"\boxed{{{_readable(boxed)}}}" if boxed is not None else _unboxed(stated, text)
-        )
+            return Score(1.0, stated, f"{stated} equals {expected}")
+        prediction = _unboxed(stated, text) if boxed is None else rf"\boxed{{{_readable(boxed)}}}"
         golds = [_readable(_DOLLAR.sub("", target)) for target in targets]
-        compared = _WORKER.compare(golds, prediction, self._time_limit)
-        answer = stated if stated is not None else compared.answer
+        compared = _WORKER.compare(golds, prediction)
+        answer = compared.answer if stated is None else stated
         if compared.error is not None:
-            details = {**metadata, "error": compared.error}
+            details = {"error": compared.error}
             return Score(0.0, answer, f"could not be compared: {compared.error}", details)
         if answer is None:
-            return Score(0.0, None, f"no mathematical answer found; expected {expected}", metadata)
-        value, *wanted = map(_in_base, (answer, *targets))
-        # Math-Verify ignores bases.
-        correct = compared.correct if None in {value, *wanted} else value in wanted
-        verdict = "equals" if correct else "differs from"
-        return Score(float(correct), answer, f"{answer} {verdict} {expected}", metadata)
+            return Score(0.0, None, f"no mathematical answer found; expected {expected}")
+        is_right = compared.is_equal and not _has_other_base(answer, targets)
+        verdict = "equals" if is_right else "differs from"
+        return Score(float(is_right), answer, f"{answer} {verdict} {expected}")
 
 
 def _in_digits(found: re.Match[str]) -> str:
     """Return a number in digits: 1200000 for 1.2 million."""
-    zeros = sum(_ZEROS[word] for word in found["words"].lower().split())
-    number = found["number"].replace(",", "")
-    return f"{Decimal(f'{number}E{zeros}'):f}{found['between']}"
+    number = f"{found['number'].replace(',', '')}E{_ZEROS[found['word'].lower()]}"
+    return f"{Decimal(number):f}{found['between']}"
 
 
-def _in_base(text: str) -> int | str | None:
-    """Return the value of a number with a base, such as 4210_5, or None for any other text.
-
-    A number with a digit that its base does not have, such as 4210_3, is returned as it is. A
-    coefficient before a letter with an index, such as 3a_2, is no number.
-    """
-    found = _BASED.fullmatch(text)
-    try:
-        return found and int(found[1], int(found[2]))
-    except ValueError:
-        return text if found and found[1].isdecimal() else None
+def _has_other_base(answer: str, targets: list[str]) -> bool:
+    """Return whether a number such as 4210_5 differs from every target; Math-Verify ignores 5."""
+    read, *wanted = (_BASED.fullmatch(text) for text in (answer, *targets))
+    return read is not None and all(gold and gold.groups() != read.groups() for gold in wanted)
 
 
 def _plain(text: str) -> str:
@@ -178,3 +169,83 @@ def _formula(stated: str) -> str:
         return f"${_readable(quantity['number'])}$"
     is_prose = _WORD.search(_COMMAND.sub("", _TEXT_COMMAND.sub("", line)))
     return line if is_prose else f"${_readable(line)}$"
+
+
+class _Compared(NamedTuple):
+    is_equal: bool
+    answer: str | None  # the expression that Math-Verify read out of the prediction
+    error: str | None = None  # the reason why they could not be compared
+
+
+class _Worker:
+    """One process that compares answers, one at a time; a killed one is started again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def compare(self, golds: list[str], prediction: str) -> _Compared:
+        """Compare a prediction with each reference: ``verify(gold, prediction)``."""
+        with self._lock:
+            try:
+                task = self._running().submit(_compare_in_time, _TIME_LIMIT, golds, prediction)
+                found: _Compared = task.result()
+            except BaseException as error:
+                self.stop()  # on Ctrl-C, too: the next comparison must not wait for this one
+                if "SIGPROF" in str(error):
+                    reason = f"comparing took longer than {_TIME_LIMIT:g} s of CPU time"
+                    return _Compared(is_equal=False, answer=None, error=reason)
+                if isinstance(error, BrokenExecutor):
+                    msg = f"the process that compares answers ended: {error}"
+                    raise ScorerError(msg) from error
+                raise
+            return found
+
+    def _running(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            from loky import ProcessPoolExecutor  # noqa: PLC0415 -- of an extra
+
+            atexit.register(self.stop)
+            self._pool = ProcessPoolExecutor(max_workers=1, timeout=_IDLE, initializer=_set_up)
+        return self._pool
+
+    def stop(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, kill_workers=True)
+        self._pool = None
+
+
+_WORKER = _Worker()
+
+
+def _set_up() -> None:
+    """Prepare the worker: limit its memory, and load Math-Verify before any clock runs."""
+    logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
+    with suppress(ImportError):  # POSIX only
+        import resource  # noqa: PLC0415 -- absent on Windows
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT, _MEMORY_LIMIT))
+    import math_verify  # type: ignore[import-untyped]  # noqa: F401, PLC0415
+
+
+def _compare_in_time(seconds: float, golds: list[str], prediction: str) -> _Compared:
+    """Compare in the worker, which SIGPROF kills after so many seconds of CPU time."""
+    from math_verify import parse, verify  # noqa: PLC0415 -- slow, and only in the worker
+
+    with suppress(AttributeError):  # absent on Windows
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        # Without Math-Verify's own clock, which needs the main thread.
+        read = parse(prediction, parsing_timeout=None)
+        references = [parse(f"${gold}$", parsing_timeout=None) for gold in golds]
+        is_equal = any(verify(gold, read, timeout_seconds=None) for gold in references)
+        answer = next((part for part in reversed(read) if isinstance(part, str)), None)
+        return _Compared(is_equal, answer)
+    except Exception as error:  # noqa: BLE001 -- sympy raises anything at all on odd input
+        reason = f"{type(error).__name__}: {error}"[:500]
+        return _Compared(is_equal=False, answer=None, error=reason)
+    finally:
+        with suppress(AttributeError):
+            signal.setitimer(signal.ITIMER_PROF, 0)

@@ -16,7 +16,6 @@ any row is certified whose loss is above the bound stays below 1 - confidence.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeAlias
@@ -89,13 +88,11 @@ def run_in_order(
         losses = [fmean(theirs) - fmean(ours) for theirs, ours in pairs]
         worse, better = sum(x > 0 for x in losses), sum(x < 0 for x in losses)
         scores = [score for pair in pairs for each in pair for score in each]
-        is_binary = len(scores) == 2 * len(shared) and set(scores) <= {0.0, 1.0}
-        kind: Literal["exact", "betting"] = "exact" if is_binary else "betting"
-        bound = (
-            clopper_pearson_upper(worse, len(shared), confidence)
-            if is_binary
-            else betting_upper_bound(losses, confidence)
-        )
+        kind: Literal["exact", "betting"] = "betting"
+        if len(scores) == 2 * len(shared) and set(scores) <= {0.0, 1.0}:
+            kind, bound = "exact", clopper_pearson_upper(worse, len(shared), confidence)
+        else:
+            bound = betting_upper_bound(losses, confidence)
         yield NonInferiorityTest(name, fmean(losses), worse, better, bound, kind, bound <= loss)
         if bound > loss:
             return
@@ -154,23 +151,3 @@ def betting_upper_bound(losses: Sequence[float], confidence: float) -> float:
         won = np.cumsum(np.log1p(stakes * (middle - values))).max()
         low, high = (low, middle) if won >= level else (middle, high)
     return max(2.0 * high - 1.0, fmean(losses))  # the bet may be won before a late loss
-
-
-def least_questions(kind: Literal["exact", "betting"], loss: float, confidence: float) -> int:
-    """Return the number of questions that a proof takes if both rows score alike on all of them.
-
-    Args:
-        kind: Bound that is used.
-        loss: Allowed loss of accuracy, between 0 and 1.
-        confidence: Coverage of the bound, between 0 and 1.
-    """
-
-    def bound(count: int) -> float:
-        if kind == "exact":
-            return clopper_pearson_upper(0, count, confidence)
-        return betting_upper_bound([0] * count, confidence)
-
-    most = 1
-    while bound(most) > loss:
-        most *= 2
-    return 1 + bisect_left(range(1, most), True, key=lambda count: bound(count) <= loss)

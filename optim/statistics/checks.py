@@ -35,35 +35,19 @@ def validate_answers(scores: Sequence[float], tokens: Sequence[float]) -> tuple[
 
 def validate_scores(values: Sequence[float]) -> Floats:
     """Return scores as an array; raise `InputError` if one is missing or outside [0, 1]."""
-    advice = (
-        "scores lie in [0, 1], not in percent. Score a failed query 0 with the tokens that it "
-        "spent, or leave the query out"
-    )
-    return _array(values, "score", 1.0, advice)
+    return _within(values, 1.0, "scores lie in [0, 1], not in percent")
 
 
 def validate_tokens(values: Sequence[float]) -> Floats:
     """Return tokens as an array; raise `InputError` if one is missing, infinite or negative."""
-    advice = (
-        "give the completion tokens charged for that query, 0 or more. Leave out a query whose "
-        "tokens are unknown"
-    )
-    return _array(values, "token count", sys.float_info.max, advice)
+    return _within(values, sys.float_info.max, "the tokens of a query are known and 0 or more")
 
 
-def _array(values: Sequence[float], name: str, most: float, advice: str) -> Floats:
-    try:
-        numbers = np.asarray(list(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        msg = f"each {name} must be a number: {error}"
-        raise InputError(msg) from error
-    if numbers.ndim != 1 or not numbers.size:
-        msg = f"give at least one {name}, as a flat sequence"
-        raise InputError(msg)
-    outside = ~((numbers >= 0.0) & (numbers <= most))  # also catches NaN
-    if outside.any():
-        at = int(outside.argmax())
-        msg = f"{name} {at} is {float(numbers[at])!r}: {advice}"
+def _within(values: Sequence[float], most: float, rule: str) -> Floats:
+    numbers = np.array(values, dtype=np.float64)
+    outside = numbers[~((numbers >= 0.0) & (numbers <= most))]  # NaN is outside, too
+    if not numbers.size or outside.size:
+        msg = f"{rule}: got {f'{outside[0]:g}' if outside.size else 'none'}"
         raise InputError(msg)
     return numbers
 
@@ -79,9 +63,6 @@ def cluster_ids(clusters: Sequence[Hashable] | None, size: int) -> Groups:
     """Return the number of each sample's cluster, from 0 on, in order of first appearance."""
     if clusters is None:
         return np.arange(size, dtype=np.intp)
-    if len(clusters) != size:
-        msg = f"{size} samples but {len(clusters)} clusters: name the question of every sample"
-        raise InputError(msg)
     ids: dict[Hashable, int] = {}
     return np.array([ids.setdefault(c, len(ids)) for c in clusters], dtype=np.intp)
 

@@ -25,6 +25,7 @@ from optim.statistics.estimates import (
     exp_interval,
     log_e3,
     mean_of,
+    plain_e3,
     standard_error,
 )
 from pb_graph.errors import InputError
@@ -33,7 +34,6 @@ MIN_UNBIASED_QUESTIONS = 30
 """Questions below which an E³, and a ratio of two, is noticeably biased upwards."""
 
 _SAME = 1e-12  # scores and standard errors that differ by less differ by rounding
-_NAMED = 5  # how many question ids an error spells out
 # Right/right, right/wrong, wrong/right and wrong/wrong, half a question each.
 _CELLS_A = PseudoQuestions((1.0, 1.0, 0.0, 0.0), 0.5)
 _CELLS_B = PseudoQuestions((1.0, 0.0, 1.0, 0.0), 0.5)
@@ -80,7 +80,6 @@ class Comparison:
         gained: Those of them on which that of a is the higher one.
         lost: Those on which that of b is.
         questions: Shared questions, the independent units of everything above.
-        samples_a: Samples of a on them; ``samples_b`` are those of b.
         dropped: Questions left out because only one method has them, in order.
         confidence: Nominal coverage of the intervals.
     """
@@ -105,15 +104,8 @@ class Comparison:
     gained: int
     lost: int
     questions: int
-    samples_a: int
-    samples_b: int
     dropped: tuple[str, ...]
     confidence: float
-
-    @property
-    def accuracy_undecided(self) -> bool:
-        """Return whether both sides score alike on every question."""
-        return self.discordant == 0
 
 
 def compare(
@@ -150,10 +142,9 @@ def compare(
     by_a, by_b = _by_question(a), _by_question(b)
     shared, dropped = sorted(by_a.keys() & by_b.keys()), tuple(sorted(by_a.keys() ^ by_b.keys()))
     if dropped and missing != "drop":
-        named = ", ".join(dropped[:_NAMED]) + ", …" * (len(dropped) > _NAMED)
         msg = (
-            f"{len(by_a.keys() - shared)} questions only in a, {len(by_b.keys() - shared)} only in "
-            f'b ({named}): run what is missing, or compare on the shared ones with missing="drop"'
+            f"only one method has {', '.join(dropped[:5])}: answer what is missing, or compare on "
+            'the shared questions with missing="drop"'
         )
         raise InputError(msg)
     if not shared:
@@ -175,8 +166,6 @@ def compare(
         gained=gained,
         lost=lost,
         questions=len(shared),
-        samples_a=len(first.scores),
-        samples_b=len(second.scores),
         dropped=dropped,
         confidence=confidence,
         **_intervals(first, second, confidence) if len(shared) > 1 else {},
@@ -206,7 +195,7 @@ class _Arm(NamedTuple):
 
     @property
     def e3(self) -> float:
-        return float((PERCENT * self.scores.mean()) ** 2 / self.tokens.mean())
+        return plain_e3(self.scores, self.tokens)
 
 
 def _intervals(a: _Arm, b: _Arm, confidence: float) -> dict[str, Any]:

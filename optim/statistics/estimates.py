@@ -102,8 +102,12 @@ def e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
         InputError: Nothing given, unequal lengths, a score outside [0, 1], negative, missing or
             infinite tokens, or no token charged at all (T = 0).
     """
-    a, t = validate_answers(scores, tokens)
-    return float((PERCENT * a.mean()) ** 2 / t.mean())
+    return plain_e3(*validate_answers(scores, tokens))
+
+
+def plain_e3(scores: Floats, tokens: Floats) -> float:
+    """Return A²/T of valid scores and tokens."""
+    return float((PERCENT * scores.mean()) ** 2 / tokens.mean())
 
 
 def smoothed_e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
@@ -138,13 +142,13 @@ def interval(
         confidence: Nominal coverage, between 0 and 1.
 
     Raises:
-        InputError: What `e3` refuses, clusters of another length, or a confidence outside (0, 1).
+        InputError: What `e3` refuses, or a confidence outside (0, 1).
     """
     check_confidence(confidence)
     a, t = validate_answers(scores, tokens)
     groups = cluster_ids(clusters, len(a))
     count = int(groups.max()) + 1
-    plain = float((PERCENT * a.mean()) ** 2 / t.mean())
+    plain = plain_e3(a, t)
     if count == 1:
         return Interval(plain, None, None, None, count)
     centre, influence = log_e3(a, t, groups, _FOR_E3)

@@ -174,13 +174,12 @@ def plot_candidates(record: Record) -> Chart:
     from optim.reporting.charts import plane  # noqa: PLC0415 -- brings Altair
 
     frame = pd.DataFrame(record["candidates"])
-    frame["is_labelled"] = frame.role != "other"
     frame = frame.sort_values("role", key=lambda roles: roles.map(list(_ROLES).index))
     ends = ("tokens_lower", "tokens_upper", "accuracy_lower", "accuracy_upper")
     return plane(
-        frame.assign(method=frame["name"], kind=frame.role.map(_ROLES)).astype(
-            dict.fromkeys(ends, float)
-        )
+        frame.assign(
+            method=frame["name"].where(frame.role != "other", ""), kind=frame.role.map(_ROLES)
+        ).astype(dict.fromkeys(ends, float))
     )
 
 

@@ -23,7 +23,6 @@ cuisines of the same day's other meals.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +38,11 @@ from optim.scorers.travelplanner.trip import Query, Trip, cost
 from pb_graph.answers import without_thinking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from optim.datasets import Question
 
-__all__ = ["Rates", "TravelPlannerScorer", "rates"]
+__all__ = ["TravelPlannerScorer", "rates"]
 
 _UNREAD = "no plan could be read"
 _LONGEST = 100_000  # characters kept from the end; a plan of seven days has five thousand
@@ -64,12 +63,16 @@ class TravelPlannerScorer:
         Raises:
             ScorerError: The question's metadata is not that of a TravelPlanner item.
         """
-        query = Query.from_metadata(question.metadata)
-        trip = Trip.from_reference(question.metadata.get("reference_information"))
         text = without_thinking(output)[-_LONGEST:]
         days = read_plan(text)
-        case = Case(query, trip, (days or [])[: query.days])
-        metadata = _judge(case, delivered=days is not None)
+        try:
+            query = Query.from_metadata(question.metadata)
+            trip = Trip.from_reference(question.metadata["reference_information"])
+            case = Case(query, trip, (days or [])[: query.days])
+            metadata = _judge(case, delivered=days is not None)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            msg = f"{question.id!r} is no question of TravelPlanner: {type(error).__name__} {error}"
+            raise ScorerError(msg) from error
         if days is None:
             return Score(0.0, None, _UNREAD, metadata)
         said = "; ".join(f"{name}: {reason}" for name, reason in metadata["reasons"].items())
@@ -98,48 +101,26 @@ def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Shares from 0 to 1, as the benchmark defines them.
-
-    Attributes:
-        delivery: Items with a readable plan.
-        commonsense_micro: Commonsense checks passed, of all.
-        commonsense_macro: Items that pass all of them.
-        hard_micro: Hard constraints passed, of all that the items have. A plan that fails a gate
-            passes none.
-        hard_macro: Items that pass all of their hard constraints: the mean of the scores.
-        final: Items that pass everything.
-    """
-
-    delivery: float
-    commonsense_micro: float
-    commonsense_macro: float
-    hard_micro: float
-    hard_macro: float
-    final: float
-
-
-def rates(items: Iterable[Mapping[str, Any]]) -> Rates:
-    """Return the benchmark's six rates.
+def rates(items: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the benchmark's six rates, as shares from 0 to 1.
 
     Args:
-        items: `Score.metadata` of each item.
+        items: `Score.metadata` of each item, at least one.
 
-    Raises:
-        ScorerError: There are no items.
+    Returns:
+        ``delivery``: items with a readable plan. ``commonsense_micro``: commonsense checks passed,
+        of all; ``commonsense_macro``: items that pass all of them. ``hard_micro``: hard constraints
+        passed, of all that the items have (a plan that fails a gate passes none); ``hard_macro``:
+        items that pass all of theirs, the mean of the scores. ``final``: items that pass
+        everything.
     """
-    rows = list(items)
-    if not rows:
-        msg = "rates need at least one scored item"
-        raise ScorerError(msg)
-    commonsense = [row["commonsense"].values() for row in rows]
-    hard = [row["hard"].values() for row in rows]
-    return Rates(
-        delivery=fmean(row["delivered"] for row in rows),
-        commonsense_micro=fmean(passed for row in commonsense for passed in row),
-        commonsense_macro=fmean(map(all, commonsense)),
-        hard_micro=fmean(passed for row in hard for passed in row),
-        hard_macro=fmean(map(all, hard)),
-        final=fmean(all((*a, *b)) for a, b in zip(commonsense, hard, strict=True)),
-    )
+    commonsense = [item["commonsense"].values() for item in items]
+    hard = [item["hard"].values() for item in items]
+    return {
+        "delivery": fmean(item["delivered"] for item in items),
+        "commonsense_micro": fmean(passed for item in commonsense for passed in item),
+        "commonsense_macro": fmean(map(all, commonsense)),
+        "hard_micro": fmean(passed for item in hard for passed in item),
+        "hard_macro": fmean(map(all, hard)),
+        "final": fmean(all((*a, *b)) for a, b in zip(commonsense, hard, strict=True)),
+    }

@@ -1,16 +1,12 @@
-"""Read a travel plan: the prescribed day-by-day text, or JSON day objects. Nothing is evaluated."""
+"""Read a travel plan from the prescribed day-by-day text."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, fields
-from itertools import islice
-from typing import Any
 
 _BOLD = ("**", "__")
 _LONGEST_FIELD = 2_000  # characters; searching a hostile megabyte is quadratic
-_MOST_JSON_STARTS = 200  # places where a JSON plan may begin; hostile text has thousands
 _DAY = re.compile(r"^\W*day\s*(?P<number>\d{1,2})\b", re.IGNORECASE)
 _FIELD = re.compile(
     r"^(?P<lead>[\W\d_]*)"  # bullets, numbers, bold, an emoji
@@ -19,7 +15,6 @@ _FIELD = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"^\s*(?:[-*•+]\s+|\d+[.)]\s+)(?P<value>.+)")
-_JSON_START = re.compile(r'\[\s*\{|\{\s*"')
 _FROM_TO = re.compile(r"\bfrom\s+(.+?)\s+to\s+([^,;:]+)", re.IGNORECASE)
 
 
@@ -81,12 +76,11 @@ def read_plan(text: str) -> list[Day] | None:
     The reading with the most days that name their city wins, and the later one of equals, so
     that neither a draft nor a cost summary "by day" hides the plan.
     """
-    readings = [*_plans_in_text(text), *_plans_in_json(text)]
 
     def cities(days: list[Day]) -> int:
         return sum(day.current_city is not None for day in days)
 
-    best = max(reversed(readings), key=cities, default=[])
+    best = max(reversed(_plans_in(text)), key=cities, default=[])
     return best if cities(best) else None
 
 
@@ -113,7 +107,7 @@ def from_to(text: str) -> tuple[str, str] | None:
     return (city_name(found[1]), city_name(found[2])) if found else None
 
 
-def _plans_in_text(text: str) -> list[list[Day]]:
+def _plans_in(text: str) -> list[list[Day]]:
     """Return every run of "Day 1, Day 2, …" in the text."""
     plans: list[list[dict[str, str]]] = []
     field: str | None = None
@@ -160,34 +154,3 @@ def _day(written: dict[str, str]) -> Day:
         is_empty = re.fullmatch(r"[-–—*\s]*|n/?a|none", value, re.IGNORECASE)  # noqa: RUF001
         cleaned[name] = "" if is_empty else value
     return Day(**cleaned)
-
-
-def _plans_in_json(text: str) -> list[list[Day]]:
-    """Return every JSON list of day objects, bare or as the "plan" of an object."""
-    decoder = json.JSONDecoder()
-    plans: list[list[Day]] = []
-    end = 0
-    for start in islice(_JSON_START.finditer(text), _MOST_JSON_STARTS):
-        if start.start() < end:
-            continue
-        try:
-            value, end = decoder.raw_decode(text, start.start())
-        except (ValueError, RecursionError):
-            continue
-        days = value.get("plan", [value]) if isinstance(value, dict) else value
-        if isinstance(days, list):
-            plans.append([_json_day(day) for day in days if isinstance(day, dict) and day])
-    return plans
-
-
-def _json_day(day: dict[str, Any]) -> Day:
-    named = {_field_name(key): _json_text(value) for key, value in day.items()}
-    return _day({name: text for name, text in named.items() if name in FIELDS})
-
-
-def _json_text(value: Any) -> str:  # noqa: ANN401 - JSON of any shape
-    if isinstance(value, list):
-        return ";".join(map(_json_text, value))
-    if isinstance(value, dict):
-        return ", ".join(str(value[key]) for key in ("name", "city") if key in value)
-    return "" if value is None else str(value)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from optim.evaluation import Evaluation, evaluate
 from optim.records import is_empty_paid_answer, read_records
+from optim.scorers import Score
 from pb_graph import InputError
 from tests.optim.reporting.samples import _usage, report
 from tests.support.chat_model import ScriptedChat
@@ -102,9 +103,10 @@ def test_a_record_has_the_prompts_of_its_row_each_kind_once(run: Evaluation) -> 
     assert "Solve sub-question 2 now" not in planned
 
 
-def test_the_scorers_metadata_reaches_the_record(run: Evaluation) -> None:
-    scored = [r for r in run.records if r.score is not None]
-    assert {r.score_metadata["boxed"] for r in scored} == {True}
+def test_the_scorers_metadata_reaches_the_record(tmp_path: Path) -> None:
+    told = Score(1.0, "a", "b", {"read": True})
+    found = evaluated(ScriptedChat(solve=solves), tmp_path, scorer=lambda _, __: told)
+    assert {tuple(r.score_metadata) for r in found.records} == {("read",)}
 
 
 def test_a_record_says_whose_word_the_level_is(tmp_path: Path) -> None:

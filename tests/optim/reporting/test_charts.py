@@ -42,7 +42,6 @@ def test_the_default_is_marked_and_every_method_is_labelled() -> None:
 def test_names_do_not_cover_each_other() -> None:
     rows = figures(answers(records(["vanilla", "cosine", "linear", "uniform"], errors=False)))
     rows["accuracy"], rows["tokens"] = 50.0, [400.0, 401.0, 402.0, 600.0]
-    rows["is_labelled"] = True
     xs, ys = draw._label_places(rows, [300.0, 700.0], [0.0, 100.0])
     places = sorted(zip(xs, ys, strict=True))[:3]
     heights = sorted(y for _, y in places)

@@ -34,12 +34,6 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         as_scorer("rouge")
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
-def test_a_score_lies_between_0_and_1(value: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        Score(value, None, "")
-
-
 def test_a_number_of_numpys_is_kept_as_plain_json() -> None:
     assert json.dumps(Score(np.float32(0.5), None, "").value) == "0.5"  # type: ignore[arg-type]
 
@@ -72,13 +66,13 @@ async def later(output: str, question: Question) -> float:
     return float(output in question.targets)
 
 
-@pytest.mark.parametrize("value", [7, None, later])
+@pytest.mark.parametrize("value", [7, later])
 def test_what_is_no_scorer_is_refused(value: object) -> None:
     with pytest.raises(ScorerError, match=r"is no scorer: give one of .*rouge"):
         as_scorer(value)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("result", [2, -1, None, "high", float("nan")])
+@pytest.mark.parametrize("result", [2, None, float("nan")])
 def test_a_function_that_gives_no_score_is_an_error_not_a_0(result: object) -> None:
     with pytest.raises(ScorerError, match=r"the scorer .* failed"):
         as_scorer(lambda _, __: result).score("", QUESTION)  # type: ignore[arg-type,return-value]

@@ -53,10 +53,6 @@ def test_it_is_the_f_measure_of_the_longest_common_subsequence(scorer: RougeScor
     assert score.value == pytest.approx(2 * (3 / 4) * (3 / 5) / (3 / 4 + 3 / 5))
 
 
-def test_words_are_stemmed(scorer: RougeScorer) -> None:
-    assert scorer.score("dogs running", Question(("dog runs",))).value == 1
-
-
 def test_the_best_reference_counts(scorer: RougeScorer) -> None:
     score = scorer.score("a dog", Question(("a cat", "a dog", "dogs")))
     assert (score.value, score.metadata["target"]) == (1, 1)
@@ -94,11 +90,3 @@ def test_the_answer_is_unwrapped(output: str, answer: str) -> None:
 def test_a_question_without_targets_is_an_error(scorer: RougeScorer) -> None:
     with pytest.raises(ScorerError, match="without a target"):
         scorer.score("yes", Question(()))
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    ["word " * 200_000, "\n" * 1_000_000, "Final answer:" * 80_000, "boxed" + "1" * 1_000_000],
-)
-def test_a_megabyte_is_scored_soon(scorer: RougeScorer, hostile: str) -> None:
-    assert 0 <= scorer.score(hostile, Question(("a word",))).value <= 1

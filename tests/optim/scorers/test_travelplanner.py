@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -12,7 +10,7 @@ import pytest
 
 from optim.scorers import ScorerError
 from optim.scorers.travelplanner import TravelPlannerScorer, rates
-from optim.scorers.travelplanner.plan import Day, Place, place, read_plan
+from optim.scorers.travelplanner.plan import Place, place
 from optim.scorers.travelplanner.trip import Trip
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Question:
     metadata: Mapping[str, Any]
-    targets: tuple[str, ...] = field(default=())
+    id: str = "q"
 
 
 def table(rows: list[dict[str, Any]], *, index: bool = False) -> str:
@@ -150,17 +148,6 @@ def test_a_good_plan_scores_1() -> None:
     assert judged.metadata["cost"] == COST
     assert set(judged.metadata["commonsense"].values()) == {True}
     assert judged.metadata["hard"] == {"budget": True}
-
-
-def test_the_metadata_is_plain_json() -> None:
-    metadata = score(change(("Zoo", "Moo"))).metadata
-    assert json.loads(json.dumps(metadata)) == metadata
-
-
-def test_a_dollar_over_the_budget_scores_0() -> None:
-    judged = score(asked=question(budget=COST - 1))
-    assert (judged.value, judged.metadata["hard"]) == (0, {"budget": False})
-    assert "880 dollars of 879" in judged.explanation
 
 
 FLY, RETURN = "Flight Number: F1234567, from St. Home", "Flight Number: F7654321, from Bay City"
@@ -300,14 +287,6 @@ def markdown(plan: str) -> str:
     return "\n".join(lines)
 
 
-def as_json(plan: str = PLAN) -> list[dict[str, Any]]:
-    days = read_plan(plan) or []
-    return [
-        {"days": number, **{name: value or "-" for name, value in vars(day).items()}}
-        for number, day in enumerate(days, start=1)
-    ]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -324,11 +303,6 @@ def as_json(plan: str = PLAN) -> list[dict[str, Any]]:
         "Draft:\nDay 1:\nCurrent City: Nowhere\n\nFinal:\n" + PLAN,
         PLAN + "\nCosts:\nDay 1:\nTransportation: $150\nLunch: $30\nDay 2 was cheap.",
         PLAN.replace("Day 3:", "Day 2 ends here.\n\nDay 3:"),
-        json.dumps(as_json()),
-        "Here you are:\n```json\n" + json.dumps({"plan": as_json()}, indent=2) + "\n```\nEnjoy!",
-        json.dumps([*as_json(), {}]).replace('"current_city"', '"Current City"'),
-        json.dumps(as_json()).replace('"-"', "null"),
-        json.dumps([{**day, "attraction": day["attraction"].split(";")} for day in as_json()]),
     ],
 )  # fmt: skip
 def test_a_plan_is_read_as_models_write_it(text: str) -> None:
@@ -345,48 +319,12 @@ def test_a_plan_is_read_as_models_write_it(text: str) -> None:
         "I cannot plan this.",
         "<think>" + PLAN,
         "Day 1: fly. Day 2: rest.",
-        "[{'days': 1, 'current_city': 'Bay City'}]",  # Python, not JSON
-        "[1, 2, {}]",
-        '{"plan": "none"}',
-        '[{"days": __import__("os").mkdir("owned")}]',
     ],
 )
-def test_what_is_no_plan_is_not_delivered(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_is_no_plan_is_not_delivered(text: str) -> None:
     judged = score(text, wishing(cuisine=["French"]))
     assert (judged.value, judged.answer, judged.metadata["delivered"]) == (0, None, False)
     assert judged.metadata["hard"] == {"budget": False, "cuisine": False}
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        "x" * 1_000_000,
-        "Day 1:\n" * 150_000,
-        '[{"a":' * 200_000,
-        "[ " * 500_000,
-        "*" * 1_000_000,
-        "Day 1:\nCurrent City: " + "from a " * 150_000,
-        "Day 1:\nCurrent City: x\nAttraction: -\n" + "- a\n" * 250_000,
-        "Day 1:\nCurrent City: x\nLunch: " + "a, " * 330_000,
-    ],
-)
-def test_a_megabyte_is_read_soon(hostile: str) -> None:
-    assert score(hostile).value == 0
-
-
-def test_a_plan_at_the_end_of_a_megabyte_is_found() -> None:
-    assert score("so much thought\n" * 70_000 + PLAN).value == 1
-
-
-def test_an_empty_meal_and_a_missing_one_are_told_apart() -> None:
-    days = read_plan(PLAN)
-    assert days is not None
-    assert days[0].breakfast == ""
-    assert read_plan("Day 1:\nCurrent City: A") == [Day(current_city="A")]
 
 
 @pytest.mark.parametrize(
@@ -413,29 +351,17 @@ def test_tables_come_as_text_or_as_rows(as_rows: bool) -> None:
     assert (row["house_rules"], float(row["price"])) == ("No smoking & No parties", 100)
 
 
-def test_a_name_that_starts_with_a_number_is_no_row_index() -> None:
-    trip = Trip.from_reference([section("Attractions in X", table(attractions("54 Below")))])
-    assert trip.find("attractions", Place("54 Below", "Bay City"))
-
-
-DAMAGED = [{**one, "Content": one["Content"].replace("100.0", "  n/a")} for one in REFERENCE]
-
-
 @pytest.mark.parametrize(
-    ("other", "message"),
+    "other",
     [
-        ({"reference_information": None}, "list of"),
-        ({"reference_information": "[{'Description': ''}]"}, "list of"),
-        ({"reference_information": []}, "no tables"),
-        ({"budget": "cheap"}, "cheap"),
-        ({"org": None, "days": None}, "metadata is wrong"),
-        ({"local_constraint": "{'cuisine': None}"}, "metadata is wrong"),
-        ({"local_constraint": {"room type": "igloo"}}, "igloo"),
-        ({"reference_information": DAMAGED}, "where a number belongs"),
+        {"reference_information": None},
+        {"reference_information": []},
+        {"budget": "cheap"},
+        {"local_constraint": {"room type": "igloo"}},
     ],
 )
-def test_a_broken_question_is_an_error_not_a_0(other: dict[str, Any], message: str) -> None:
-    with pytest.raises(ScorerError, match=message):
+def test_a_broken_question_is_an_error_not_a_0(other: dict[str, Any]) -> None:
+    with pytest.raises(ScorerError, match="'q' is no question of TravelPlanner"):
         score(asked=question(**other))
 
 
@@ -480,11 +406,9 @@ def test_rates_are_those_of_the_benchmark() -> None:
         score("nothing", asked).metadata,  # not delivered: 0 of 2, 0 of 8
     ]
     found = rates(items)
-    assert found.delivery == 3 / 4
-    assert found.hard_micro == 2 / 7
-    assert found.hard_macro == 1 / 4
-    assert found.commonsense_micro == (8 + 8 + 7) / 32
-    assert found.commonsense_macro == 2 / 4
-    assert found.final == 1 / 4
-    with pytest.raises(ScorerError, match="at least one"):
-        rates([])
+    assert found["delivery"] == 3 / 4
+    assert found["hard_micro"] == 2 / 7
+    assert found["hard_macro"] == 1 / 4
+    assert found["commonsense_micro"] == (8 + 8 + 7) / 32
+    assert found["commonsense_macro"] == 2 / 4
+    assert found["final"] == 1 / 4

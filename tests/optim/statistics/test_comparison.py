@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from optim.e3 import Sample, compare, describe
-from tests.benchmarks.interval_coverage import answers, paired
-from tests.benchmarks.interval_coverage import samples as drawn
+from tests.benchmarks.interval_coverage import paired
 
 SCORE = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-6)
 TOKENS = st.floats(1, 1e5)
@@ -117,16 +116,7 @@ def test_equal_scores_on_few_questions_prove_nothing_about_accuracy() -> None:
     assert found.lower < 0.3
     assert found.upper > 8
     assert found.p_value > 0.5
-    assert found.accuracy_undecided
     assert 0.6 < found.tokens_lower < found.tokens_ratio < found.tokens_upper < 0.7
-
-
-def test_many_questions_decide_even_where_no_answer_differs() -> None:
-    scores = [1, 0] * 150
-    found = compare(samples(scores, [10, 20] * 150), samples(scores, [20, 40] * 150))
-    assert found.accuracy_undecided
-    assert found.lower > 1
-    assert found.p_value < 0.001
 
 
 def test_accuracy_alone_is_mcnemars_exact_test() -> None:
@@ -165,30 +155,12 @@ def test_nothing_right_on_both_sides_speaks_for_neither_whatever_it_costs() -> N
         assert found.lower <= 1 <= found.upper
 
 
-def test_grades_that_differ_by_the_same_everywhere_are_not_certain() -> None:
-    found = compare(samples([1, 1, 1], [9] * 3), samples([0.5] * 3, [9] * 3))
-    assert (found.accuracy_test, found.accuracy_p_value) == ("paired_t", 2 / 2**3)
-    assert found.discordant == 3
-
-
-def test_epochs_differ_only_where_their_mean_does() -> None:
-    a, b = samples([1, 0, 1, 1], [9] * 4, 2), samples([0, 1, 1, 0], [9] * 4, 2)
-    assert compare(a, b).discordant == 1
-
-
-def test_one_question_shows_figures_but_no_test() -> None:
-    found = compare([Sample("q", 0.5, 10)], [Sample("q", 0.25, 10)])
-    assert found.ratio == 4
-    assert found.p_value is found.accuracy_p_value is None
-    assert found.upper is found.probability_higher is found.tokens_upper is None
-
-
 def test_other_questions_are_named_or_dropped_on_request() -> None:
     a, b = samples([1, 0, 1], [1, 2, 3]), samples([1, 0], [1, 2])
-    with pytest.raises(ValueError, match=r"1 questions only in a, 0 only in b \(q2\)"):
+    with pytest.raises(ValueError, match="only one method has q2"):
         compare(a, b)
     found = compare(a, b, missing="drop")
-    assert (found.questions, found.dropped, found.samples_a) == (2, ("q2",), 2)
+    assert (found.questions, found.dropped) == (2, ("q2",))
     with pytest.raises(ValueError, match="share no question"):
         compare(a[:1], b[1:], missing="drop")
 
@@ -223,18 +195,6 @@ def test_undecided_accuracy_is_said_first() -> None:
     assert said.endswith("biased upwards")
 
 
-def test_the_usual_case_says_ratio_interval_and_number() -> None:
-    random = np.random.default_rng(5)
-    a, b = (drawn(one) for one in answers(random, [0.7, 0.4], [1, 2], 60))
-    found = compare(a, b)
-    said = describe(found)
-    assert said.startswith(f"E³ {found.ratio:.2f} times ({found.lower:.2f} to ")
-    ends = f"{found.accuracy_lower:+.1f} to {found.accuracy_upper:+.1f}"
-    points = f"{found.accuracy_difference:+.1f} points ({ends}; {found.discordant} of 60 differ)"
-    assert f"accuracy {points}" in said
-    assert said.endswith("n = 60, 95 % intervals")
-
-
 @pytest.mark.parametrize(
     ("scores_a", "scores_b", "words"),
     [
@@ -249,17 +209,3 @@ def test_what_has_no_ratio_or_no_end_is_said(
 ) -> None:
     a, b = (samples(scores, [10] * len(scores)) for scores in (scores_a, scores_b))
     assert words in describe(compare(a, b))
-
-
-@given(GRADED)
-def test_every_comparison_can_be_said(
-    items: list[tuple[tuple[float, float], tuple[float, float]]],
-) -> None:
-    a, b = (
-        samples([one[side][0] for one in items], [one[side][1] for one in items]) for side in (0, 1)
-    )
-    found = compare(a, b)
-    said = describe(found)
-    assert ("undecided" in said) == found.accuracy_undecided
-    assert f"n = {len(items)}" in said
-    assert not any(word in said for word in ("None", "nan", "inf"))

@@ -29,46 +29,30 @@ SEVERAL = ITEMS.filter(lambda items: len(items) > 1)
 
 def test_e3_is_accuracy_in_percent_squared_over_mean_tokens() -> None:
     assert e3([1, 0], [100, 300]) == 50**2 / 200
-
-
-@given(SOME_RIGHT, st.floats(0.1, 10))
-def test_e3_falls_as_tokens_grow(items: list[tuple[float, float]], factor: float) -> None:
-    scores, tokens = zip(*items, strict=True)
-    scaled = e3(scores, [factor * t for t in tokens])
-    assert scaled == pytest.approx(e3(scores, tokens) / factor)
-
-
-@given(ITEMS, st.randoms())
-def test_e3_does_not_depend_on_the_order(items: list[tuple[float, float]], random) -> None:  # noqa: ANN001 - hypothesis gives no public type
-    before = e3(*zip(*items, strict=True))
-    random.shuffle(items)
-    assert e3(*zip(*items, strict=True)) == pytest.approx(before)
-
-
-def test_no_right_answer_gives_zero() -> None:
+    assert e3([1, 1], [0, 100]) == 200.0
     assert e3([0, 0], [10, 20]) == 0.0
 
 
-def test_a_query_without_tokens_counts() -> None:
-    assert e3([1, 1], [0, 100]) == 200.0
+@given(SOME_RIGHT, st.floats(0.1, 10))
+def test_e3_falls_as_tokens_grow_in_any_order(
+    items: list[tuple[float, float]], factor: float
+) -> None:
+    before = e3(*zip(*items, strict=True))
+    scores, tokens = zip(*reversed(items), strict=True)
+    assert e3(scores, [factor * t for t in tokens]) == pytest.approx(before / factor)
 
 
 @pytest.mark.parametrize(
     ("scores", "tokens", "reason"),
     [
-        ([], [], "at least one score"),
-        ([1], [], "at least one token count"),
+        ([], [], "got none"),
         ([1, 0], [5], "2 scores but 1 tokens"),
-        ([math.nan], [5], "lie in \\[0, 1\\]"),
-        ([None], [5], "lie in"),
-        (["right"], [5], "must be a number"),
-        ([50], [5], "not in percent"),
+        ([None], [5], r"lie in \[0, 1\].* got nan"),
+        ([50], [5], "not in percent: got 50"),
         ([-0.1], [5], r"lie in \[0, 1\]"),
-        ([1], [-1], "0 or more"),
-        ([1], [math.inf], "whose tokens are unknown"),
-        ([1], [math.nan], "whose tokens are unknown"),
+        ([1], [-1], "0 or more: got -1"),
+        ([1], [math.inf], "known and 0 or more"),
         ([1, 0], [0, 0], "usage is measured"),
-        ([[1, 0]], [5], "flat sequence"),
     ],
 )
 def test_what_would_mislead_is_refused(scores: list, tokens: list, reason: str) -> None:
@@ -110,11 +94,15 @@ def test_the_interval_holds_the_estimate(
 @given(SEVERAL, st.integers(2, 5))
 def test_copies_of_a_question_add_no_evidence(items: list[tuple[float, float]], times: int) -> None:
     scores, tokens = zip(*items, strict=True)
-    once = interval(scores, tokens)
     ids = list(range(len(items))) * times
     repeated = interval(scores * times, tokens * times, clusters=ids)
     assert repeated.clusters == len(items)
-    assert repeated.log_se == pytest.approx(once.log_se, rel=1e-6, abs=1e-12)
+    once = interval(scores, tokens).log_se
+    assert repeated.log_se == pytest.approx(once, rel=1e-6, abs=1e-12)
+    accuracy = accuracy_interval(scores * times, clusters=ids)
+    assert accuracy == pytest.approx(accuracy_interval(scores))
+    cost = token_interval(tokens * times, clusters=ids)
+    assert cost == pytest.approx(token_interval(tokens), rel=1e-6)
 
 
 def test_one_question_has_no_interval() -> None:
@@ -138,20 +126,9 @@ def test_all_right_leaves_room_below_and_none_beyond_what_is_possible(n: int, sp
     assert found.upper == pytest.approx(100**2 / spent)
 
 
-def test_an_end_beyond_doubles_is_left_open() -> None:
-    found = interval([1, 0], [100, 1], confidence=0.9999)
-    assert (found.lower, found.upper) == (0.0, None)
-
-
-@pytest.mark.parametrize("confidence", [0, 1, -1, math.nan])
-def test_a_confidence_that_is_none_is_refused(confidence: float) -> None:
+def test_a_confidence_in_percent_is_refused() -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
-        interval([1, 0], [1, 2], confidence=confidence)
-
-
-def test_clusters_of_another_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 samples but 1 clusters"):
-        interval([1, 0], [1, 2], clusters=["a"])
+        interval([1, 0], [1, 2], confidence=95)
 
 
 @pytest.mark.parametrize(
@@ -168,11 +145,9 @@ def test_the_intervals_cover_as_often_as_they_say(
 # --- accuracy and tokens alone
 
 
-@given(st.integers(0, 40), st.integers(0, 40))
+@given(st.integers(0, 40), st.integers(1, 40))
 def test_the_interval_of_right_answers_is_agrestis_and_coulls(right: int, wrong: int) -> None:
     n = right + wrong + 4
-    if n == 4:
-        return
     share = (right + 2) / n
     reach = stats.t.ppf(0.975, n - 1) * math.sqrt(share * (1 - share) / (n - 1))
     low, high = accuracy_interval([1] * right + [0] * wrong)
@@ -181,16 +156,15 @@ def test_the_interval_of_right_answers_is_agrestis_and_coulls(right: int, wrong:
     assert high == pytest.approx(max(plain, min(100, 100 * (share + reach))))
 
 
-@given(ITEMS, st.integers(1, 4), st.floats(0.5, 0.99))
+@given(ITEMS, st.floats(0.5, 0.99))
 def test_intervals_of_the_factors_hold_their_means(
-    items: list[tuple[float, float]], times: int, confidence: float
+    items: list[tuple[float, float]], confidence: float
 ) -> None:
-    scores, tokens = (list(each) * times for each in zip(*items, strict=True))
-    ids = list(range(len(items))) * times
-    low, high = accuracy_interval(scores, clusters=ids, confidence=confidence)
+    scores, tokens = zip(*items, strict=True)
+    low, high = accuracy_interval(scores, confidence=confidence)
     assert 0 <= low <= 100 * np.mean(scores) + 1e-9
     assert 100 * np.mean(scores) - 1e-9 <= high <= 100
-    cheap, dear = token_interval(tokens, clusters=ids, confidence=confidence)
+    cheap, dear = token_interval(tokens, confidence=confidence)
     if len(items) == 1:
         assert cheap is dear is None
     else:
@@ -198,27 +172,11 @@ def test_intervals_of_the_factors_hold_their_means(
         assert dear is None or np.mean(tokens) <= dear * (1 + 1e-9)
 
 
-@given(SEVERAL, st.integers(2, 4))
-def test_copies_narrow_neither_accuracy_nor_tokens(
-    items: list[tuple[float, float]], times: int
-) -> None:
-    scores, tokens = zip(*items, strict=True)
-    ids = list(range(len(items))) * times
-    assert accuracy_interval(scores * times, clusters=ids) == pytest.approx(
-        accuracy_interval(scores)
-    )
-    assert token_interval(tokens * times, clusters=ids) == pytest.approx(
-        token_interval(tokens), rel=1e-6
-    )
-
-
 def test_tokens_by_hand() -> None:
     tokens = np.array([100, 200, 300.0])
     reach = stats.t.ppf(0.975, 2) * tokens.std(ddof=1) / math.sqrt(3) / 200
     assert token_interval(tokens) == pytest.approx((200 * math.exp(-reach), 200 * math.exp(reach)))
     assert token_interval([0, 0]) == (None, None)
-    with pytest.raises(ValueError, match="0 or more"):
-        token_interval([-1, 5])
 
 
 # --- few questions
@@ -231,8 +189,3 @@ def test_smoothing_adds_half_a_right_and_half_a_wrong_question(
     scores, tokens = zip(*items, strict=True)
     accuracy = 100 * (sum(scores) + 0.5) / (len(items) + 1)
     assert smoothed_e3(scores, tokens) == pytest.approx(accuracy**2 / np.mean(tokens))
-
-
-def test_smoothing_ranks_what_got_nothing_right_by_tokens() -> None:
-    assert smoothed_e3([0, 0], [10, 10]) > smoothed_e3([0, 0], [20, 20]) > 0
-    assert smoothed_e3([1], [10]) < smoothed_e3([1] * 5, [10] * 5) < e3([1], [10])
