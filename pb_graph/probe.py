@@ -22,7 +22,7 @@ from pb_graph.models.caps import (
 )
 from pb_graph.models.chat_models import name_of, without_sdk_retries
 from pb_graph.models.options import CallOptions
-from pb_graph.models.provider_errors import status_of, to_model_call_error
+from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.models.reply import finish_of, tokens_of, visible_text
 from pb_graph.models.resolve import model_name, resolve
 from pb_graph.settings import Settings
@@ -44,7 +44,6 @@ CHECKS = {
     "thinking_off": "thinking can be switched off",
 }
 _TIMEOUT = 120.0
-_REFUSED = frozenset({400, 422, 501})
 _THINKS_FROM = 32  # hidden tokens from which on a model is taken to think
 _LONG_TOKEN = 8  # characters of a token of numbers and commas, with room to spare
 
@@ -129,8 +128,8 @@ def probe(model: str | BaseChatModel | None = None) -> Probe:
     free = _ask(found, chat, policy, PUZZLE, CallOptions(512, _TIMEOUT, thinking="free"))
     policy, thinking_off = _check_thinking_off(found, chat, policy, free)
     counted = _ask(found, chat, policy, COUNT, CallOptions(24, _TIMEOUT, thinking="off"))
-    if free.error and counted.error:
-        msg = f"Not one call to {found.model} got a reply. {to_model_call_error(counted.error)}"
+    if free.failure and counted.failure:
+        msg = f"Not one call to {found.model} got a reply. {counted.failure.observed}"
         raise ModelSetupError(msg)
     found.policy = policy.__name__
     found.findings = {**_check_count(counted, free), "thinking_off": thinking_off}
@@ -149,12 +148,12 @@ class _Reply(NamedTuple):
     """The least tokens of thinking: those reported, or more than the text can hold."""
     error: Exception | None = None
 
-    def describe_error(self) -> Finding:
-        """Return the finding of a call that was refused, or failed otherwise."""
-        status = self.error and status_of(self.error)
-        told = f"HTTP {status}" if status else type(self.error).__name__
-        verdict: Verdict = "unsupported" if status in _REFUSED else "inconclusive"
-        return Finding(verdict, f"no reply ({told})")
+    @property
+    def failure(self) -> Finding | None:
+        """Return the finding of a call that failed."""
+        if self.error is None:
+            return None
+        return Finding("inconclusive", str(to_model_call_error(self.error)))
 
 
 def _ask(
@@ -178,8 +177,8 @@ def _check_thinking_off(
     found: Probe, model: BaseChatModel, policy: CapPolicy, free: _Reply
 ) -> tuple[CapPolicy, Finding]:
     """Return the first policy that switches thinking off, or the given one, and the finding."""
-    if free.error:
-        return policy, free.describe_error()
+    if free.failure:
+        return policy, free.failure
     if free.hidden < _THINKS_FROM:
         return policy, Finding("unsupported", "it does not think: nothing to switch off")
     finding = Finding("failed", "nothing that is sent switches it off")
@@ -197,8 +196,8 @@ def _check_thinking_off(
 
 def _check_count(counted: _Reply, free: _Reply) -> dict[str, Finding]:
     """Check the cap, the finish reason and the usage of a reply that has to be cut off."""
-    if counted.error:
-        return dict.fromkeys(("output_cap", "cut_is_said", "usage"), counted.describe_error())
+    if counted.failure:
+        return dict.fromkeys(("output_cap", "cut_is_said", "usage"), counted.failure)
     worst = max(counted, free, key=lambda one: one.tokens - one.cap)
     is_over = worst.tokens > worst.cap or len(worst.message.text) > worst.cap * _LONG_TOKEN
     is_cut, finish = counted.tokens == counted.cap, finish_of(counted.message)

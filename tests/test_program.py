@@ -11,7 +11,6 @@ import pytest
 
 from pb_graph import Context, Settings, build_graph
 from pb_graph.errors import PlannerProgramError
-from pb_graph.planner.planner import Planner
 from pb_graph.program import PlannerProgram
 from tests.support.artefacts import FRUGAL, artefact
 from tests.support.chat_model import ScriptedChat
@@ -65,11 +64,6 @@ class TestRefusals:
         with pytest.raises(PlannerProgramError, match=r"no planner program.*Planner\.save"):
             PlannerProgram.load(path)
 
-    @pytest.mark.parametrize("path", [Path("nowhere") / "planner.json", Path()])
-    def test_a_file_that_cannot_be_read_says_why(self, path: Path) -> None:
-        with pytest.raises(PlannerProgramError, match=r"Cannot read .*: (No such file|Is a dir)"):
-            PlannerProgram.load(path)
-
     @pytest.mark.parametrize(
         ("change", "said"),
         [
@@ -113,9 +107,3 @@ class TestUse:
         report = run(graph)["report"]
         assert report["schedule"] == Settings().schedule != "linear"
         assert report["budget"] == Settings().budget_rule.total(3) != 300
-
-    def test_prompts_alone_leave_the_settings_as_they_are(self, tmp_path: Path) -> None:
-        program = tmp_path / "planner.json"
-        Planner().save(program)
-        report = run(build_graph(ScriptedChat(), planner_program=program))["report"]
-        assert report["budget"] == Settings().budget_rule.total(3)

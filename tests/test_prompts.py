@@ -55,11 +55,7 @@ def result(index: int, answer: str, budget: int = 70) -> StepResult:
 
 
 def said(messages: Sequence[PromptMessage]) -> str:
-    return "\n".join(text for _, text in messages)
-
-
-def kinds(messages: Sequence[PromptMessage]) -> list[str]:
-    return [role for role, _ in messages]
+    return "\n".join(str(text) for _, text in messages)
 
 
 @pytest.mark.parametrize("tag", ["</question>", "< / Reference>", "<question>"])
@@ -85,16 +81,12 @@ def test_an_amount_is_said_in_its_unit(tokens: int, unit: Any, expected: str) ->
 
 
 class TestSingleCall:
-    def test_an_unknown_level_is_not_mentioned(self) -> None:
-        assert "of 5" in said(single_call_prompt(query(), SETTINGS, PROSE, PLAN))
-        assert "of 5" not in said(single_call_prompt(query(level=None), SETTINGS, PROSE, PLAN))
-
     def test_a_plan_takes_nothing_away_from_what_is_said_without_one(self) -> None:
         plain = said(single_call_prompt(query(level=None), SETTINGS, PROSE)).split("\n\n")
-        planned = said(
-            single_call_prompt(query(level=None), SETTINGS, PROSE, PLAN, budget=100)
-        ).split("\n\n")
-        assert set(plain) < set(planned)  # else a small model takes a plan for leave to guess
+        asked = single_call_prompt(query(level=None), SETTINGS, PROSE, PLAN, budget=100)
+        assert set(plain) < set(said(asked).split("\n\n"))  # else a small model may guess
+        assert "of 5" not in said(asked)
+        assert "of 5" in said(single_call_prompt(query(), SETTINGS, PROSE, PLAN))
 
     def test_shares_are_said_beside_their_sub_question(self) -> None:
         shares = {0: 100, 1: 200, 2: 300}
@@ -107,7 +99,7 @@ class TestSingleCall:
     @pytest.mark.parametrize("plan", [[], PLAN], ids=["direct", "planned"])
     def test_the_answer_format_is_the_last_word(self, plan: list[SubQuestion]) -> None:
         asked = single_call_prompt(query(answer_format=FORMAT), SETTINGS, PROSE, plan, budget=350)
-        assert asked[-1][1].endswith(FORMAT)
+        assert str(asked[-1][1]).endswith(FORMAT)
         assert asked[-1][1].count("350 tokens") == 1
 
     def test_examples_look_as_the_question_does_and_end_as_its_answer_is_wanted(self) -> None:
@@ -115,19 +107,16 @@ class TestSingleCall:
         asked = single_call_prompt(
             query(answer_format=boxed, reference="REFERENCE"), SETTINGS, SHOWN, PLAN, budget=9
         )
-        assert kinds(asked) == ["system", "human", "ai", "human"]
-        assert asked[0][1] == f"HOW\n{boxed}"
-        assert asked[1][1] == "<question>\nEARLIER\n</question>"
-        assert asked[2][1] == "WORKING\n\\boxed{7}"
+        assert asked[:3] == [
+            ("system", f"HOW\n{boxed}"),
+            ("human", "<question>\nEARLIER\n</question>"),
+            ("ai", "WORKING\n\\boxed{7}"),
+        ]
         assert all(part in asked[3][1] for part in ("QUESTION", "REFERENCE", "2. SECOND?", "9 tok"))
         assert "HOW" not in asked[3][1]
 
 
-def step(
-    index: int,
-    earlier: Sequence[StepResult] = (),
-    **options: Any,  # noqa: ANN401
-) -> list[PromptMessage]:
+def step(index: int, *earlier: StepResult, **options: Any) -> list[PromptMessage]:  # noqa: ANN401
     chosen: Any = {"budget": 70, "is_final": False} | options
     return step_prompt(query(answer_format=FORMAT), SETTINGS, PROSE, PLAN, index, earlier, **chosen)
 
@@ -135,36 +124,33 @@ def step(
 class TestStep:
     def test_earlier_steps_are_turns_and_the_prefix_stays_the_same(self) -> None:
         first = step(0)
-        second = step(1, [result(0, "ONE")], budget=50)
-        third = step(2, [result(0, "ONE"), result(1, "TWO", budget=50)])
+        second = step(1, result(0, "ONE"), budget=50)
+        third = step(2, result(0, "ONE"), result(1, "TWO", budget=50))
         assert second[: len(first)] == first
         assert third[: len(second)] == second
         assert [text for role, text in third if role == "ai"] == ["ONE", "TWO"]
         assert "THIRD?" in third[-1][1]
 
     def test_a_step_without_a_result_is_no_empty_turn(self) -> None:
-        assert step(1, [result(0, "")])[2][1]
+        assert step(1, result(0, ""))[2][1]
 
     def test_only_the_closing_step_gives_the_final_answer(self) -> None:
-        assert FORMAT not in said(step(2, [result(1, "TWO")]))
-        assert step(2, [result(1, "TWO")], is_final=True)[-1][1].endswith(FORMAT)
+        assert FORMAT not in said(step(2, result(1, "TWO")))
+        assert said(step(2, result(1, "TWO"), is_final=True)).endswith(FORMAT)
 
 
-class TestForced:
-    ASKED = single_call_prompt(query(answer_format=FORMAT), SETTINGS, PROSE)
-
-    @pytest.mark.parametrize("partial", ["PARTIAL", ""])
-    def test_it_goes_on_from_where_the_call_was_cut(self, partial: str) -> None:
-        asked = forced_answer_prompt(self.ASKED, partial, query(), is_final=False)
-        assert asked[: len(self.ASKED)] == self.ASKED
-        assert kinds(asked[len(self.ASKED) :]) == ["ai", "human"]
-        assert asked[-2][1].startswith(partial)
-        assert asked[-2][1]
-
-    def test_a_final_answer_is_demanded_in_its_format(self) -> None:
-        wanted = query(answer_format=FORMAT)
-        assert forced_answer_prompt(self.ASKED, "", wanted, is_final=True)[-1][1].endswith(FORMAT)
-        assert FORMAT not in forced_answer_prompt(self.ASKED, "", wanted, is_final=False)[-1][1]
+@pytest.mark.parametrize("partial", ["PARTIAL", ""])
+@pytest.mark.parametrize("is_final", [False, True])
+def test_a_forced_ending_goes_on_from_where_the_call_was_cut(partial: str, is_final: bool) -> None:
+    wanted = query(answer_format=FORMAT)
+    asked = single_call_prompt(wanted, SETTINGS, PROSE)
+    forced = forced_answer_prompt(asked, partial, wanted, is_final=is_final)
+    assert forced[: len(asked)] == asked
+    (writer, written), (_, demand) = forced[len(asked) :]
+    assert writer == "ai"
+    assert written.startswith(partial)
+    assert written
+    assert demand.endswith(FORMAT) == is_final
 
 
 @pytest.mark.parametrize("name", ["steps", "auto"])
@@ -174,11 +160,11 @@ def test_the_examples_of_a_style_cost_little(name: str) -> None:
     assert len(said(asked[:-1])) / 4 <= 350  # four characters a token
 
 
-def test_mathematics_is_always_worked_out() -> None:
+def test_mathematics_is_always_worked_out_and_a_program_teaches_another_style() -> None:
+    assert solver_style(SETTINGS, query()) == STYLES["auto"]
     assert solver_style(SETTINGS, query(domain="Mathematics")) == STYLES["steps"]
-    assert solver_style(SETTINGS, query(domain="arithmetic")) == STYLES["steps"]
     assert solver_style(Settings(style="prose"), query(domain="mathematics")) == STYLES["prose"]
-    assert solver_style(SETTINGS, query(domain="mathematics"), SHOWN) == SHOWN
+    assert solver_style(Settings(style="prose"), query(domain="mathematics"), SHOWN) == SHOWN
 
 
 def test_examples_are_shown_only_where_they_can_end_as_the_answer_is_wanted() -> None:

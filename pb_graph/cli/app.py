@@ -191,7 +191,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         float | None, budget_option(min=1e-6, help="Dollars for all questions of a period.")
     ] = None,
     per: Annotated[
-        Literal["hour", "day", "month"], budget_option(help="The period, by the clock of UTC.")
+        Literal["day", "month"], budget_option(help="The period, by the clock of UTC.")
     ] = "day",
     spending: Annotated[Path, budget_option(help="Where it is kept over restarts.")] = Path(
         "pb-graph-spending.sqlite"

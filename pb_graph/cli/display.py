@@ -90,7 +90,7 @@ class Display:
         self._console.print(
             f"{usage['output_tokens']:,} of at most {report['ceiling']:,} completion tokens "
             f"(planning {planning:,}){'' if usage['measured'] else ', partly estimated'}; "
-            f"{_calls(usage['calls'])}, {_duration(usage['seconds'])}",
+            f"{_calls(usage['calls'])}, {usage['seconds']:.1f} s",
             style="dim",
         )
 
@@ -132,8 +132,3 @@ def _format(number: float | None) -> str:
 
 def _calls(count: int) -> str:
     return f"{count} call" if count == 1 else f"{count} calls"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

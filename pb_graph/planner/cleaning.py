@@ -20,13 +20,16 @@ ALL_CREDITS = 100.0
 _CONSTANT = 10
 """Numbers up to this one are part of a method ("mod 8", "k ≥ 3"), unless they follow an "="."""
 
-_TOKEN = re.compile(r"[^\W_]+|[^\w\s.,;:?!\"'`]")
+_PUNCTUATION = re.compile(r"[\s.,;:?!\"'`]+")
+_EMPTY = {"", "sub-question"}
+"""Sub-questions that ask nothing; some models repeat the form of the reply."""
+
 _NUMBER = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
 _EQUALS = re.compile(r"(?<![<>!:=])\s*[=≈](?!=)\s*")
 # Mathematics: LaTeX commands, single letters, figures and signs, but no words.
 _MATHS = r"(?:\\[a-z]+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])|[^\w:;?!<>]|[\d_])"
 _LEFT_SIDE = re.compile(rf"{_MATHS}*$", re.IGNORECASE)
-_RIGHT_SIDE = re.compile(rf"({_MATHS}+?)(?:[^\W\d_]+)?\W*", re.IGNORECASE)  # and a unit
+_RIGHT_SIDE = re.compile(rf"({_MATHS}++)(?:[^\W\d_]++)?+\W*+", re.IGNORECASE)  # and a unit
 _NAME = re.compile(r"(?:[^\W\d_](?:_\w+|\([^()]*\))?)?")
 _LATEX = re.compile(r"\\[a-z]+", re.IGNORECASE)
 _LETTER = re.compile(r"[^\W\d_]")
@@ -49,14 +52,11 @@ def clean_plan(
         The sub-questions, graded if the plan is a `GradedPlan`; and a warning for each kind of
         correction.
     """
-    kept, counts = _keep_steps(plan, query)
-    counts[f"sub-questions beyond the first {max_steps} dropped"] = max(0, len(kept) - max_steps)
+    kept, corrections = _keep_steps(plan, query)
+    corrections[f"sub-questions beyond the first {max_steps} dropped"] += len(kept[max_steps:])
     kept = kept[:max_steps]
-    warnings = [
-        ReportWarning(code="plan_corrected", message=f"{what}: {count}")
-        for what, count in counts.items()
-        if count
-    ]
+    told = [f"{what}: {count}" for what, count in corrections.items() if count]
+    warnings = [ReportWarning(code="plan_corrected", message=message) for message in told]
     steps = [step for _, step in kept]
     if isinstance(plan, GradedPlan):
         found = Difficulty(
@@ -141,24 +141,24 @@ def gives_value(hint: str, known: str) -> bool:
 def _keep_steps(
     plan: Plan, query: Query
 ) -> tuple[list[tuple[PlannedStep, SubQuestion]], Counter[str]]:
-    """Return the steps that are kept, as written and as cleaned, and how often what was mended."""
+    """Return the steps that are kept, as written and as cleaned, and the number of corrections."""
     about = (query["question"], query["reference"], query.get("conversation"))
     known = "\n".join(filter(None, about))
     kept: list[tuple[PlannedStep, SubQuestion]] = []
     places: dict[int, int] = {}  # from a number in the plan to an index in what is kept
     first: dict[str, int] = {}
-    counts = Counter[str]()
+    corrections = Counter[str]()
     for number, step in enumerate(plan.steps, 1):
         question = ask_for_result(step.question, known)
-        counts["stated results replaced by '?'"] += question != step.question
-        key = _key(question)
+        corrections["stated results replaced by '?'"] += question != step.question
+        key = _PUNCTUATION.sub(" ", question.casefold()).strip()
         place = places[number] = first.setdefault(key, len(kept))
         if key in _EMPTY or place < len(kept):
-            counts["empty or repeated sub-questions dropped"] += 1
+            corrections["empty or repeated sub-questions dropped"] += 1
             continue
         known += f"\n{question}"
         has_value = gives_value(step.hint, known)
-        counts["hints with a value dropped"] += has_value
+        corrections["hints with a value dropped"] += has_value
         needs = {place - 1}
         if step.after is not None:
             needs = {places.get(number, place) for number in step.after}
@@ -171,16 +171,7 @@ def _keep_steps(
             credit=None,
         )
         kept.append((step, asked))
-    return kept, counts
-
-
-def _key(question: str) -> str:
-    """Return what equal sub-questions have in common: letters, figures and operators."""
-    return " ".join(_TOKEN.findall(question.casefold()))
-
-
-_EMPTY = {"", _key("sub-question")}
-"""Keys of sub-questions that ask nothing; some models repeat the form of the reply."""
+    return kept, corrections
 
 
 def _numbers(text: str) -> set[float]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import convert_to_messages
 
 from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.models.options import TIMEOUT, CallOptions
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from pb_graph.settings import Settings
 
 T = TypeVar("T")
-
-_ROLES: dict[str, type[BaseMessage]] = {
-    "user": HumanMessage,
-    "assistant": AIMessage,
-    "system": SystemMessage,
-    "developer": SystemMessage,
-}
 
 
 class LangChainEngine:
@@ -66,10 +59,10 @@ class LangChainEngine:
         system = request.system
         if not isinstance(system, str | None):
             system = "".join(part.text for part in system)
-        messages: list[BaseMessage] = [SystemMessage(system)] if system else []
-        messages += [_ROLES[said.role](said.text or "") for said in request.messages]
+        said = [("system", system)] if system else []
+        said += [(message.role, message.text or "") for message in request.messages]
         try:
-            reply = await self.client.call(messages, self.options, io)
+            reply = await self.client.call(convert_to_messages(said), self.options, io)
         except Exception as error:
             self.error = error
             raise

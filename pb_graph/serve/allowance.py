@@ -1,4 +1,4 @@
-"""A limit in dollars for each hour, day or month, kept in SQLite over restarts."""
+"""A limit in dollars for each day or month, kept in SQLite over restarts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pb_graph.budget.rates import Prices
 from pb_graph.budget.scope import use_budget
 from pb_graph.errors import NoAnswerError
 
-Period = Literal["hour", "day", "month"]
+Period = Literal["day", "month"]
 
 
 class Allowance:
@@ -81,13 +81,11 @@ class Allowance:
 
     def _bounds(self) -> tuple[datetime, datetime]:
         """Return the start and the end of the period that it is now."""
-        hour = self._now().replace(minute=0, second=0, microsecond=0)
-        day, month = hour.replace(hour=0), hour.replace(day=1, hour=0)
-        return {
-            "hour": (hour, hour + timedelta(hours=1)),
-            "day": (day, day + timedelta(days=1)),
-            "month": (month, (month + timedelta(days=32)).replace(day=1)),
-        }[self._period]
+        day = self._now().replace(hour=0, minute=0, second=0, microsecond=0)
+        if self._period == "day":
+            return day, day + timedelta(days=1)
+        month = day.replace(day=1)
+        return month, (month + timedelta(days=32)).replace(day=1)
 
     def _used_up(self) -> HTTPException:
         end = self._bounds()[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ from typer.testing import CliRunner, Result
 
 from pb_graph import Settings
 from pb_graph.cli.app import app
-from pb_graph.cli.options import FAILED, INTERRUPTED, USAGE
+from pb_graph.cli.options import FAILED, USAGE
 from pb_graph.errors import UnknownModelError, WeightsError
 from pb_graph.local import weights
 from tests.support.artefacts import artefact
-from tests.support.chat_model import HTTPError, ScriptedChat, says_nothing
+from tests.support.chat_model import ScriptedChat, says_nothing
 from tests.support.graphs import checked
 
 MODEL = ("--model", "fake:scripted")
@@ -86,25 +85,23 @@ class TestSolve:
         assert result.exit_code == USAGE
         assert "No price is known for the model 'scripted-1'" in result.stderr
 
-    def test_json_prints_the_report_and_nothing_else(self, model: ScriptedChat) -> None:
+    def test_json_prints_the_report_of_a_question_and_nothing_else(
+        self, model: ScriptedChat
+    ) -> None:
         options = ("--method", "plan_and_budget", "--schedule", "linear", "--set", "domain=a=b")
-        result = solve("--json", *options, "--budget", "321", "--level", "4")
+        asked = ("--budget", "321", "--level", "4")
+        result = solve("--json", *options, *asked, question="-", stdin="What is\n7 * 8?\n")
         report = reported(result)
         assert result.stderr == ""
-        assert report["answer"] == "Final answer: 42"
-        assert report["usage"]["output_tokens"] == model.output_tokens
         assert (report["method"], report["schedule"]) == ("plan_and_budget", "linear")
         assert (report["budget"], report["level"]) == (321, 4)
         assert any("a=b" in call.ask for call in model.calls)
+        assert "What is\n7 * 8?" in model.calls[-1].ask
 
     def test_the_planner_may_be_another_model(self, resolved: dict[str, ScriptedChat]) -> None:
         reported(solve("--json", "--planner", "fake:planner"))
         assert {call.node for call in resolved["fake:planner"].calls} <= {"plan", "estimate"}
         assert not {call.node for call in resolved["fake:scripted"].calls} & {"plan", "estimate"}
-
-    def test_the_question_may_come_from_stdin(self, model: ScriptedChat) -> None:
-        reported(solve("--json", question="-", stdin="What is\n7 * 8?\n"))
-        assert "What is\n7 * 8?" in model.calls[-1].ask
 
     def test_options_replace_the_settings_of_a_tuned_program(self, tmp_path: Path) -> None:
         artefact().save(tmp_path / "tuned.json")
@@ -134,7 +131,6 @@ class TestErrors:
             (("--set", "review_plan=true"), "pauses for a host"),
             (("--method", "guess"), "no method 'guess'; there are: .*vanilla"),
             (("--model", "gpt-5"), "'gpt-5' names no model"),
-            (("--frobnicate",), "--frobnicate"),
             (("--program", "red\x1b[31m\x07.json"), r"red\\x1b\[31m\\x07.json"),
         ],
     )
@@ -147,31 +143,13 @@ class TestErrors:
         assert re.search(said, result.stderr)
         assert "\x1b" not in result.stderr
 
-    def test_a_failed_run_says_why_and_hides_keys(self, model: ScriptedChat) -> None:
-        model.solve = HTTPError(401, "Incorrect API key provided: sk-0123456789")
-        result = solve()
-        assert result.exit_code == FAILED
-        assert "Traceback" not in result.output
-        assert result.stderr.startswith("pb-graph: No answer, after ")
-        assert "0123456789" not in result.output
-
-    def test_a_failed_run_still_prints_its_report_as_json(self, model: ScriptedChat) -> None:
+    def test_a_failed_run_says_why_and_prints_its_report_as_json(self, model: ScriptedChat) -> None:
         model.solve = says_nothing
         result = solve(*PLANNED, "--json")
         assert result.exit_code == FAILED
+        assert result.stderr.startswith("pb-graph: No answer, after ")
         report = checked(json.loads(result.stdout))
         assert report["usage"]["output_tokens"] == model.output_tokens > 0
-
-    def test_ctrl_c_leaves_one_line_with_what_was_spent(self, model: ScriptedChat) -> None:
-        def interrupt(_: object) -> str:
-            raise KeyboardInterrupt
-
-        model.solve = interrupt
-        result = solve("--json")
-        assert (result.exit_code, result.stdout) == (INTERRUPTED, "")
-        spent = sum(call.output_tokens for call in model.calls)
-        assert result.stderr.startswith(f"pb-graph: interrupted. {spent} completion tokens were")
-        assert result.stderr.count("\n") == 1
 
 
 Fetched = list[str]
@@ -209,19 +187,6 @@ class TestLocalModels:
         result = run("pull", "local:smollm2-135m")
         assert (result.exit_code, fetched) == (0, ["smollm2-135m"])
         assert str(tmp_path / "smollm2-135m.gguf") in "".join(result.stdout.splitlines())
-
-    @pytest.mark.usefixtures("fetched")
-    @pytest.mark.parametrize(
-        ("name", "code", "said"),
-        [
-            ("smollm2-135", USAGE, "did you mean 'smollm2-135m'?"),
-            ("qwen2.5-coder-0.5b", FAILED, "The disk is full."),
-        ],
-    )
-    def test_pull_says_why_it_cannot(self, name: str, code: int, said: str) -> None:
-        result = run("pull", name)
-        assert (result.exit_code, result.stdout) == (code, "")
-        assert said in result.stderr
 
     def test_solve_fetches_its_models_before_it_starts(
         self, fetched: Fetched, monkeypatch: pytest.MonkeyPatch
@@ -271,12 +236,6 @@ class TestServe:
         said = client.post("/v1/chat/completions", json=asked)
         assert said.status_code == 429
         assert "$2e-06 per month" in said.json()["error"]["message"]
-
-    def test_without_its_extra_it_names_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "uvicorn", None)
-        result = run("serve", *MODEL)
-        assert (result.exit_code, result.stderr.count("\n")) == (FAILED, 1)
-        assert "pip install 'plan-and-budget[serve]'" in result.stderr
 
     def test_a_model_that_cannot_be_served_is_refused_at_the_start(
         self, started: list[dict[str, Any]]

@@ -67,13 +67,6 @@ def test_every_step_has_a_row_with_level_credit_share_and_what_it_spent() -> Non
     assert total[1:] == ["300", str(sum(step["tokens"] or 0 for step in report["steps"]))]
 
 
-def test_of_one_call_for_all_steps_only_the_sum_is_known() -> None:
-    text, report = shown(ScriptedChat(levels=[2, 5]), budget=300, execution="single_pass")
-    (total,) = [row for row in rows(text) if row[0] == "all"]
-    solving = report["usage"]["output_tokens"] - planning_of(report)
-    assert total == ["all", "300", str(solving)]
-
-
 def test_a_plan_of_one_step_is_one_row() -> None:
     text, report = shown(ScriptedChat(plan=["Only?"]), budget=300, max_steps=1)
     (row,) = [row for row in rows(text) if row[0] == "1"]
@@ -93,22 +86,16 @@ def test_the_result_comes_first_and_its_working_below() -> None:
     assert lines.index("42") < lines.index("6 * 7 = 42.") < lines.index("Final answer: 42")
 
 
-@pytest.mark.parametrize(
-    ("calls", "seconds", "said"),
-    [(1, 125.0, "1 call, 2 min 5 s"), (2, 59.7, "2 calls, 1 min 0 s"), (0, 0.24, "0 calls, 0.2 s")],
-)
-def test_the_last_line_sets_what_was_spent_against_the_ceiling(
-    calls: int, seconds: float, said: str
-) -> None:
+def test_the_last_line_sets_what_was_spent_against_the_ceiling() -> None:
     on = console()
     by_node = {"plan": {"output_tokens": 30}, "answer": {"output_tokens": 1204}}
-    usage = {"output_tokens": 1234, "calls": calls, "seconds": seconds, "by_node": by_node}
+    usage = {"output_tokens": 1234, "calls": 2, "seconds": 59.74, "by_node": by_node}
     report: dict[str, Any] = {"answer": "42", "result": "42", "warnings": [{"message": "CHANGED"}]}
     Display(on).close_with(report | {"usage": usage | {"measured": False}, "ceiling": 2000})
     *_, note, last = printed(on).splitlines()
     assert note == "note: CHANGED"
     assert last == (
-        f"1,234 of at most 2,000 completion tokens (planning 30), partly estimated; {said}"
+        "1,234 of at most 2,000 completion tokens (planning 30), partly estimated; 2 calls, 59.7 s"
     )
 
 

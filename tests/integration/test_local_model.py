@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,23 +53,6 @@ def test_the_cap_holds_and_usage_is_reported(chat: ChatOpenAI) -> None:
     assert reply.usage_metadata["input_tokens"] > 0
     assert reply.response_metadata["finish_reason"] == "length"
     assert reply.response_metadata["model_name"] == NAME
-
-
-def test_a_stream_reports_usage_too(chat: ChatOpenAI) -> None:
-    chunks = list(chat.stream("Count from one to fifty.", max_tokens=4))
-    assert [c.usage_metadata["output_tokens"] for c in chunks if c.usage_metadata] == [4]
-
-
-def test_a_schema_constrains_what_is_written(chat: ChatOpenAI) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"level": {"type": "integer", "minimum": 1, "maximum": 5}},
-        "required": ["level"],
-        "additionalProperties": False,
-    }
-    wanted = {"type": "json_schema", "json_schema": {"name": "estimate", "schema": schema}}
-    reply = chat.bind(extra_body={"response_format": wanted}).invoke("Hard?", max_tokens=40)
-    assert json.loads(str(reply.content))["level"] in range(1, 6)
 
 
 def test_a_probe_of_it_raises_no_false_alarm(chat: ChatOpenAI) -> None:

@@ -51,12 +51,6 @@ def url(model: FaultServer) -> Iterator[str]:
         yield served
 
 
-@pytest.fixture(scope="module")
-def locked(model: FaultServer) -> Iterator[str]:
-    with endpoint_of(client_to(model), api_key=KEY) as served:
-        yield served
-
-
 @pytest.fixture
 def client(url: str) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=url, api_key="none") as made:
@@ -84,9 +78,6 @@ def paid(model: FaultServer, since: int) -> int:
 
 
 class TestAnswers:
-    def test_the_methods_are_listed_as_models(self, client: openai.OpenAI) -> None:
-        assert {model.id for model in client.models.list()} >= {*METHODS}
-
     @pytest.mark.parametrize("method", [*METHODS, "plan_and_budget:execution=stepwise"])
     def test_usage_is_what_the_whole_question_took(
         self, client: openai.OpenAI, model: FaultServer, method: str
@@ -131,16 +122,12 @@ class TestAnswers:
         assert all(text in heard for text in ("Be curt.", "3 guilders", "Noted.", "four pens"))
 
     def test_langchain_sees_a_chat_model(self, url: str) -> None:
-        chat = ChatOpenAI(
-            model="plan_and_budget", base_url=url, api_key=SecretStr("none"), stream_usage=True
-        )
+        chat = ChatOpenAI(model="vanilla", base_url=url, api_key=SecretStr("x"), stream_usage=True)
         whole = chat.invoke("How many pens does $14 buy at 3 for $2?")
-        streamed: Any = None
-        for chunk in chat.stream("How many pens does $14 buy at 3 for $2?"):
-            streamed = chunk if streamed is None else streamed + chunk
+        first, *chunks = chat.stream("How many pens does $14 buy at 3 for $2?")
+        streamed: Any = sum(chunks, first)
         assert streamed.text == whole.text == ANSWER
         assert streamed.usage_metadata == whole.usage_metadata
-        assert streamed.response_metadata["finish_reason"] == "stop"
 
 
 class TestBudget:
@@ -167,7 +154,6 @@ class TestErrors:
         [
             ({"model": "vanila"}, "did you mean 'vanilla'"),
             ({"messages": [{"role": "tool", "content": "x"}]}, "form"),
-            ({"max_completion_tokens": 0}, "greater than 0"),
             ({"extra_body": {"level": 9}}, "level"),
         ],
     )
@@ -199,27 +185,22 @@ class TestErrors:
         ):
             list(ask(client, stream=True))
 
-    @pytest.mark.parametrize(("path", "status"), [("/nothing", 404), ("/chat/completions", 405)])
-    def test_an_unknown_path_is_refused_in_openais_shape(
-        self, url: str, path: str, status: int
-    ) -> None:
-        said = httpx.get(url + path)
-        assert said.status_code == status
-        assert said.json()["error"]["type"] == "invalid_request_error"
-
 
 class TestAdmission:
-    @pytest.mark.parametrize("path", ["/models", "/chat/completions"])
-    def test_a_client_without_the_key_is_not(
-        self, locked: str, path: str, model: FaultServer
-    ) -> None:
-        before = model.served
-        named = {"Authorization": "Bearer schlüssel".encode()}
-        said = httpx.request("GET" if path == "/models" else "POST", locked + path, headers=named)
-        assert said.status_code == 401
-        assert said.json()["error"]["code"] == "invalid_api_key"
-        assert KEY not in said.text
-        assert model.served == before
+    def test_only_clients_with_the_key_are_served(self, model: FaultServer) -> None:
+        with endpoint_of(client_to(model), api_key=KEY) as locked:
+            with openai.OpenAI(base_url=locked, api_key=KEY) as client:
+                assert {one.id for one in client.models.list()} >= {*METHODS}
+            before = model.served
+            named = {"Authorization": "Bearer schlüssel".encode()}
+            for method, path in (("GET", "/models"), ("POST", "/chat/completions")):
+                said = httpx.request(method, locked + path, headers=named)
+                assert said.status_code == 401
+                assert said.json()["error"]["code"] == "invalid_api_key"
+                assert KEY not in said.text
+            assert model.served == before
+            health = httpx.get(locked.removesuffix("/v1") + "/health")
+        assert health.json() == {"status": "ok"}
 
     @pytest.mark.parametrize(
         "headers", [{"Origin": "https://evil.example"}, {"Host": "evil.example"}]
@@ -228,9 +209,6 @@ class TestAdmission:
         body = json.dumps({"model": "vanilla", "messages": ASKED})
         said = httpx.post(f"{url}/chat/completions", content=body, headers=headers)
         assert said.status_code == 403
-
-    def test_health_needs_no_key(self, locked: str) -> None:
-        assert httpx.get(locked.removesuffix("/v1") + "/health").json() == {"status": "ok"}
 
 
 class Waiting(ScriptedChat):
@@ -247,9 +225,8 @@ class Waiting(ScriptedChat):
         self.begun.set()
         try:
             await asyncio.Event().wait()
-        except asyncio.CancelledError:
+        finally:
             self.stopped.set()
-            raise
         raise AssertionError
 
 
@@ -270,28 +247,18 @@ def test_a_client_that_leaves_cancels_its_question(stream: bool) -> None:
         asyncio.run(leave(url))
 
 
-async def test_a_hundred_streams_at_once_are_all_answered_and_accounted_for() -> None:
-    answer = "so it goes on and on and on until the final answer: 42"
-
-    async def one(client: openai.AsyncOpenAI, number: int) -> tuple[str, int]:
+async def test_streams_at_once_are_all_answered_and_accounted_for() -> None:
+    async def one(client: openai.AsyncOpenAI, number: int) -> int:
         said: list[Any] = [{"role": "user", "content": f"Question {number}?"}]
-        made: Any = await client.chat.completions.create(
-            model=METHODS[number % len(METHODS)], messages=said, **STREAMED, **WITH_REPORT
-        )
-        text, last = "", None
+        name = METHODS[number % len(METHODS)]
+        made: Any = await client.chat.completions.create(model=name, messages=said, **STREAMED)
+        text, chunk = "", None
         async for chunk in made:
             text += "".join(choice.delta.content or "" for choice in chunk.choices)
-            last = chunk
-        report = checked(last.report)
-        assert last.usage.completion_tokens == report["usage"]["output_tokens"]
-        return text, last.usage.completion_tokens
+        assert text == ANSWER
+        return int(chunk.usage.completion_tokens)
 
-    with FaultServer(answer=answer, latency=0.05) as model, endpoint_of(client_to(model)) as url:
-        limits = httpx.Limits(max_connections=None)
-        async with (
-            httpx.AsyncClient(limits=limits, timeout=None) as http,  # noqa: S113
-            openai.AsyncOpenAI(base_url=url, api_key="none", http_client=http) as client,
-        ):
-            told = await asyncio.gather(*(one(client, number) for number in range(100)))
-    assert {text for text, _ in told} == {answer}
-    assert sum(tokens for _, tokens in told) == paid(model, 0)
+    with FaultServer(latency=0.05) as model, endpoint_of(client_to(model)) as url:
+        async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
+            told = await asyncio.gather(*(one(client, number) for number in range(50)))
+    assert sum(told) == paid(model, 0)

@@ -96,12 +96,6 @@ def test_a_model_that_cannot_be_loaded_is_named(
         local.serve(gguf)
 
 
-def test_the_default_model_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert local.default_model() == "qwen2.5-coder-1.5b"
-    monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    assert local.default_model() is None
-
-
 @pytest.mark.parametrize(
     ("quota", "expected"), [("max 100000", 2), ("150000 100000", 1), ("50000 100000", 1)]
 )

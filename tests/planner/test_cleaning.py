@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pb_graph.planner.cleaning import ask_for_result, clean_plan, gives_value, grade_steps
@@ -11,50 +11,48 @@ from pb_graph.planner.parsing import Difficulty, GradedPlan, Plan, PlannedStep
 from pb_graph.types import Query, SubQuestion
 
 
-def query(question: str = "How many?", level: int | None = None, **fields: str) -> Query:
+def query(question: str = "How many?", **fields: str) -> Query:
     return Query(  # type: ignore[typeddict-item]  # fields by name
         question=question,
         reference=fields.get("reference"),
         instruction=None,
         answer_format=None,
         domain="mathematics",
-        level=level,
+        level=None,
         conversation=fields.get("conversation"),
     )
 
 
 def plan(*questions: str, **needs: list[int]) -> Plan:
-    """A plan; ``b=[0]`` says that question 'b' depends on the first."""
-    after = {question: [index + 1 for index in given] for question, given in needs.items()}
-    return Plan(steps=[PlannedStep(question=q, after=after.get(q)) for q in questions])
+    """A plan; ``b=[1]`` says that question 'b' needs the first."""
+    return Plan(steps=[PlannedStep(question=q, after=needs.get(q)) for q in questions])
 
 
-def cleaned(plan: Plan, **fields: str) -> list[tuple[str, list[int]]]:
-    steps, _ = clean_plan(plan, query(**fields), 5)
+def cleaned(plan: Plan) -> list[tuple[str, list[int]]]:
+    steps, _ = clean_plan(plan, query(), 5)
     assert [step["index"] for step in steps] == list(range(len(steps)))
     return [(step["question"], step["depends_on"]) for step in steps]
 
 
 class TestSteps:
-    def test_a_sound_plan_is_taken_as_it_is(self) -> None:
-        sound = plan("a", "b", "c", "d", a=[], b=[], c=[0, 1])
+    def test_a_step_that_names_no_others_needs_the_one_before_it(self) -> None:
+        sound = plan("a", "b", "c", "d", a=[], b=[], c=[1, 2])
         assert cleaned(sound) == [("a", []), ("b", []), ("c", [0, 1]), ("d", [2])]
         assert clean_plan(sound, query(), 5)[1] == []
 
     def test_only_earlier_steps_can_be_needed(self) -> None:
-        assert cleaned(plan("a", "b", "c", b=[0, 1, 2, 7]))[1] == ("b", [0])
+        assert cleaned(plan("a", "b", "c", b=[1, 2, 3, 8]))[1] == ("b", [0])
 
     def test_an_equal_step_is_dropped_and_a_step_that_needs_it_gets_the_first(self) -> None:
-        found = cleaned(plan("a?", "b?", "A", "c?", "d?", **{"c?": [2], "d?": [1, 3]}))
+        found = cleaned(plan("a?", "b?", "A", "c?", "d?", **{"c?": [3], "d?": [2, 4]}))
         assert found == [("a?", []), ("b?", [0]), ("c?", [0]), ("d?", [1, 2])]
 
     @pytest.mark.parametrize("other", ["What is x - 1?", "What is x + 2?", "What is (x + 1)?"])
     def test_steps_that_differ_in_a_figure_or_a_sign_are_not_equal(self, other: str) -> None:
         assert len(cleaned(plan("What is x + 1?", other))) == 2
 
-    @pytest.mark.parametrize("empty", ["Sub-question", "Step 2: sub-question"])
-    def test_a_step_that_asks_nothing_is_dropped(self, empty: str) -> None:
-        assert cleaned(plan("a?", empty, "b?")) == [("a?", []), ("b?", [0])]
+    def test_a_step_that_asks_nothing_is_dropped(self) -> None:
+        assert cleaned(plan("a?", "Sub-question", "b?")) == [("a?", []), ("b?", [0])]
 
     def test_a_plan_that_is_too_long_is_cut(self) -> None:
         steps, warnings = clean_plan(plan(*"abcdefgh"), query(), 5)
@@ -74,43 +72,34 @@ class TestStatedResults:
             ("x = 5.", "x = ?"),
             ("Total pens = 7 * 3 = 21 pens", "Total pens = ?"),
             ("Simplify $2(y+1) = 2y + 2$.", "Simplify $2(y+1) = ?$"),
-            (
-                r"Compute \frac{1}{2} + \frac{1}{3} = \frac{5}{6}",
-                r"Compute \frac{1}{2} + \frac{1}{3} = ?",
-            ),
+            (r"Add \frac{1}{2} + \frac{1}{3} = \frac{5}{6}", r"Add \frac{1}{2} + \frac{1}{3} = ?"),
         ],
     )
     def test_an_equation_with_its_result_asks_for_the_result(self, stated: str, asked: str) -> None:
         assert ask_for_result(stated, "How many?") == asked
 
     @pytest.mark.parametrize(
-        "asked",
+        ("asked", "known"),
         [
-            "How many groups of 5 pens are there?",
-            "Solve x^2 - 5x + 6 = 0",
-            "Find x such that 2x + 9 = 15.",
-            "If x = 5, what is y?",
-            "Let f(x) = 4x; compute f(9).",
-            r"Use A = \pi r^2.",
-            "Which x are >= 5?",
+            ("How many groups of 5 pens are there?", ""),
+            ("Solve x^2 - 5x + 6 = 0", ""),
+            ("Find x such that 2x + 9 = 15.", ""),
+            ("If x = 5, what is y?", ""),
+            (r"Use A = \pi r^2.", ""),
+            ("Which x are >= 5?", ""),
+            ("Evaluate f at x = 5", "What is f(5)?"),
+            ("Solve 2y + 3 = y + 9", "Solve $2y+3=y+9$."),
         ],
     )
-    def test_an_equation_to_solve_or_a_definition_stays(self, asked: str) -> None:
-        assert ask_for_result(asked, "How many?") == asked
-
-    def test_what_the_question_says_is_no_result(self) -> None:
-        assert ask_for_result("Evaluate f at x = 5", "What is f(5)?") == "Evaluate f at x = 5"
-        assert ask_for_result("Solve 2y + 3 = y + 9", "Solve $2y+3=y+9$.") == "Solve 2y + 3 = y + 9"
+    def test_an_equation_to_solve_a_definition_and_what_is_known_stay(
+        self, asked: str, known: str
+    ) -> None:
+        assert ask_for_result(asked, known) == asked
 
     @given(st.text(st.sampled_from("ax12 =*+-/().,?!$\\:>\u2212 is find"), max_size=200))
     def test_nothing_is_made_up(self, text: str) -> None:
         asked = ask_for_result(text, "")
         assert asked == text or text.startswith(asked.partition(" = ?")[0])
-
-    @given(st.text(st.sampled_from("12 0,.=^-a"), max_size=40))
-    @example("20.1^")  # an exponent's base is no value, nor is its whole part
-    def test_a_hint_may_hold_anything(self, hint: str) -> None:
-        assert not gives_value(hint, hint)
 
 
 class TestHints:
@@ -119,12 +108,10 @@ class TestHints:
         [
             ("divide by the price of a group", False),
             ("a^2 + b^2 = c^2", False),
-            ("multiply by 3", False),
             ("use all of the 14.0 dollars", False),
             ("14 / 2 = 9", True),
             ("x = 3", False),
             ("there are 21", True),
-            ("count from 12 on", False),
             ("it is about 1,000", True),
         ],
     )
@@ -135,24 +122,18 @@ class TestHints:
 
     def test_the_example_of_the_paper_keeps_its_hints(self) -> None:
         """Its plan in our words: what remains of 9 * 99 * 999 * … after division by 1000."""
-        steps = [
-            (
-                "Find the product modulo 8.",
-                r"use 10 \equiv 2 (mod 8); 10^k is 0 (mod 8) for k \geq 3, which leaves -1",
-            ),
-            (
-                "Find the product modulo 125.",
-                "10^3 is 0 (mod 125), so factors with k >= 3 are -1; take the first 2 apart",
-            ),
-            (
-                "Solve both congruences by the Chinese remainder theorem.",
-                "join what holds modulo 8 and modulo 125 to one remainder modulo 1000",
-            ),
-        ]
-        written = Plan(steps=[PlannedStep(question=q, hint=h) for q, h in steps])
+        steps = {
+            "Find the product modulo 8.": r"use 10 \equiv 2 (mod 8); 10^k is 0 (mod 8) for "
+            r"k \geq 3, which leaves -1",
+            "Find the product modulo 125.": "10^3 is 0 (mod 125), so factors with k >= 3 are -1; "
+            "take the first 2 apart",
+            "Solve both congruences by the Chinese remainder theorem.": "join what holds modulo 8 "
+            "and modulo 125 to one remainder modulo 1000",
+        }
+        written = Plan(steps=[PlannedStep(question=q, hint=h) for q, h in steps.items()])
         about = "What is the remainder of 9 * 99 * 999 * ... (the last has 999 nines) by 1000?"
         found, warnings = clean_plan(written, query(about), 5)
-        assert [step["hint"] for step in found] == [hint for _, hint in steps]
+        assert [step["hint"] for step in found] == list(steps.values())
         assert warnings == []
 
     def test_numbers_of_the_reference_the_conversation_and_earlier_steps_are_known(self) -> None:
@@ -170,14 +151,6 @@ def steps_of(count: int) -> list[SubQuestion]:
     return clean_plan(plan(*"abcdefgh"[:count]), query(), 8)[0]
 
 
-Graded = tuple[int, list[int | None], list[float | None], int]
-
-
-def graded(found: Difficulty, count: int, level: int | None = None) -> Graded:
-    level, steps, warnings = grade_steps(found, steps_of(count), level)
-    return level, [s["level"] for s in steps], [s["credit"] for s in steps], len(warnings)
-
-
 class TestGrades:
     @pytest.mark.parametrize(
         ("found", "expected"),
@@ -192,22 +165,19 @@ class TestGrades:
         ids=["sound", "out of range", "other sum", "negative", "wrong length", "none"],
     )
     def test_levels_are_1_to_5_and_credits_sum_to_100(
-        self, found: Difficulty, expected: Graded
+        self, found: Difficulty, expected: object
     ) -> None:
-        assert graded(found, 2) == expected
+        level, steps, warnings = grade_steps(found, steps_of(2), None)
+        grades = [s["level"] for s in steps], [s["credit"] for s in steps]
+        assert (level, *grades, len(warnings)) == expected
 
     def test_a_known_level_wins(self) -> None:
-        assert graded(Difficulty(level=5, levels=[1], credits=[100]), 1, 2)[0] == 2
+        assert grade_steps(Difficulty(level=5, levels=[1], credits=[100]), steps_of(1), 2)[0] == 2
 
     def test_a_step_takes_its_grades_along_when_others_are_dropped(self) -> None:
-        steps = [
-            PlannedStep(question=q, level=n, credit=10 * n) for n, q in enumerate("aabc", start=1)
-        ]
+        steps = [PlannedStep(question=q, level=n, credit=10 * n) for n, q in enumerate("aabc", 1)]
         found, _ = clean_plan(GradedPlan(steps=steps), query(), 2)
-        assert [(s["question"], s["level"], s["credit"]) for s in found] == [
-            ("a", 1, 25),
-            ("b", 3, 75),
-        ]
+        assert [(s["level"], s["credit"]) for s in found] == [(1, 25), (3, 75)]
 
     @given(st.lists(st.none() | st.floats(-1e9, 1e9), max_size=6), st.integers(1, 6))
     def test_credits_always_sum_to_100(self, values: list[float | None], count: int) -> None:
