@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import numpy as np
 
-from optim.statistics.checks import Floats, check_confidence
+from optim.statistics.checks import Floats
 from pb_graph.budget import LEVELS, Schedule, schedule_weights
 from pb_graph.errors import InputError
 from pb_graph.settings import Settings
@@ -31,11 +31,15 @@ _SCHEDULES: Final[tuple[Schedule, ...]] = get_args(Schedule)
 RULES: Final = (*_SCHEDULES, "bam", "closed_form", "optimal")
 """Rules that split a budget: by position and credits, by level, and by the true parameters."""
 
+_C_SPREAD, _BETA_SPREAD = 0.5, 0.1  # standard deviations of the logarithms, in a simulated world
+_ALEATORIC = 0.1  # the largest aleatoric uncertainty there
 _LAST_STEP = 1e-12  # relative size of a Newton step that changes nothing
 _MOST_STEPS = 64
 _CLIP = 1e-3  # the lowest and highest modelled chance of an error, so that no answer is impossible
 _MAX_BETA = 8.0
 _MIN_BETA = 0.05
+_PARAMETERS = 3  # of Eq. 2
+_CONFIDENCE = 0.95  # coverage of the interval of beta
 _GRID = np.geomspace(_MIN_BETA, _MAX_BETA, 201)  # values of beta at which the profile is taken
 
 
@@ -97,21 +101,14 @@ def optimal_allocation(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> Float
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Distribution of the simulated questions.
+    """Distribution of the simulated questions, whose hardest sub-questions come first.
 
-    `settings.bam` gives the median c and beta of each level; `c_spread` and `beta_spread` are the
-    standard deviations of their logarithms. Levels are uniform, the hardest first unless
-    `front_loaded` is off. Credits follow the levels if `graded`, or are `credits` by position.
-    `aleatoric` is the largest aleatoric uncertainty, from 0 to 1.
+    `settings.bam` gives the median c and beta of each level. Levels are uniform. Credits follow the
+    levels, or are `credits` by position.
     """
 
     settings: Settings = field(default_factory=Settings)
     steps: int = 5
-    front_loaded: bool = True
-    graded: bool = True
-    c_spread: float = 0.5
-    beta_spread: float = 0.1
-    aleatoric: float = 0.1
     credits: Sequence[float] | None = None
 
 
@@ -169,15 +166,13 @@ def draw(world: World, questions: int, *, seed: int = 0) -> Questions:
     """Return random questions: uniform levels, log-normal c and beta, uniform aleatoric part."""
     rng = np.random.default_rng(seed)
     shape = (world.steps, questions)
-    level = rng.integers(LEVELS.start, LEVELS.stop, shape)
-    if world.front_loaded:
-        level = -np.sort(-level, axis=0)
+    level = -np.sort(-rng.integers(LEVELS.start, LEVELS.stop, shape), axis=0)
     c, beta = _typical(world, level)
     return Questions(
         level,
-        c * np.exp(world.c_spread * rng.standard_normal(shape)),
-        beta * np.exp(world.beta_spread * rng.standard_normal(shape)),
-        world.aleatoric * rng.random(shape),
+        c * np.exp(_C_SPREAD * rng.standard_normal(shape)),
+        beta * np.exp(_BETA_SPREAD * rng.standard_normal(shape)),
+        _ALEATORIC * rng.random(shape),
     )
 
 
@@ -187,10 +182,11 @@ def allocations(world: World, drawn: Questions, total: float) -> Iterator[tuple[
     The rules see what a planner knows, the levels; `bam` takes the settings' c and beta for them.
     Only `closed_form` and `optimal` know the true c and beta.
     """
+    graded = drawn.level
+    if world.credits is not None:
+        graded = np.ones(graded.shape) * np.array(world.credits)[:, None]
     for name in _SCHEDULES:
-        credit = drawn.level if world.graded and name != "uniform" else np.ones(drawn.level.shape)
-        if world.credits is not None and name != "uniform":
-            credit = np.ones(drawn.level.shape) * np.array(world.credits)[:, None]
+        credit = np.ones(graded.shape) if name == "uniform" else graded
         rho = schedule_weights(name, world.steps, **world.settings.shape)
         share = credit * np.array(rho)[:, None]
         yield name, share * (total / share.sum(axis=0))
@@ -223,8 +219,8 @@ def level_shares(settings: Settings | None = None, total: float = 500) -> dict[s
 class Fit:
     """Parameters of Eq. 2 that fit best to measured error rates.
 
-    `beta_lower` and `beta_upper` are the ends of the profile-likelihood interval of beta; where the
-    answers do not bound beta they are the limits of the search, 0.05 and 8.
+    `beta_lower` and `beta_upper` are the ends of beta's 95 % profile-likelihood interval. Where
+    the answers do not bound beta they are the limits of the search, 0.05 and 8.
     """
 
     c: float
@@ -239,15 +235,8 @@ class Fit:
         return self.beta_lower > _MIN_BETA and self.beta_upper < _MAX_BETA
 
 
-def fit(
-    tokens: ArrayLike,
-    answers: ArrayLike,
-    right: ArrayLike,
-    *,
-    aleatoric: float | None = None,
-    confidence: float = 0.95,
-) -> Fit:
-    """Fit c and beta to the accuracy at several budgets, by maximum likelihood.
+def fit(tokens: ArrayLike, answers: ArrayLike, right: ArrayLike) -> Fit:
+    """Fit c, beta and the aleatoric part to the accuracy at several budgets, by maximum likelihood.
 
     The error rate at b tokens is taken to be aleatoric + c / b^beta. Take b from the budget that
     was granted, not from the tokens that were spent: wrong answers run long.
@@ -256,8 +245,6 @@ def fit(
         tokens: Budgets, shape (n,), above 0 and all different.
         answers: Number of answers at each budget, shape (n,).
         right: Number of right ones among them, shape (n,).
-        aleatoric: Error rate that no tokens remove, if known; None fits it, too.
-        confidence: Coverage of the interval of beta, between 0 and 1.
 
     Raises:
         InputError: Fewer budgets than parameters.
@@ -265,18 +252,15 @@ def fit(
     from scipy.optimize import minimize  # noqa: PLC0415 -- of the extra [eval]
     from scipy.stats import chi2  # noqa: PLC0415
 
-    check_confidence(confidence)
     b, n, hits = (np.asarray(values, dtype=np.float64) for values in (tokens, answers, right))
-    needed = 2 if aleatoric is not None else 3
-    if len(b) < needed:
-        msg = f"{len(b)} budgets do not determine {needed} parameters. Measure {needed} or more."
+    if len(b) < _PARAMETERS:
+        msg = f"{len(b)} budgets do not determine {_PARAMETERS} parameters: measure more"
         raise InputError(msg)
     middle = math.exp(float(np.log(b).mean()))  # at which log c and beta are least correlated
     starts = [(math.log(rest), floor) for rest in (0.02, 0.2, 0.8) for floor in (0.0, 0.2)]
 
     def loss(point: Floats, beta: float) -> float:
-        floor = point[1] if aleatoric is None else aleatoric
-        wrong = np.clip(floor + np.exp(point[0]) * (b / middle) ** -beta, _CLIP, 1 - _CLIP)
+        wrong = np.clip(point[1] + np.exp(point[0]) * (b / middle) ** -beta, _CLIP, 1 - _CLIP)
         return -float((hits * np.log1p(-wrong) + (n - hits) * np.log(wrong)).sum())
 
     how = {"bounds": [(-12.0, 7.0), (0.0, 0.99)], "options": {"xatol": 1e-6, "fatol": 1e-8}}
@@ -287,15 +271,11 @@ def fit(
     ]
     losses = np.array([one.fun for one in profile])
     at = int(losses.argmin())
-    inside = _GRID[losses <= losses[at] + chi2.ppf(confidence, 1) / 2]
+    inside = _GRID[losses <= losses[at] + chi2.ppf(_CONFIDENCE, 1) / 2]
     level, floor = profile[at].x
-    return Fit(
-        c=math.exp(level) * middle ** float(_GRID[at]),
-        beta=float(_GRID[at]),
-        beta_lower=float(inside.min()),
-        beta_upper=float(inside.max()),
-        aleatoric=float(floor) if aleatoric is None else aleatoric,
-    )
+    beta = float(_GRID[at])
+    lower, upper = float(inside.min()), float(inside.max())
+    return Fit(math.exp(level) * middle**beta, beta, lower, upper, float(floor))
 
 
 def _typical(world: World, level: NDArray[np.int64]) -> tuple[Floats, Floats]:

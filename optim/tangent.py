@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import Question
@@ -54,8 +53,7 @@ class ReferencePoint:
         if not (0.0 < self.accuracy <= PERCENT and 0.0 < self.tokens < math.inf):
             msg = (
                 "a reference point's accuracy lies in (0, 100] percent and its tokens are above 0, "
-                f"not {self.accuracy!r} and {self.tokens!r}. Where nothing is right, use a floor, "
-                "such as half a correct answer: 50 / number of items."
+                f"not {self.accuracy!r} and {self.tokens!r}"
             )
             raise InputError(msg)
 
@@ -103,12 +101,10 @@ class E3Metric:
     Attributes:
         reference: Where the tangent touches.
         score: Scores a prediction from 0 to 1, given the example.
-        objectives: Give GEPA accuracy and tokens as objectives of their own, too.
     """
 
     reference: ReferencePoint
     score: Callable[[Any, Any], float]
-    objectives: bool = False
 
     def __call__(
         self,
@@ -117,21 +113,17 @@ class E3Metric:
         trace: object = None,
         pred_name: str | None = None,
         pred_trace: object = None,  # noqa: ARG002 -- GEPA's signature
-    ) -> Any:  # noqa: ANN401 -- a number, a truth value, or a dspy.Prediction with feedback
-        """Return the tangent's score; a truth value for bootstrapping; feedback for GEPA."""
+    ) -> Any:  # noqa: ANN401 -- a truth value, or a dspy.Prediction that counts as its score
+        """Return the tangent's score with feedback and objectives; a truth value to bootstrap."""
         score = self.score(gold, pred)
         if trace is not None and pred_name is None:
             return score > 0.0  # bootstrapping asks whether to keep the example
-        is_refused = getattr(pred, "refused", False)  # nothing was answered: no result at all
-        value = 0.0 if is_refused else tangent_score(score, pred.tokens, self.reference)
-        if pred_name is None and not self.objectives:
-            return value
         import dspy  # noqa: PLC0415 -- takes a second
 
-        words = "not answered" if is_refused else feedback(gold, pred, score, self.reference)
-        objectives = {"accuracy": score, "neg_tokens": -float(pred.tokens)}
         return dspy.Prediction(
-            score=value, feedback=words, objective_scores=None if is_refused else objectives
+            score=tangent_score(score, pred.tokens, self.reference),
+            feedback=feedback(gold, pred, score, self.reference),
+            objective_scores={"accuracy": score, "neg_tokens": -float(pred.tokens)},
         )
 
 
@@ -202,7 +194,7 @@ def example_of(question: Question) -> dspy.Example:
     """Return a question as an example of plain text, so that prompts can show it."""
     import dspy  # noqa: PLC0415 -- takes a second
 
-    fields = {"question": question.question, "id": question.id}
+    fields = {"question": question.question, "id": question.identity}
     answer = " or ".join(question.targets)
     return dspy.Example(**fields, answer=answer).with_inputs("question", "id")
 
@@ -218,7 +210,6 @@ def scorer_of(given: Judge) -> Scorer:
         return as_scorer(given)
     judge = given
 
-    @wraps(judge, updated=())  # for whoever reads the scorer's source
     def judged(output: str, question: Question) -> float:
         import dspy  # noqa: PLC0415
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from optim.datasets import Question
     from pb_graph.program import PlannerProgram
 
-PROGRAM, PAGE = "program.json", "candidates.html"
-"""The tuned program in the run folder, and its candidates."""
+PROGRAM = "program.json"
+"""The tuned program in the run folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class TuneCommand(TuneOptions):
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-@with_options(TuneCommand, "filelock", "jinja2")
+@with_options(TuneCommand, "filelock", "pandas")
 def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     """Tune prompts, the solver's examples or settings for E³; write a program file.
 
@@ -51,9 +51,7 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     """
     from optim.datasets import data_set, load  # noqa: PLC0415 -- DSPy takes a second
     from optim.evaluation.experiment import provenance  # noqa: PLC0415
-    from optim.reporting import write  # noqa: PLC0415
     from optim.tuning.program import GraphProgram  # noqa: PLC0415
-    from optim.tuning.record import html  # noqa: PLC0415
     from optim.tuning.run import tune  # noqa: PLC0415
     from optim.tuning.search import draw  # noqa: PLC0415
 
@@ -69,7 +67,7 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     asked = {name: getattr(command, name) for name in names}
     train: list[Question] = []
     dev = load(command.dataset, path=command.data, **asked)
-    if optimizer.learns or command.tuned == "all":
+    if optimizer.learns:
         train, dev = draw(dev, 4, command.seed)
     scorer = command.scorer or data_set(command.dataset).scorer
     origin = provenance(
@@ -84,12 +82,10 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
         about={name: origin[name] for name in told if origin[name]},
         **{item.name: getattr(command, item.name) for item in fields(TuneOptions)},
     )
-    path, page = Path(command.run_dir) / PROGRAM, Path(command.run_dir) / PAGE
+    path = Path(command.run_dir) / PROGRAM
     result.save(path)
-    write(page, html(result.record))
     _show_program(result.artefact, as_json=as_json)
     typer.echo(f"{path} is written: pb-graph solve --program {path}", err=True)
-    typer.echo(f"The candidates: {page}", err=True)
 
 
 @plain_errors()

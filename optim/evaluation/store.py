@@ -55,7 +55,6 @@ LOCK, RUN, REPLIES = ".pb-optim.lock", "run.json", "replies.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL, tokens INTEGER);
 CREATE TABLE IF NOT EXISTS lost (key TEXT NOT NULL, charges TEXT NOT NULL, tokens INTEGER);
-CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, entry TEXT NOT NULL);
 """
 _SPENT = "SELECT (SELECT TOTAL(tokens) FROM replies) + (SELECT TOTAL(tokens) FROM lost)"
 
@@ -196,20 +195,6 @@ class ReplyCache:
             with self._lock:
                 self._write("INSERT INTO lost VALUES (?, ?, ?)", key, json.dumps(charges), tokens)
                 self._spent += tokens
-
-    def count_results(self) -> int:
-        """Return the number of results."""
-        return int(self.execute("SELECT COUNT(*) FROM results").fetchone()[0])
-
-    def get_result(self, key: str) -> dict[str, Any] | None:
-        """Return the result of an answer, as tuning keeps it, or None."""
-        row = self.execute("SELECT entry FROM results WHERE key = ?", key).fetchone()
-        return None if row is None else json.loads(row[0])
-
-    def put_result(self, key: str, entry: Mapping[str, Any]) -> None:
-        """Keep a result as JSON, in the place of an earlier one."""
-        text = json.dumps(dict(entry))
-        self._write("INSERT OR REPLACE INTO results VALUES (?, ?)", key, text)
 
     def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
         """Execute one statement; threads take turns."""

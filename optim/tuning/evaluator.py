@@ -1,14 +1,14 @@
 """Measure candidates: answer questions, score them, and pay for no answer twice.
 
-One file of the run folder (`optim.evaluation.store`) holds everything that was paid for: the
-replies of the models under their requests, and the scores of the answers that count against the
-budget. A run that is started again makes the same requests, gets the same replies and scores, and
-so takes the same decisions.
+One file of the run folder (`optim.evaluation.store`) holds every reply of the models under its
+request. A run that is started again makes the same requests and gets the same replies, and so takes
+the same decisions.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
-from optim.datasets.dataset import digest
-from optim.evaluation.experiment import scorer_code, scorer_name
+from optim.evaluation.experiment import scorer_name
 from optim.evaluation.models import build_models, planner_identity
 from optim.evaluation.runner import Runner, score_answer
 from optim.evaluation.store import REPLIES, ReplyCache, StorageError, lock_run_dir
@@ -29,33 +28,27 @@ from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
-    from optim.evaluation.runner import Outcome
     from optim.scorers import Scorer
     from optim.tuning.options import TuneOptions
     from optim.tuning.program import Candidate, GraphProgram
     from pb_graph.types import Report
 
-_TRIES = 3  # of an answer that fails for a reason outside
-_IN_A_ROW = 12  # failed tries without a token that count as an outage
+_OUTAGE = 8  # failed answers in a row
 
 T = TypeVar("T")
 
 
-class BudgetSpentError(PlanAndBudgetError):
-    """A limit is reached: no further answer is begun. Finished answers are kept."""
+class SearchEndedError(PlanAndBudgetError):
+    """Nothing more is paid for: the budget is spent, or the reflection model returns nothing."""
 
 
 class OutageError(PlanAndBudgetError):
     """A question could not be answered, so a candidate cannot be measured on it."""
 
 
-class ReflectionError(PlanAndBudgetError):
-    """The reflection model returns nothing that could be an instruction."""
-
-
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Answers and completion tokens of all starts of a run folder together."""
+    """Answers of a tuning, and completion tokens of all starts of its run folder."""
 
     answers: int = 0
     tokens: int = 0
@@ -83,9 +76,8 @@ class Result:
 class Evaluator(SharedOnDeepcopy):
     """Answers with any candidate within a budget; a context manager that locks the run folder.
 
-    A paid and empty answer is wrong. A call that fails for good is neither right nor wrong: the
-    question is asked three times, then the candidate is not measured, since a server's bad moment
-    must not decide between candidates.
+    A paid and empty answer is wrong. An answer that fails is neither right nor wrong: the candidate
+    is not measured, since a server's bad moment must not decide between candidates.
 
     Args:
         program: Its models answer.
@@ -95,9 +87,9 @@ class Evaluator(SharedOnDeepcopy):
     Attributes:
         models: The models behind the cache.
         replies: The cache of replies, for a reflection model to share.
-        refusal: Why nothing more may be paid for: the budget, an outage, a full disk or a silent
-            reflection model. None while it may.
-        watcher: Called after every answer, cached ones too.
+        limit: The most answers. One that an earlier start paid for counts as in that start.
+        refusal: Why nothing more may be paid for. None while it may.
+        watcher: Called after every answer.
 
     Raises:
         InputError: The folder is in use or cannot be written.
@@ -106,8 +98,7 @@ class Evaluator(SharedOnDeepcopy):
 
     def __init__(self, program: GraphProgram, scorer: str | Scorer, options: TuneOptions) -> None:
         self.program, self.options, self.run_dir = program, options, Path(options.run_dir)
-        self.scorer_name, self._scorer_code = scorer_name(scorer), scorer_code(scorer)
-        self._scorer = as_scorer(scorer)
+        self.scorer_name, self._scorer = scorer_name(scorer), as_scorer(scorer)
         with ExitStack() as opened:
             opened.enter_context(lock_run_dir(self.run_dir))
             self.replies = ReplyCache(self.run_dir / REPLIES)
@@ -125,11 +116,12 @@ class Evaluator(SharedOnDeepcopy):
             portal = start_blocking_portal("asyncio", name="pb-optim-tune")
             self._portal = opened.enter_context(portal)
             self._opened = opened.pop_all()
-        self._begun, self._earlier = set[str](), self.replies.count_results()
         self._places = asyncio.Semaphore(options.concurrency)
-        self._runners: dict[str, Runner] = {}
-        self._known: dict[tuple[str, str], Result] = {}  # by candidate and question
-        self._failed_in_a_row = self._held_back = 0
+        self._runners: dict[Candidate, Runner] = {}
+        self._known: defaultdict[Candidate, dict[str, Result]] = defaultdict(dict)
+        self._begun: set[tuple[Candidate, str]] = set()
+        self._failed_in_a_row = 0
+        self.limit = options.budget
         self.refusal: PlanAndBudgetError | None = None
         self.watcher: Callable[[], None] = lambda: None
 
@@ -144,14 +136,14 @@ class Evaluator(SharedOnDeepcopy):
 
     @property
     def spent(self) -> Spending:
-        """The cost of the folder, earlier starts included."""
-        return Spending(self._earlier + len(self._begun), self.replies.spent)
+        """The cost so far."""
+        return Spending(len(self._begun), self.replies.spent)
 
     def measure(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
         """Answer questions with a candidate, several at once; results are in their order.
 
         Raises:
-            BudgetSpentError: A limit was reached. Answers that had begun are finished and kept.
+            SearchEndedError: The limit was reached. Answers that had begun are finished and kept.
             OutageError: A question could not be answered; with a `refusal`, no question can.
             StorageError: The disk is full.
         """
@@ -159,37 +151,26 @@ class Evaluator(SharedOnDeepcopy):
 
     def one(self, candidate: Candidate, question: Question) -> Result:
         """Answer one question, from any thread. Raises as `measure`."""
-        known = self._known.get((candidate.identity, question.id))
-        return known or self.run(self._once, candidate, question)
+        known = self._known[candidate].get(question.identity)
+        return known or self.run(self._one, candidate, question)
 
     def known(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
-        """Return the results that this start has of a candidate, in the order of the questions."""
-        keys = [(candidate.identity, question.id) for question in questions]
-        return [self._known[key] for key in keys if key in self._known]
+        """Return the results that a candidate has already, in the order of the questions."""
+        found = self._known[candidate]
+        return [found[one.identity] for one in questions if one.identity in found]
 
-    def hold_back(self, answers: int) -> None:
-        """Keep so many answers for the end of the run; 0 releases them."""
-        self._held_back = answers
-        if isinstance(self.refusal, BudgetSpentError | ReflectionError):
-            self.refusal = None
+    def measured(self, questions: Sequence[Question]) -> list[Candidate]:
+        """Return the candidates that have answered all of these questions."""
+        asked = {question.identity for question in questions}
+        return [one for one, results in self._known.items() if asked <= results.keys()]
 
     def check(self) -> None:
-        """Raise if nothing more may be paid for, by a reflection model too.
-
-        From then on every payment is refused. Answers that are held back count with the mean cost
-        of answers so far.
-        """
-        spent, options = self.spent, self.options
-        share = 1.0 + (self._held_back / spent.answers if spent.answers else 0.0)
-        for limit, used, unit in (
-            (options.budget, spent.answers + self._held_back, "answers"),
-            (options.budget_tokens, spent.tokens * share, "tokens"),
-        ):
-            if self.refusal is None and limit is not None and used >= limit:
-                self.refusal = BudgetSpentError(
-                    f"the budget of {limit} {unit} is spent; finished answers are kept, and the "
-                    "same command with a higher budget goes on"
-                )
+        """Raise if nothing more may be paid for, by a reflection model too."""
+        if self.refusal is None and len(self._begun) >= self.limit:
+            self.refusal = SearchEndedError(
+                f"the budget of {self.options.budget} answers is spent; finished answers are kept, "
+                "and the same command with a higher budget goes on"
+            )
         if self.refusal is not None:
             raise self.refusal
 
@@ -204,83 +185,52 @@ class Evaluator(SharedOnDeepcopy):
         return result
 
     async def _all(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
-        jobs = [self._once(candidate, question) for question in questions]
+        jobs = [self._one(candidate, question) for question in questions]
         outcomes = await asyncio.gather(*jobs, return_exceptions=True)
         errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if errors:
-            raise self.refusal if self.refusal in errors else errors[0]
+            raise self.refusal or errors[0]
         return [outcome for outcome in outcomes if isinstance(outcome, Result)]
 
-    async def _once(self, candidate: Candidate, question: Question) -> Result:
-        key = (candidate.identity, question.id)
-        if key not in self._known:  # DSPy submits slow examples again: the cache asks once for both
-            self._known[key] = await self._result(candidate, question)
-        return self._known[key]
+    async def _one(self, candidate: Candidate, question: Question) -> Result:
+        known, key = self._known[candidate], question.identity
+        if key not in known:
+            async with self._places:
+                self.check()
+                self._begun.add((candidate, key))
+                known[key] = await self._result(candidate, question)
+            self.watcher()
+        return known[key]
 
     async def _result(self, candidate: Candidate, question: Question) -> Result:
-        """Answer from the cache alone if the answer was counted before, else within the budget."""
-        asked = [question.identity, list(question.targets)]
-        key = digest([candidate.identity, self.scorer_name, *asked])
-        runner = self._runner_of(candidate)
         try:
-            async with self._places:
-                is_counted = self.replies.get_result(key) is not None
-                outcome = await runner.replay(question) if is_counted else None
-                if outcome is None or outcome.error is not None:
-                    self.check()
-                    if not is_counted:
-                        self._begun.add(key)
-                    outcome = await self._answered(runner, question)
-                result = await self._scored(key, outcome, question)
+            outcome = await self._runner_of(candidate).answer(question)
         except StorageError as error:
             self.refusal = error
             raise
-        self.watcher()
-        return result
-
-    async def _answered(self, runner: Runner, question: Question) -> Outcome:
-        for _ in range(_TRIES):
-            before = self.replies.spent
-            outcome = await runner.answer(question)
-            if outcome.error is None:
-                self._failed_in_a_row = 0
-                return outcome
-            self._failed_in_a_row += self.replies.spent == before
-            if self._failed_in_a_row >= _IN_A_ROW:
-                self.refusal = OutageError(
-                    f"{_IN_A_ROW} tries in a row failed without a token, the last with: "
-                    f"{outcome.error} Fix the cause and rerun the same command."
-                )
-                raise self.refusal
-        msg = (
-            f"Question {question.id} failed {_TRIES} times: {outcome.error} The candidate was not "
-            "scored. Fix the cause and rerun the same command, or exclude the question and use a "
-            "new --run-dir."
-        )
-        raise OutageError(msg)
-
-    async def _scored(self, key: str, outcome: Outcome, question: Question) -> Result:
-        """Score an answer, or return an earlier start's score unless the scorer has changed."""
-        report, entry = outcome.report, self.replies.get_result(key)
-        facts = {"answer": digest(report["answer"]), "scorer": self._scorer_code}
-        if entry is None or entry["error"] or not facts.items() <= entry.items():
-            score, error = 0.0, None
-            try:
-                score = (await score_answer(self._scorer, report, question)).value
-            except Exception as failure:  # noqa: BLE001 -- a user's scorer raises anything
-                kind = "" if isinstance(failure, ScorerError) else f"{type(failure).__name__}: "
-                error = f"{kind}{failure}"
-            entry = {**facts, "question": question.id, "score": score, "error": error}
-            self.replies.put_result(key, entry)
-        tokens = report["usage"]["output_tokens"]
-        return Result(question.id, entry["score"], tokens, report, entry["error"])
+        self._failed_in_a_row = self._failed_in_a_row + 1 if outcome.error else 0
+        if outcome.error:
+            failed = OutageError(
+                f"Question {question.id} failed: {outcome.error} Fix the cause and rerun the same "
+                "command, or leave the question out."
+            )
+            if self._failed_in_a_row >= _OUTAGE:
+                self.refusal = failed
+            raise failed
+        score, unscored = 0.0, None
+        try:
+            score = (await score_answer(self._scorer, outcome.report, question)).value
+        except ScorerError as error:
+            unscored = str(error)
+        tokens = outcome.report["usage"]["output_tokens"]
+        return Result(question.id, score, tokens, outcome.report, unscored)
 
     def _runner_of(self, candidate: Candidate) -> Runner:
-        if candidate.identity not in self._runners:
+        if candidate not in self._runners:
             planner = candidate.prompts()
             identity = planner_identity(self.models.planner_identity, planner)
-            self._runners[candidate.identity] = Runner(
+            self._runners[candidate] = Runner(
                 Method("tune", candidate.settings, self.options.estimate_level),
                 replace(self.models, program=planner, planner_identity=identity),
             )
-        return self._runners[candidate.identity]
+        return self._runners[candidate]

@@ -50,25 +50,22 @@ _ROLES = {
     "solve": "solver",
     "level": "judge of a problem's difficulty",
 }
+_MINIBATCH = 8  # answers that decide whether a new instruction gets the whole of dev
 _CASES = 16_000  # characters of all cases, within a small model's context
 _PROBLEM = 1500  # characters of one problem
 
 
-def gepa(task: OptimizerTask, *, minibatch: int = 8, objectives: int = 1) -> Sequence[Candidate]:
+def gepa(task: OptimizerTask) -> Sequence[Candidate]:
     """Return every instruction that was measured on the whole of dev.
 
     GEPA's own folder holds a pickle, and scores of another tangent; it is given none. Answers that
     were paid for come from the evaluator instead.
-
-    Args:
-        task: The round.
-        minibatch: Answers that decide whether a new instruction gets the whole of dev.
-        objectives: 1 to accept what raises E³; 2 for accuracy and tokens, to keep their front.
     """
+    objectives = task.evaluator.options.objectives
     made = dspy.GEPA(
-        metric=task.metric(objectives=True),
+        metric=task.metric(),
         max_metric_calls=task.answers,
-        reflection_minibatch_size=min(minibatch, len(task.train)),
+        reflection_minibatch_size=min(_MINIBATCH, len(task.train)),
         reflection_lm=task.reflection.language_model(),
         instruction_proposer=lambda candidate, reflective_dataset, components_to_update: {
             name: _better(task, name, candidate[name], reflective_dataset.get(name, ()))
@@ -99,20 +96,16 @@ class Acceptance:
 
     def should_accept(self, proposal: CandidateProposal[Any], state: object) -> bool:  # noqa: ARG002 -- GEPA's signature
         """Return whether the proposal is accepted."""
-        before, after = _objectives(proposal.eval_before), _objectives(proposal.eval_after)
-        if before is None or after is None:
-            return after is not None
+        before, after = _figures(proposal.eval_before), _figures(proposal.eval_after)
         if self.objectives == 1:
             return e3(*after) > e3(*before)
         right = sum(after[0])
         return right > 0 and (right > sum(before[0]) or sum(after[1]) < sum(before[1]))
 
 
-def _objectives(evaluation: SubsampleEvaluation | None) -> tuple[list[float], list[float]] | None:
-    """Return scores and tokens of a minibatch; None where an answer of it was refused."""
-    rows = evaluation.objective_scores if evaluation else None
-    if not rows or not all(rows):
-        return None
+def _figures(evaluation: SubsampleEvaluation | None) -> tuple[list[float], list[float]]:
+    """Return scores and tokens of a minibatch."""
+    rows = (evaluation and evaluation.objective_scores) or []
     return [row["accuracy"] for row in rows], [-row["neg_tokens"] for row in rows]
 
 

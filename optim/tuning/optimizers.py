@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,8 @@ from dspy.utils.exceptions import AdapterParseError
 
 from optim.records import PLANNING
 from optim.tangent import E3Metric, example_of
-from optim.tuning.evaluator import BudgetSpentError, OutageError
+from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.program import SharedOnDeepcopy, TunableProgram, trace
-from optim.tuning.reflection import ReflectionAdapter
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
     from pb_graph.types import StepReport
 
 _BETWEEN = re.compile(r"^---+[ \t]*$", re.MULTILINE)
-_FEWEST = 2  # examples: a single one shows its subject rather than a style
+_SIZES = (2, 4, 6)  # sets of examples for the solver; a single one shows its subject, not a style
+_LONGEST = 1200  # characters of an example's problem and solution: every later prompt has them
+_REFUSED = 10**9  # tokens of a question that was not answered: any answer is better
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,6 @@ class OptimizerTask(SharedOnDeepcopy):
         reflector: Writes instructions; None for optimizers that need none.
         answers: The most answers, cached ones included, that the round should ask for.
         seed: Of everything drawn by chance.
-        seen: Every candidate that an `EvaluatedProgram` has run, by identity, in order.
     """
 
     evaluator: Evaluator
@@ -62,17 +62,16 @@ class OptimizerTask(SharedOnDeepcopy):
     reflector: Reflector | None
     answers: int
     seed: int
-    seen: dict[str, Candidate] = field(default_factory=dict)
 
     @property
     def reflection(self) -> Reflector:
         """The reflection model.
 
         Raises:
-            InputError: There is none.
+            InputError: The optimizer was registered without ``reflects=True``.
         """
         if self.reflector is None:
-            msg = "this optimizer needs a model that writes instructions: give --reflection-model"
+            msg = "an optimizer that writes instructions is registered with reflects=True"
             raise InputError(msg)
         return self.reflector
 
@@ -86,63 +85,57 @@ class OptimizerTask(SharedOnDeepcopy):
         """Return whether nothing more can be paid for."""
         return self.evaluator.refusal is not None
 
-    def metric(self, *, objectives: bool = False) -> E3Metric:
+    def metric(self) -> E3Metric:
         """Return the E³ metric with its tangent at the incumbent."""
-        return E3Metric(self.reference, lambda _, pred: pred.score, objectives=objectives)
+        return E3Metric(self.reference, lambda _, pred: pred.score)
 
     def candidates(self, texts: Sequence[str]) -> list[Candidate]:
-        """Return the incumbent with each instruction, without unusable and repeated ones."""
-        usable: dict[str, Candidate] = {}
-        for text in texts:
-            with suppress(InputError):  # empty or too long
-                candidate = self.incumbent.with_instruction(self.predictor, text)
-                usable.setdefault(candidate.identity, candidate)
-        return list(usable.values())
+        """Return the incumbent with each of these instructions."""
+        return [self.incumbent.with_instruction(self.predictor, text) for text in texts]
 
 
 # The optimizers
 
 
-def read_instructions(given: Sequence[str] | str | Path | None, predictor: str) -> list[str]:
-    """Return instructions to choose from.
+def candidates(task: OptimizerTask) -> list[Candidate]:
+    """Return the incumbent with each instruction that the user gives, or of the package's list."""
+    given = task.evaluator.options.candidates
+    listed = given is not None and not isinstance(given, str | Path)
+    texts = list(given) if listed else read_instructions(given, task.predictor)  # type: ignore[arg-type]
+    return task.candidates(texts)
+
+
+def read_instructions(path: str | Path | None, predictor: str) -> list[str]:
+    """Read instructions from a text file with lines of --- between them.
 
     Args:
-        given: The instructions, or a text file with lines of --- between them; None for the
-            package's list.
-        predictor: What they are for.
+        path: The file; None for the package's list.
+        predictor: The predictor that they are for.
 
     Raises:
-        InputError: The file holds no instruction, or the package has none for this predictor.
+        InputError: The file cannot be read, or the package has no list for this predictor.
     """
-    if given is not None and not isinstance(given, str | Path):
-        return list(given)
-    if given is None and predictor != "decompose":
+    if path is None and predictor != "decompose":
         msg = f"the package has no instructions for {predictor!r} to choose from: give --candidates"
         raise InputError(msg)
-    path = Path(given or Path(__file__).with_name("instructions.txt"))
+    path = Path(path or Path(__file__).with_name("instructions.txt"))
     try:
-        content = path.read_text(encoding="utf-8")
+        texts = _BETWEEN.split(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read the candidates {path}: {error}"
         raise InputError(msg) from error
-    usable = [text.strip() for text in _BETWEEN.split(content) if text.strip()]
-    if not usable:
-        msg = f"{path} holds no instruction; write some, with a line of --- between two"
-        raise InputError(msg)
-    return usable
+    return [text.strip() for text in texts if text.strip()]
 
 
-def copro(task: OptimizerTask, *, breadth: int = 6, depth: int = 2) -> list[Candidate]:
+def copro(task: OptimizerTask) -> list[Candidate]:
     """Run DSPy's COPRO with E³'s tangent as its metric."""
     writes = task.reflection.language_model()
-    made = dspy.COPRO(metric=task.metric(), prompt_model=writes, breadth=breadth, depth=depth)
+    made = dspy.COPRO(metric=task.metric(), prompt_model=writes, breadth=6, depth=2)
     shown = {"display_progress": False, "display_table": 0}
     return compile_with(task, made, eval_kwargs={"num_threads": task.threads, **shown})
 
 
-def miprov2(
-    task: OptimizerTask, *, num_candidates: int = 6, num_trials: int = 10
-) -> list[Candidate]:
+def miprov2(task: OptimizerTask) -> list[Candidate]:
     """Run DSPy's MIPROv2 without examples, with E³'s tangent as its metric."""
     writes = task.reflection.language_model()
     made = dspy.MIPROv2(
@@ -150,7 +143,7 @@ def miprov2(
         prompt_model=writes,
         task_model=writes,  # never asked: the program brings its own
         auto=None,
-        num_candidates=num_candidates,
+        num_candidates=6,
         max_bootstrapped_demos=0,
         max_labeled_demos=0,
         max_errors=10**9,  # our program does not raise
@@ -160,7 +153,7 @@ def miprov2(
     return compile_with(
         task,
         made,
-        num_trials=num_trials,
+        num_trials=10,
         minibatch=False,  # a trial that repeats an instruction costs nothing
         program_aware_proposer=False,  # our source code tells nothing about the task
         fewshot_aware_proposer=False,
@@ -181,6 +174,9 @@ def compile_with(
 
     Returns:
         The candidates that met all of dev, and the one that DSPy returned.
+
+    Raises:
+        InputError: The optimizer adds examples, and the predictor is not the solver's.
     """
     takes = inspect.signature(made.compile).parameters
     # An optimizer that evaluates on its training set, as COPRO does, gets dev for it.
@@ -188,42 +184,29 @@ def compile_with(
     given: dict[str, Any] = {n: list(map(example_of, sets[n])) for n in sets if n in takes}
     if "seed" in takes:
         given["seed"] = task.seed
-    context: dict[str, Any] = {"adapter": ReflectionAdapter(), "trace": None}
-    context |= {"lm": task.reflector.language_model()} if task.reflector else {}
+    lm = {"lm": task.reflector.language_model()} if task.reflector else {}
     compiled = None
     try:
-        with silenced(), dspy.context(**context, disable_history=True):
+        with silenced(), dspy.context(**lm, trace=None, disable_history=True):
             compiled = made.compile(EvaluatedProgram(task), **(given | arguments))
     except Exception as error:
         if isinstance(error, AdapterParseError) and task.reflector and not task.is_refused:
-            task.evaluator.refusal = task.reflector.error("nothing that could be used")
+            task.evaluator.refusal = task.reflector.unusable()
         if not task.is_refused:  # else what was measured counts, however the optimizer failed
             raise
-    dev, known = len(task.dev), task.evaluator.known
-    found = [one for one in task.seen.values() if len(known(one, task.dev)) == dev]
-    if isinstance(compiled, EvaluatedProgram):
-        with suppress(InputError):
-            found.append(compiled.candidate)
-    return found
+    last = [compiled.candidate] if isinstance(compiled, EvaluatedProgram) else []
+    return [*task.evaluator.measured(task.dev), *last]
 
 
-def shortest(
-    task: OptimizerTask, *, sizes: Sequence[int] = (2, 4, 6), longest: int = 1200
-) -> list[Candidate]:
+def shortest(task: OptimizerTask) -> list[Candidate]:
     """Return the incumbent with sets of the model's own answers as examples for the solver.
 
     Only training questions are asked, so no dev or held-out question is ever an example. Right
     answers count that no cap has cut short. Examples are taken from each level in turn, the
     shortest first, so a set does not show easy questions alone.
-
-    Args:
-        task: The round.
-        sizes: Sizes of the sets.
-        longest: The most characters of an example's question and of its answer: they are prompt
-            tokens of every later question.
     """
     evaluator, incumbent = task.evaluator, task.incumbent
-    with suppress(BudgetSpentError, OutageError):  # finished answers count
+    with suppress(SearchEndedError, OutageError):  # finished answers count
         evaluator.measure(incumbent, task.train)
     right: list[tuple[int, Question, str]] = []
     for question in task.train:
@@ -231,16 +214,15 @@ def shortest(
             nodes = result.report["usage"]["by_node"]
             solving = [part for name, part in nodes.items() if name not in PLANNING]
             answer = result.report["answer"].strip()
-            fits = 0 < len(answer) <= longest and len(question.question) <= longest
+            fits = len(answer) <= _LONGEST and len(question.question) <= _LONGEST
             if fits and result.score >= 1.0 and sum(part["calls"] for part in solving) == 1:
                 right.append((sum(part["output_tokens"] for part in solving), question, answer))
     turns: dict[int | None, Iterator[int]] = defaultdict(count)
     by_length = sorted(right, key=lambda one: one[0])
     in_turn = sorted(by_length, key=lambda one: next(turns[one[1].level]))
     found = [{"problem": one.question, "solution": answer} for _, one, answer in in_turn]
-    if len(found) < min(_FEWEST, *sizes):
-        return []
-    return [incumbent.with_examples("solve", found[:size]) for size in sizes]
+    sets = [found[:size] for size in _SIZES]
+    return [incumbent.with_examples("solve", shown) for shown in sets if len(shown) >= _SIZES[0]]
 
 
 # What DSPy's optimizers run
@@ -252,39 +234,39 @@ class EvaluatedProgram(TunableProgram):
     def __init__(self, task: OptimizerTask) -> None:
         super().__init__(task.incumbent, task.predictor)
         self._task = task
-        self._questions = {one.id: one for one in (*task.train, *task.dev)}
+        self._questions = {one.identity: one for one in (*task.train, *task.dev)}
 
     @property
     def candidate(self) -> Candidate:
         """The candidate that this copy of the program is now.
 
         Raises:
-            InputError: Its instruction is empty or too long, or an optimizer has added examples:
-                the evaluator knows plans as they were read, not as they were written.
+            InputError: An optimizer has added examples of plans: the evaluator knows plans as they
+                were read, not as they were written.
         """
-        demos = getattr(self, self._task.predictor).demos
-        if demos and demos != self._base.examples.get(self._task.predictor):
+        found, name = super().candidate, self._task.predictor
+        if name != "solve" and found.examples.get(name) != self._base.examples.get(name):
             msg = "only instructions are tuned: use an optimizer without examples (0 demos)"
             raise InputError(msg)
-        return super().candidate
+        return found
 
     def forward(self, question: str, id: str) -> dspy.Prediction:  # noqa: A002, ARG002
         """Answer one of the task's questions, which is known by its id.
 
-        Never raises, since an optimizer would score that with a constant: ``refused`` says that
-        nothing was answered, which is no result.
+        Never raises, since an optimizer would score that with a constant.
         """
-        task = self._task
+        task, asked = self._task, self._questions[id]
         try:
-            candidate, asked = self.candidate, self._questions[id]
-            task.seen.setdefault(candidate.identity, candidate)
-            result = task.evaluator.one(candidate, asked)
+            result = task.evaluator.one(self.candidate, asked)
         except Exception as error:  # noqa: BLE001 -- see above
-            nothing = {"answer": "", "score": 0.0, "tokens": 0, "report": None}
-            return dspy.Prediction(**nothing, error=str(error), refused=True)
-        report, given = result.report, {"domain": asked.domain, "problem": asked.question}
-        plan = "\n".join(map(_line, report["steps"])) or "(no plan)"
-        said = {"solution": report["answer"]} if task.predictor == "solve" else {"plan": plan}
+            refused = {"answer": "", "score": 0.0, "tokens": _REFUSED, "report": None}
+            return dspy.Prediction(**refused, error=str(error))
+        report = result.report
+        if task.predictor == "solve":
+            said = {"solution": report["answer"]}
+        else:
+            said = {"plan": "\n".join(map(_line, report["steps"])) or "(no plan)"}
+        given = {"domain": asked.domain, "problem": asked.question}
         trace(getattr(self, task.predictor), given, **said)
         return dspy.Prediction(
             answer=report["answer"],
@@ -292,7 +274,6 @@ class EvaluatedProgram(TunableProgram):
             tokens=result.tokens,
             report=report,
             error=result.error,
-            refused=False,
         )
 
 

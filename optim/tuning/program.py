@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import dspy
 
-from optim.datasets.dataset import Row, digest
+from optim.datasets.dataset import digest
 from optim.methods import reject_plan_review
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pb_graph.state import Input, Output, State
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
-
-MAX_CHARACTERS = 8000  # of one instruction
 
 DEFAULT_INSTRUCTIONS: Mapping[str, str] = MappingProxyType(
     {name: part.signature.instructions for name, part in Planner().named_predictors()}
@@ -57,9 +55,6 @@ class Candidate(SharedOnDeepcopy):
         settings: Settings of the graph.
         examples: Examples by predictor, as plain JSON: inputs and output by name. Rows of training
             data are dropped. A predictor without examples shows the package's own.
-
-    Raises:
-        InputError: An instruction is empty or too long.
     """
 
     instructions: Mapping[str, str] = field(default_factory=dict)
@@ -68,11 +63,6 @@ class Candidate(SharedOnDeepcopy):
 
     def __post_init__(self) -> None:
         texts = {name: text.strip() for name, text in sorted(self.instructions.items())}
-        for name, text in texts.items():
-            if not 0 < len(text) <= MAX_CHARACTERS:
-                limits = f"1 to {MAX_CHARACTERS} characters, not {len(text)}"
-                msg = f"an instruction for {name!r} has {limits}"
-                raise InputError(msg)
         changed = {name: text for name, text in texts.items() if text != DEFAULT_INSTRUCTIONS[name]}
         examples = {name: _plain(name, given) for name, given in sorted(self.examples.items())}
         shown = {name: demos for name, demos in examples.items() if demos}
@@ -137,19 +127,17 @@ def active_predictors(settings: Settings) -> dict[str, str]:
     return found
 
 
-def predictors_of(settings: Settings, tuned: str) -> list[str]:
-    """Return the predictors to tune; for ``all`` every one that the settings use.
+def predictor_of(settings: Settings, tuned: str) -> str:
+    """Return the predictor that ``--tune`` names.
 
     Raises:
-        InputError: The settings use none.
+        InputError: The settings send no such prompt.
     """
     active = active_predictors(settings)
     if tuned == "settings":
-        return ["decompose"]
-    if tuned == "all" and active:
-        return list(active.values())
+        return "decompose"  # no prompt is changed
     if tuned in active:
-        return [active[tuned]]
+        return active[tuned]
     msg = (
         f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
         f"prompt to tune; there are: {', '.join(active) or 'none'}. Choose another --tune or other "
@@ -177,11 +165,7 @@ class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no type
 
     @property
     def candidate(self) -> Candidate:
-        """The candidate that this copy of the program is now.
-
-        Raises:
-            InputError: An instruction is empty or too long.
-        """
+        """The candidate that this copy of the program is now."""
         found = self._base
         for name in self._open:
             predictor = getattr(self, name)
@@ -243,20 +227,6 @@ class GraphProgram(TunableProgram):
             setattr(planner, name, getattr(self, name))
         return planner
 
-    def set_lm(self, lm: dspy.LM | None) -> None:
-        """Accept a rollout of BestOfN and Refine, and no other model of DSPy's.
-
-        Raises:
-            InputError: It is another model, which would never be asked.
-        """
-        if lm is not None and "rollout_id" not in lm.kwargs:
-            msg = (
-                "a GraphProgram asks the models that it was made with, and none of DSPy's: make "
-                "another, such as GraphProgram('openai:gpt-5-mini', planner_program=program)"
-            )
-            raise InputError(msg)
-        super().set_lm(lm)
-
     def program(self) -> PlannerProgram:
         """Return prompts and settings as they are saved, without a model's address."""
         saved = self.candidate.prompts().program()
@@ -291,7 +261,6 @@ class GraphProgram(TunableProgram):
         """
         graph = self.graph.compiled(self.settings)
         known = {name: inputs[name] for name in _INPUTS if inputs.get(name) is not None}
-        known |= {"level": Row(known).level()} if "level" in known else {}  # "Level 3" as well
         asked = cast("Input", {**known, "question": question})
         error: str | None = None
         try:

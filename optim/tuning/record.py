@@ -1,11 +1,10 @@
-"""The record of a tuning: plain JSON in the program file, shown at a terminal and on a page.
+"""The record of a tuning: plain JSON in the program file, shown at a terminal.
 
 A planner program (`pb_graph.program`) carries the record unread.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,17 +12,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from rich.table import Table
 from rich.text import Text
 
-from optim.reporting.formatting import (
-    COLUMNS,
-    DASH,
-    number,
-    setting,
-    settings,
-    settings_in_full,
-)
+from optim.reporting.formatting import COLUMNS, DASH, displayed, settings, text_table
 from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
 from optim.tuning.program import DEFAULT_INSTRUCTIONS
 from pb_graph.cli.display import safe
@@ -47,7 +38,6 @@ _VERDICTS = {
     "kept": "The original is kept.",
 }
 _FIGURES = ("n", "accuracy, %", "completion", "prompt", "E³")
-_ROLES = {"other": "candidate", "chosen": "best on dev", "original": "original"}  # drawn last
 
 
 def record_of(search: Search, about: Mapping[str, Any]) -> Record:
@@ -72,7 +62,7 @@ def record_of(search: Search, about: Mapping[str, Any]) -> Record:
             "comparison": asdict(verdict.comparison) | {"dropped": []},
         }
     facts = {
-        "optimizer": search.work[0][0].name,
+        "optimizer": search.optimizer.name,
         "seed": evaluator.options.seed,
         "solver": evaluator.models.model,
         "planner": evaluator.models.planner_model,
@@ -80,7 +70,7 @@ def record_of(search: Search, about: Mapping[str, Any]) -> Record:
         "train": 0 if split.train is split.dev else len(split.train),
         "dev": len(split.dev),
         "held out": len(split.held_out),
-        **asdict(search.spent),
+        **asdict(evaluator.spent),
         "ended": search.ended,
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "versions": ", ".join(f"{name} {version(name)}" for name in _PACKAGES),
@@ -121,18 +111,14 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         style = "bold green" if record["verdict"] == "better" else "bold yellow"
         reason = safe(f" {record['reason']}", "not bold default")
         yield Text(_VERDICTS[record["verdict"]], style).append_text(reason)
-        yield safe("\n".join(f"{name}: {value}" for name, value in _facts(record).items()))
-        yield _grid(_compared(record))
+        facts = {n: DASH if value is None else value for n, value in record["facts"].items()}
+        yield safe("\n".join(f"{name}: {value}" for name, value in facts.items()))
+        yield safe(_table(record))
         yield Text(_note(record), "dim")
+        yield from (safe(f"{one['name']}: {_changes(one)}") for one in record["candidates"][1:])
     before = Settings(**(record or {}).get("settings_before", {}))
     if changes := _changed(program.settings or before, before):
-        own = before.model_dump(mode="json")
-        yield _grid(
-            [
-                {"setting": name, "before": setting(own[name]), "tuned": setting(value)}
-                for name, value in changes.items()
-            ]
-        )
+        yield safe(f"Settings that differ: {settings(changes)}")
     for name, predictor in Planner().load(program).named_predictors():
         examples = f", {len(predictor.demos)} examples" if predictor.demos else ""
         own_text, text = DEFAULT_INSTRUCTIONS[name], predictor.signature.instructions
@@ -142,27 +128,6 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield Text(f"{name}, against the package's own prompt{examples}:", "bold")
         yield from (safe(f"- {line}", "red") for line in own_text.splitlines())
         yield from (safe(f"+ {line}", "green") for line in text.splitlines())
-    if record is not None:
-        yield _grid(_listed(record))
-
-
-def html(record: Record) -> str:
-    """Return a page with the verdict, a drawing and every candidate; nothing in it can run."""
-    from optim.reporting.charts import to_svg  # noqa: PLC0415 -- brings Altair
-    from optim.reporting.page import render  # noqa: PLC0415
-
-    return render(
-        "tuning/page.html.j2",
-        title=f"Tuning on {record['facts'].get('dataset', 'examples')}",
-        tuning=record,
-        facts=_facts(record),
-        before=settings_in_full(Settings(**record["settings_before"]).model_dump(mode="json")),
-        verdict=_VERDICTS[record["verdict"]],
-        figure=to_svg(plot_candidates(record)),
-        compared=_compared(record),
-        note=_note(record),
-        candidates=_listed(record),
-    )
 
 
 def plot_candidates(record: Record) -> Chart:
@@ -174,56 +139,32 @@ def plot_candidates(record: Record) -> Chart:
     from optim.reporting.charts import plane  # noqa: PLC0415 -- brings Altair
 
     frame = pd.DataFrame(record["candidates"])
-    frame = frame.sort_values("role", key=lambda roles: roles.map(list(_ROLES).index))
     ends = ("tokens_lower", "tokens_upper", "accuracy_lower", "accuracy_upper")
-    return plane(
-        frame.assign(
-            method=frame["name"].where(frame.role != "other", ""), kind=frame.role.map(_ROLES)
-        ).astype(dict.fromkeys(ends, float))
-    )
+    frame = frame.astype(dict.fromkeys(ends, float))  # None where there is a single question
+    names = frame["name"].where(frame.role != "other", "")
+    return plane(frame.assign(method=names, kind=frame.role))
 
 
-def _facts(record: Record) -> dict[str, str]:
-    facts = {name: DASH if value is None else value for name, value in record["facts"].items()}
-    return {n: number(value) if isinstance(value, int) else value for n, value in facts.items()}
-
-
-def _figures(row: Mapping[str, Any]) -> dict[str, str]:
-    known = defaultdict(lambda: None, row)  # one run has no deviations
-    return {head: COLUMNS[head](known) for head in _FIGURES}
-
-
-def _compared(record: Record) -> list[dict[str, str]]:
-    """Return the original and the winner of dev on each set of questions, as text."""
-    held_out = record["held_out"] or {}
-    sets = [
-        *((f"{one['role']}, dev", one) for one in record["candidates"] if one["role"] != "other"),
-        *((f"{role}, held out", held_out[role]) for role in ("original", "chosen") if held_out),
-    ]
-    return [{"program": name, **_figures(figures)} for name, figures in sets]
-
-
-def _listed(record: Record) -> list[dict[str, str]]:
-    """Return every candidate as text, the highest E³ on dev first."""
+def _table(record: Record) -> str:
+    """Return the figures of every candidate on dev, and of the comparison that decided."""
     rows = []
     for one in sorted(record["candidates"], key=lambda one: -one["e3"]):
-        examples = [f"{count} examples for {name}" for name, count in one["examples"].items()]
-        texts = [" ".join(text.split()) for text in one["instructions"].values()]
-        row = {"candidate": one["name"], "role": one["role"].replace("other", "")}
-        row |= _figures(one) | {"front": "*" if one["is_on_front"] else ""}
-        changes = [settings(one["settings"]), *examples, *texts]
-        rows.append(row | {"changes": ", ".join(filter(None, changes))})
-    return rows
+        mark = " *" if one["is_on_front"] else ""
+        role = ", best on dev" if one["role"] == "chosen" else ""
+        rows.append(one | {"method": f"{one['name']}{role}{mark}"})
+    if held_out := record["held_out"]:
+        rows += [held_out[n] | {"method": f"{n}, held out"} for n in ("original", "chosen")]
+    return text_table(displayed(pd.DataFrame(rows), {name: COLUMNS[name] for name in _FIGURES}))
+
+
+def _changes(candidate: Record) -> str:
+    """Return in one line what a candidate changes."""
+    texts = [" ".join(text.split()) for text in candidate["instructions"].values()]
+    examples = [f"{count} examples for {name}" for name, count in candidate["examples"].items()]
+    return ", ".join(filter(None, [settings(candidate["settings"]), *examples, *texts]))
 
 
 def _note(record: Record) -> str:
-    note = "Dev questions flatter the winner, which was chosen by them."
+    note = "*: on the front of accuracy and tokens. Dev questions flatter the winner."
     few = min(record["facts"][name] for name in ("dev", "held out")) < MIN_UNBIASED_QUESTIONS
     return note + (" E³ of few questions is biased upwards, and so are its ratios." if few else "")
-
-
-def _grid(rows: list[dict[str, str]]) -> Table:
-    grid = Table(*rows[0], box=None, header_style="bold", pad_edge=False)
-    for row in rows:
-        grid.add_row(*map(safe, row.values()))
-    return grid

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import dspy
-from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import HumanMessage
 
 from optim.evaluation.models import model_identity
 from optim.evaluation.store import CachedClient, Recording, recording
-from optim.tuning.evaluator import ReflectionError
+from optim.tuning.evaluator import SearchEndedError
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.client import IO, AsyncIO, BlockingIO, ChatClient, WrapperClient, run_sync
 from pb_graph.models.options import TIMEOUT, CallOptions
@@ -21,6 +19,7 @@ from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
+    import dspy
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
 
@@ -29,12 +28,8 @@ if TYPE_CHECKING:
 
 _CAP = 2048  # completion tokens of a reflection
 _TEMPERATURE = 1.0  # the same prompt is asked several times, for different ideas
-_EMPTY_REPLIES = 3  # in a row, that end a tuning
-_PROPOSED = "proposed_instruction"
-_MARKED = (  # a fence, or the marks of the old instruction in our prompt
-    re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL),
-    re.compile(r"<instruction>(.*?)(?:</instruction>|\Z)", re.DOTALL),
-)
+_EMPTY_REPLIES = 3  # in a row, that end a search
+_MARKED = re.compile(r"```[\w-]*\n(.*?)```|<instruction>(.*?)(?:</instruction>|\Z)", re.DOTALL)
 
 
 class Reflector(WrapperClient):
@@ -50,7 +45,6 @@ class Reflector(WrapperClient):
 
     Attributes:
         label: The model's name, for the record.
-        identity: For the check that a folder holds one run.
     """
 
     def __init__(self, model: BaseChatModel | str, evaluator: Evaluator) -> None:
@@ -60,11 +54,11 @@ class Reflector(WrapperClient):
             chat = resolve(model_name(name), settings)
             if getattr(chat, "temperature", None) == 0.0:
                 chat = chat.model_copy(update={"temperature": _TEMPERATURE})
-        self.label, self.identity = name or type(chat).__name__, str(model_identity(chat, name))
+        self.label, identity = name or type(chat).__name__, str(model_identity(chat, name))
         cap_policy = evaluator.program.graph.cap_policy
         client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
         cache, check = evaluator.replies, evaluator.check
-        super().__init__(CachedClient(client, self.label, self.identity, cache, before=check))
+        super().__init__(CachedClient(client, self.label, identity, cache, before=check))
         self._options = CallOptions(_CAP, settings.timeout or TIMEOUT, purpose=Purpose("reflect"))
         self._evaluator, self._recording, self._empty = evaluator, Recording(), 0
 
@@ -82,8 +76,7 @@ class Reflector(WrapperClient):
         An error ends the search: optimizers would go on, and ask again.
 
         Raises:
-            BudgetSpentError: A limit is reached.
-            ReflectionError: Several replies in a row were empty.
+            SearchEndedError: The budget is spent, or several replies in a row were empty.
             ModelCallError: The model could not be called.
             StorageError: The disk is full.
         """
@@ -98,46 +91,19 @@ class Reflector(WrapperClient):
             reply = await self.wrapped.call(messages, options, AsyncIO())
         self._empty = 0 if reply.text.strip() else self._empty + 1
         if self._empty >= _EMPTY_REPLIES:
-            returned = f"nothing {_EMPTY_REPLIES} times in a row"
-            raise self.error(returned)
+            raise self.unusable()
         return reply
 
-    def error(self, returned: str) -> ReflectionError:
-        """Return the error for a model that returned this."""
-        return ReflectionError(
-            f"the reflection model {self.label} returned {returned}. Use another "
-            "--reflection-model, or --optimizer candidates, which needs none."
+    def unusable(self) -> SearchEndedError:
+        """Return the error for a model whose replies hold no instruction."""
+        return SearchEndedError(
+            f"the reflection model {self.label} returned nothing that could be used: choose "
+            "another --reflection-model, or --optimizer candidates, which needs none"
         )
 
 
-class ReflectionAdapter(dspy.ChatAdapter):  # type: ignore[misc]  # dspy carries no types
-    """Reads replies of weak models: without the requested form, all of it is the instruction."""
-
-    def __init__(self) -> None:
-        # DSPy's own fallback would ask, and pay, a second time.
-        super().__init__(use_json_adapter_fallback=False)
-
-    def parse(self, signature: Any, completion: str) -> dict[str, Any]:  # noqa: ANN401 -- untyped
-        """Read the fields.
-
-        Raises:
-            AdapterParseError: The reply is empty, or lacks fields that it cannot stand for.
-        """
-        try:
-            fields: dict[str, Any] = super().parse(signature, completion)
-        except AdapterParseError:
-            names = list(signature.output_fields)
-            meant = _PROPOSED if _PROPOSED in names else names[0]
-            if not completion.strip() or (meant != _PROPOSED and len(names) > 1):
-                raise
-            fields = dict.fromkeys(names, "") | {meant: instruction_in(completion)}
-        return fields
-
-
 def instruction_in(reply: str) -> str:
-    """Return the instruction in a reply: a single marked part, else all of it, unquoted."""
-    text = reply
-    for marked in _MARKED:
-        found = marked.findall(text)
-        text = found[0] if len(found) == 1 else text
+    """Return the instruction in a reply: its one marked part, else all of it, unquoted."""
+    marked = _MARKED.findall(reply)
+    text = "".join(marked[0]) if len(marked) == 1 else reply
     return text.strip().strip("\"'`").strip()

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,8 @@ from optim.extras import require_modules
 from optim.reporting.formatting import plain_text
 from optim.tangent import scorer_of
 from optim.tuning.evaluator import Evaluator
-from optim.tuning.optimizers import read_instructions
-from optim.tuning.options import OPTIMIZERS, TuneOptions, resolve_optimizer
-from optim.tuning.program import GraphProgram, predictors_of
+from optim.tuning.options import TuneOptions, resolve_optimizer
+from optim.tuning.program import GraphProgram, predictor_of
 from optim.tuning.record import record_of, shown
 from optim.tuning.reflection import Reflector
 from optim.tuning.search import Search, questions_of, split_of
@@ -52,10 +50,6 @@ class TuneResult:
 
     def __repr__(self) -> str:
         return plain_text(*shown(self.artefact))
-
-    def _repr_html_(self) -> str:
-        """Return the result as a notebook shows it."""
-        return f"<pre>{escape(repr(self))}</pre>"
 
     @property
     def verdict(self) -> Verdict:
@@ -107,31 +101,20 @@ def tune(  # noqa: PLR0913 -- all but three by name
     Raises:
         InputError: No usable questions, or one in two sets; choices that do not go together; every
             answer wrong; a budget below one round's; or a folder that belongs to another run.
-        PlanAndBudgetError: A model cannot be set up or reached, the reflection model is silent, or
-            the disk is full. Finished answers are kept.
+        PlanAndBudgetError: A model cannot be set up or reached, or the disk is full. Finished
+            answers are kept.
     """
     options = TuneOptions(**choices)
-    given: object = program
-    if not isinstance(given, GraphProgram):
-        msg = (
-            f"tune takes a GraphProgram, not a {type(given).__name__}: make one with "
-            "optim.tuning.GraphProgram(model, planner=..., settings=...)"
-        )
-        raise InputError(msg)
     optimizer = resolve_optimizer(options)
     if optimizer.name == "miprov2":
         require_modules("optuna")
-    names = predictors_of(program.settings, options.tuned)
-    if optimizer.name == "candidates" and "texts" not in optimizer.options:
-        optimizer = optimizer(texts=read_instructions(options.candidates, names[0]))
-    examples = OPTIMIZERS["shortest"] if options.tuned == "all" else optimizer
-    work = [(examples if name == "solve" else optimizer, name) for name in names]
-    if not train and any(one.name == "shortest" for one, _ in work):
+    predictor = predictor_of(program.settings, options.tuned)
+    if not train and optimizer.name == "shortest":
         msg = "examples are found among training questions, and there are none: give some"
         raise InputError(msg)
     others = None if held_out is None else questions_of(held_out)
     split = split_of(questions_of(train), questions_of(dev), others, options.seed)
-    if names == ["level"] and not options.estimate_level and all(q.level for q in split.dev):
+    if predictor == "level" and not options.estimate_level and all(q.level for q in split.dev):
         msg = (
             "the level of every question is known, so the prompt that judges it is never sent: "
             "pass --estimate-level (estimate_level=True), or tune another prompt"
@@ -148,7 +131,9 @@ def tune(  # noqa: PLR0913 -- all but three by name
             writes = options.reflection_model or graph.planner or graph.model or model_name(None)
             reflector = Reflector(writes, evaluator)
         tell = callback or (lambda text: console.print(safe(text)))
-        search = Search(evaluator, split, work, reflector, tell).run(program.candidate)
+        search = Search(evaluator, split, optimizer, predictor, reflector, tell)
+        search.run(program.candidate)
+        record = record_of(search, about or {})
     tuned = GraphProgram(
         graph.model,
         planner=graph.planner,
@@ -156,5 +141,4 @@ def tune(  # noqa: PLR0913 -- all but three by name
         planner_program=search.candidate.prompts(),
         cap_policy=graph.cap_policy,
     )
-    record = record_of(search, about or {})
     return TuneResult(tuned, tuned.program().model_copy(update={"tuning": record}), search)

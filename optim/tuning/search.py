@@ -7,30 +7,29 @@ the incumbent, so its E³ never falls.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, count
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from optim.datasets.dataset import digest
 from optim.datasets.loading import normalized, sample
 from optim.evaluation.store import check_run_conditions
 from optim.tangent import question_of
-from optim.tuning.evaluator import BudgetSpentError, OutageError, ReflectionError
+from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.verdict import Trial, Verdict, judge, pareto_front, winner_of
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
-    from optim.tuning.evaluator import Evaluator, Spending
+    from optim.tuning.evaluator import Evaluator
     from optim.tuning.options import Optimizer
     from optim.tuning.program import Candidate
     from optim.tuning.reflection import Reflector
 
-_ANSWERS_PER_QUESTION = 10  # of a round where no number of answers is set
-_MIN_PASSES = 2  # over dev in a round: else no candidate could be measured
 _COMPARED = 2  # on the held-out questions: the original and the winner of dev
 _FEWEST_DEV = 6  # of dev and held-out together: two to compare on, so that there is an interval
 _HELD_OUT = 3  # one of every three questions
@@ -59,8 +58,9 @@ class Search:
     Attributes:
         evaluator: Measures; its folder then belongs to this search.
         split: The questions.
-        work: Optimizers, each with the predictor that it tunes.
-        reflector: Writes instructions; None where no optimizer needs that.
+        optimizer: Proposes candidates.
+        predictor: The predictor that it tunes.
+        reflector: Writes instructions; None where the optimizer does not need that.
         callback: Told of every step in a sentence.
         trials: Every candidate that was measured on the whole of dev; the original first.
         verdict: The judgement of the held-out questions.
@@ -69,11 +69,11 @@ class Search:
 
     evaluator: Evaluator
     split: Split
-    work: Sequence[tuple[Optimizer, str]]
+    optimizer: Optimizer
+    predictor: str
     reflector: Reflector | None = None
     callback: Callable[[str], None] = field(default=lambda _: None)
     trials: list[Trial] = field(default_factory=list)
-    turns: int = 0
     verdict: Verdict = field(init=False)
     ended: str = ""
 
@@ -84,13 +84,12 @@ class Search:
 
         Raises:
             InputError: Every answer wrong, a budget below one round's, or a folder of another run.
-            PlanAndBudgetError: The reflection model is silent, a model is out of reach, or the
-                disk is full.
+            PlanAndBudgetError: A model is out of reach, or the disk is full.
         """
         evaluator, dev, held_out = self.evaluator, len(self.split.dev), len(self.split.held_out)
         compared, budget = _COMPARED * held_out, evaluator.options.budget
         required = 2 * dev + compared
-        if budget is not None and budget < required:
+        if budget < required:
             msg = (
                 f"{budget} answers are too few: the original and one candidate on {dev} dev and "
                 f"{held_out} held-out questions take {required}. Raise the budget "
@@ -102,14 +101,12 @@ class Search:
             f"{dev} dev and {held_out} held-out questions; {compared} answers are kept back for "
             "the comparison at the end."
         )
-        evaluator.hold_back(compared)
+        evaluator.limit = budget - compared
         self._measure(original, "original")
-        _ = self.original.reference  # refuses what cannot be improved on
         self.ended = self._rounds()
+        self.callback(f"The search ended: {self.ended}.")
+        evaluator.limit, evaluator.refusal = budget, None
         winner = winner_of(self.trials, self.original)
-        evaluator.hold_back(0)
-        if winner is not None:
-            self.callback("The best of dev and the original answer the held-out questions.")
         self.verdict = judge(evaluator, self.original, winner, self.split.held_out)
         return self
 
@@ -134,11 +131,6 @@ class Search:
         """The Pareto front of accuracy and tokens on dev."""
         return pareto_front(self.trials)
 
-    @property
-    def spent(self) -> Spending:
-        """The cost of the run folder."""
-        return self.evaluator.spent
-
     def _conditions(self, original: Candidate) -> dict[str, object]:
         """Return what a folder must not mix; targets are a part, as they bear on the scores."""
         evaluator, options = self.evaluator, self.evaluator.options
@@ -151,73 +143,60 @@ class Search:
             "planner": evaluator.models.planner_identity,
             "scorer": evaluator.scorer_name,
             "original": original.identity,
-            "optimizer": [[one.name, repr(dict(one.options)), name] for one, name in self.work],
-            "reflection": self.reflector.identity if self.reflector else None,
-            "rounds": options.rounds,
+            "optimizer": [self.optimizer.name, self.predictor, options.objectives],
+            "reflection": self.reflector.label if self.reflector else None,
             "seed": options.seed,
             "estimate_level": options.estimate_level,
         }
 
     def _rounds(self) -> str:
-        """Let the optimizers propose, round by round; return why that ended."""
-        for number in range(self.evaluator.options.rounds):
-            turns = [turn for turn in self.work if not number or not turn[0].once]
+        """Let the optimizer propose, round by round; return why that ended."""
+        for number in count(1):
             before = self.incumbent.e3
-            for optimizer, predictor in turns:
-                if self.evaluator.refusal is None:
-                    self._turn(optimizer, predictor)
+            self._round(number)
             refusal = self.evaluator.refusal
-            is_silent = isinstance(refusal, ReflectionError) and len(self.trials) > 1
-            if isinstance(refusal, BudgetSpentError) or is_silent:
+            if isinstance(refusal, SearchEndedError):
                 return str(refusal)  # what was measured counts
             if refusal is not None:
                 raise refusal
-            if turns and self.incumbent.e3 / before - 1.0 < _MIN_GAIN:
+            if self.optimizer.once:
+                break
+            if self.incumbent.e3 / before - 1.0 < _MIN_GAIN:
                 return f"the last round gained less than {_MIN_GAIN:.1%}"
-        return "every round was made"
+        return f"{self.optimizer.name} proposes only once"
 
-    def _turn(self, optimizer: Optimizer, predictor: str) -> None:
-        self.turns += 1
-        before = self.incumbent
-        self.callback(f"Round {self.turns}: {optimizer.name}, from E³ {before.e3:.2f}.")
+    def _round(self, number: int) -> None:
+        before, options = self.incumbent, self.evaluator.options
+        self.callback(f"Round {number}: {self.optimizer.name}, from E³ {before.e3:.2f}.")
+        # Half of the budget, so that the tangent moves once. It is taken from the whole, not from
+        # what remains: a resumed run must go the same way.
+        half = max(2 * len(self.split.dev), options.budget // 2)
+        whole = options.budget - _COMPARED * len(self.split.held_out)
         task = OptimizerTask(
             evaluator=self.evaluator,
             incumbent=before.candidate,
             reference=before.reference,
             train=self.split.train,
             dev=self.split.dev,
-            predictor=predictor,
+            predictor=self.predictor,
             reflector=self.reflector,
-            answers=self._answers(optimizer),
-            seed=self.evaluator.options.seed + self.turns,
+            answers=whole if self.optimizer.once else half,
+            seed=options.seed + number,
         )
-        with suppress(BudgetSpentError):  # of a user's optimizer that measures beyond the budget
-            for candidate in optimizer.candidates(task):
-                if all(candidate.identity != one.candidate.identity for one in self.trials):
-                    with suppress(BudgetSpentError, OutageError, ReflectionError):  # or cached
-                        self._measure(candidate, optimizer.name)
+        with suppress(SearchEndedError):  # of a user's optimizer that measures beyond the budget
+            for candidate in self.optimizer.candidates(task):
+                if all(candidate != one.candidate for one in self.trials):
+                    with suppress(SearchEndedError, OutageError):  # others may be known already
+                        self._measure(candidate, self.optimizer.name)
 
     def _measure(self, candidate: Candidate, origin: str) -> None:
         trial = Trial(candidate, self.evaluator.measure(candidate, self.split.dev), origin)
         self.trials.append(trial)
-        better = ", the best so far" if self.turns and trial is self.incumbent else ""
+        better = ", the best so far" if trial is self.incumbent else ""
         self.callback(
             f"{origin}: E³ {trial.e3:.2f} (accuracy {trial.accuracy:.1f} %, "
             f"T {trial.tokens:.0f}){better}"
         )
-
-    def _answers(self, optimizer: Optimizer) -> int:
-        """Return the answers of a turn: half of the budget, so that the tangent moves once.
-
-        An optimizer that runs only once may use the whole budget except the held-out comparison.
-        It is taken from the budget, not from what is left: a resumed run must go the same way.
-        """
-        dev, budget = len(self.split.dev), self.evaluator.options.budget
-        if budget is None:
-            return _ANSWERS_PER_QUESTION * dev
-        whole = budget - _COMPARED * len(self.split.held_out)
-        share = (whole if optimizer.once else budget // 2) // len(self.work)
-        return max(_MIN_PASSES * dev, share)
 
 
 def questions_of(given: Iterable[Any]) -> list[Question]:
@@ -226,18 +205,12 @@ def questions_of(given: Iterable[Any]) -> list[Question]:
     Raises:
         InputError: An example that is no question, or one that is there twice.
     """
-    found: dict[str, Question] = {}
-    for place, item in enumerate(given, start=1):
-        try:
-            question = question_of(item)
-        except InputError as error:
-            msg = f"example {place}: {error}"
-            raise InputError(msg) from error
-        if question.id in found:
-            msg = f"example {place} repeats the question {question.id}: remove one of them"
-            raise InputError(msg)
-        found[question.id] = question
-    return list(found.values())
+    questions = [question_of(item) for item in given]
+    counts = Counter(question.id for question in questions)
+    if repeated := [id_ for id_, count in counts.items() if count > 1]:
+        msg = f"questions that are there twice: {', '.join(repeated[:_NAMED])}. Remove one of each."
+        raise InputError(msg)
+    return questions
 
 
 def split_of(

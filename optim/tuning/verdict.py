@@ -15,12 +15,11 @@ from optim.e3 import (
     describe,
     e3,
     interval,
-    smoothed_e3,
     token_interval,
 )
 from optim.reporting.formatting import format_confidence
 from optim.statistics.estimates import PERCENT
-from optim.tuning.evaluator import BudgetSpentError, OutageError
+from optim.tuning.evaluator import OutageError, SearchEndedError
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,11 +76,6 @@ class Trial:
         return e3(self.scores, self.costs) if any(self.scores) else 0.0
 
     @property
-    def smoothed(self) -> float:
-        """E³ with half a right and half a wrong answer added, to rank by few answers."""
-        return smoothed_e3(self.scores, self.costs) if any(self.costs) else 0.0
-
-    @property
     def reference(self) -> ReferencePoint:
         """The point at which the tangent touches.
 
@@ -89,12 +83,11 @@ class Trial:
             InputError: Nothing is right.
         """
         if not any(self.scores):
-            errors = [" ".join(one.error.split()) for one in self.results if one.error]
-            failed = f" {len(errors)} of them failed, one with: {errors[0]}" if errors else ""
+            reason = next((f" One answer: {one.error}." for one in self.results if one.error), "")
             msg = (
                 f"none of the {len(self.results)} dev questions is answered right, so E³ is 0."
-                f"{failed} Try easier questions (--levels), a stronger model, more tokens (--set "
-                "budget=...), or check that the scorer fits the answers."
+                f"{reason} Try easier questions (--levels), a stronger model, more tokens (--set "
+                "budget=...), or another scorer."
             )
             raise InputError(msg)
         return ReferencePoint.of(self.scores, self.costs)
@@ -106,10 +99,6 @@ class Trial:
             for trial in (self, other)
         )
         return compare(mine, others)
-
-    def is_same(self, other: Trial) -> bool:
-        """Return whether another candidate has the same scores at the same costs."""
-        return self.scores == other.scores and self.costs == other.costs
 
     def figures(self) -> dict[str, float | None]:
         """Return accuracy, tokens and E³ with the ends of their 95 % intervals, by column."""
@@ -174,28 +163,31 @@ def judge(
     """Compare the winner of dev with the original on the held-out questions, and decide.
 
     A question that could not be answered is left out for both.
+
+    Args:
+        evaluator: Answers the held-out questions.
+        original: The original on dev.
+        winner: The best of dev; None when nothing was above the original.
+        held_out: The held-out questions.
     """
     if winner is None:
         return Verdict("kept", "No candidate had a higher E³ on dev than the original.")
     pair = (original.candidate, winner.candidate)
     for candidate in pair:
-        with suppress(BudgetSpentError, OutageError):
+        with suppress(OutageError, SearchEndedError):
             evaluator.measure(candidate, held_out)
     if isinstance(evaluator.refusal, OutageError):
         raise evaluator.refusal
-    if evaluator.refusal is not None:
-        reason = "The budget did not suffice for a comparison on the held-out questions."
-        return Verdict("kept", reason, winner)
     answered = [one for one in held_out if all(evaluator.known(each, [one]) for each in pair)]
-    failed = len(held_out) - len(answered)
-    if failed and len(answered) < _FEWEST:
-        reason = "Too few held-out questions were answered; the others failed."
-        return Verdict("kept", reason, winner)
+    if len(answered) < _FEWEST:
+        return Verdict("kept", "Too few held-out questions were answered.", winner)
     before, after = (Trial(one, evaluator.known(one, answered)) for one in pair)
     comparison = after.against(before)
     verdict = decide(after, before, comparison)
-    reason = _reason(verdict, comparison, before, after)
-    reason += f" Excluded, because they failed: {failed} questions." if failed else ""
+    reason = f"On the held-out questions, against the original: {describe(comparison)}."
+    reason += f" {_conclusion(verdict, comparison)}"
+    if failed := len(held_out) - len(answered):
+        reason += f" Excluded, because they failed: {failed} questions."
     return Verdict(verdict, reason, winner, before, after, comparison)
 
 
@@ -205,31 +197,28 @@ def decide(winner: Trial, original: Trial, comparison: Comparison) -> VerdictNam
     Only this candidate is tested, once, on questions that had no part in choosing it: a program
     that is no better is called better in at most one run of ten. Several looks err more often:
     ``tests/benchmarks/verdict_simulation.py`` measures how often.
+
+    Args:
+        winner: The winner of dev on the held-out questions.
+        original: The original on the same questions.
+        comparison: Of both, paired by question.
     """
-    if winner.is_same(original) or comparison.e3_a == 0.0 or comparison.e3_a < comparison.e3_b:
+    is_same = winner.scores == original.scores and winner.costs == original.costs
+    if is_same or comparison.e3_a == 0.0 or comparison.e3_a < comparison.e3_b:
         return "kept"
     sure = comparison.probability_higher
     return "better" if sure is not None and sure >= SURE else "undecided"
 
 
-def _reason(verdict: VerdictName, comparison: Comparison, before: Trial, after: Trial) -> str:
-    if not any(after.scores):
-        right = "Neither answers any" if not any(before.scores) else "The candidate answers none"
-        ending = f"{right} right, which is no success."
-    elif after.is_same(before):
-        n = comparison.questions
-        return f"It gives the same results as the original on all {n} held-out questions."
-    elif verdict == "kept":
-        ending = "So the original is kept."
-    else:
-        share = comparison.probability_higher
-        sure = "unknown" if share is None else format_confidence(share)
-        ending = f"Higher with a one-sided confidence of {sure}."
-        if verdict == "undecided":
-            ending = (
-                f"Not significant: one-sided confidence {sure}, {PERCENT * SURE:g} % required. The "
-                "tuned program is used, but is not a proven improvement. More held-out questions "
-                "would tell: give more, and the budget for them, in a new run. Looking again at "
-                "the same ones and more is a further chance to be lucky."
-            )
-    return f"On the held-out questions, against the original: {describe(comparison)}. {ending}"
+def _conclusion(verdict: VerdictName, comparison: Comparison) -> str:
+    if verdict == "kept":
+        return "So the original is kept."
+    share = comparison.probability_higher
+    sure = "unknown" if share is None else format_confidence(share)
+    if verdict == "better":
+        return f"Higher with a one-sided confidence of {sure}."
+    return (
+        f"Not significant: one-sided confidence {sure}, {PERCENT * SURE:g} % required. The tuned "
+        "program is used, but is not a proven improvement. Give more held-out questions in a new "
+        "run; a second look at the same ones is a further chance to be lucky."
+    )

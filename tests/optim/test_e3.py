@@ -38,7 +38,7 @@ def test_the_incumbent_itself_scores_one(items: list[tuple[float, float]]) -> No
 
 
 def test_an_incumbent_without_a_right_answer_asks_for_a_floor() -> None:
-    with pytest.raises(ValueError, match="half a correct answer"):
+    with pytest.raises(ValueError, match="above 0"):
         ReferencePoint.of([0, 0], [1, 2])
     with pytest.raises(ValueError, match="above 0"):
         ReferencePoint(50, 0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +18,7 @@ from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.types import Purpose
-from tests.support.chat_model import Call, ScriptedChat, with_schema
+from tests.support.chat_model import with_schema
 from tests.support.tuning_world import (
     DEV,
     HELD_OUT,
@@ -29,6 +27,7 @@ from tests.support.tuning_world import (
     Style,
     examples,
     program_of,
+    says,
     world,
 )
 
@@ -41,17 +40,7 @@ LEARN, CHOOSE = examples(TRAIN[:12]), examples(DEV[:20])
 
 def writes() -> dspy.LM:
     """A reflection model that proposes the verbose instruction, then the frugal one."""
-    ideas = iter([VERBOSE, FRUGAL] * 50)
-
-    def write(call: Call) -> str:
-        fields = re.findall(r"`\[\[ ## (\w+) ## \]\]`", call.ask)
-        text = next(ideas)
-        if not fields:
-            named = re.findall(r"`(\w+)`", call.ask.split("\n")[-1])
-            return json.dumps(dict.fromkeys(named, text)) if named else f"```\n{text}\n```"
-        return "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name in fields)
-
-    client = ChatClient(ScriptedChat(solve=write), with_schema)
+    client = ChatClient(says(VERBOSE, FRUGAL), with_schema)
     return language_model(
         LangChainEngine(client, CallOptions(2048, 60.0, purpose=Purpose("reflect")))
     )

@@ -23,7 +23,7 @@ from optim.scorers import Score
 from optim.tuning import GraphProgram
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.options import Optimizer, TuneOptions
-from optim.tuning.program import Candidate, predictors_of
+from optim.tuning.program import Candidate, predictor_of
 from optim.tuning.reflection import Reflector
 from optim.tuning.search import Search, split_of
 from pb_graph import Settings
@@ -96,9 +96,19 @@ def asked_in(call: Call) -> Question:
 
 
 def says(*replies: Said) -> ScriptedChat:
-    """A reflection model that says these in turn, over and over."""
+    """A reflection model that says these in turn, over and over, in the form that DSPy asks for."""
     turns = itertools.cycle(replies)
-    return ScriptedChat(solve=lambda _: next(turns))
+    return ScriptedChat(solve=lambda call: _in_form(call, next(turns)))
+
+
+def _in_form(call: Call, said: Said) -> Said:
+    if not said or not isinstance(said, str):
+        return said
+    if fields := re.findall(r"`\[\[ ## (\w+) ## \]\]`", call.ask):
+        return "\n\n".join(f"[[ ## {name} ## ]]\n{said}" for name in fields)
+    *_, last = call.ask.split("\n")
+    fields = re.findall(r"`(\w+)`", last) if "JSON object" in last else []
+    return json.dumps(dict.fromkeys(fields, said)) if fields else said
 
 
 def examples(questions: Sequence[Question]) -> list[dspy.Example]:
@@ -129,12 +139,17 @@ def bench_in(
     model: ScriptedChat | None = None,
     *,
     scorer: Any = None,  # noqa: ANN401
-    answers: int | None = None,
+    answers: int = 10**6,
     **options: Any,  # noqa: ANN401
 ) -> Evaluator:
     """A bench for this world."""
     chosen = TuneOptions(run_dir=folder, budget=answers, **options)
     return Evaluator(program_of(model), scorer or Exact(), chosen)
+
+
+def trying(*instructions: str) -> Optimizer:
+    """An optimizer that proposes these."""
+    return Optimizer("candidates", lambda task: task.candidates(instructions), once=True)
 
 
 def run(  # noqa: PLR0913 -- all but three by name
@@ -148,17 +163,17 @@ def run(  # noqa: PLR0913 -- all but three by name
     train: Sequence[Question] = (),
     dev: Sequence[Question] = FEW,
     held_out: Sequence[Question] | None = REST,
-    answers: int | None = 300,
+    answers: int = 300,
     callback: Callable[[str], None] = lambda _: None,
     **options: Any,  # noqa: ANN401
 ) -> Search:
-    """Search with one optimizer for every predictor that is tuned, on a few questions."""
+    """Search on a few questions."""
     start = start or original()
     with bench_in(folder, model, answers=answers, **options) as bench:
         split = split_of(train, dev, held_out, bench.options.seed)
-        work = [(optimizer, name) for name in predictors_of(start.settings, tuned)]
+        predictor = predictor_of(start.settings, tuned)
         reflector = Reflector(reflection, bench) if reflection else None
-        return Search(bench, split, work, reflector, callback).run(start)
+        return Search(bench, split, optimizer, predictor, reflector, callback).run(start)
 
 
 def texts(candidates: Iterable[Any]) -> list[str]:

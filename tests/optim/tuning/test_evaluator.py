@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from optim.scorers import Score, ScorerError
-from optim.tuning.evaluator import BudgetSpentError, OutageError
+from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
 from pb_graph import Settings
-from tests.support.chat_model import HTTPError, ScriptedChat, in_turn, thinks_in_vain
+from tests.support.chat_model import HTTPError, ScriptedChat, thinks_in_vain
 from tests.support.tuning_world import DEV, MINIMAL, bench_in, original, world
 
 FEW = DEV[:6]
@@ -26,9 +25,9 @@ def test_known_answers_cost_nothing_in_this_start_and_in_the_next(tmp_path: Path
         assert all(one.tokens == one.report["usage"]["output_tokens"] > 0 for one in first)
         assert bench.measure(original(), FEW) == first == bench.known(original(), DEV)
         assert bench.one(original(), FEW[0]) == first[0]
+        assert (bench.measured(FEW), bench.measured(DEV)) == ([original()], [])
         spent = bench.spent
     with bench_in(tmp_path, model) as bench:
-        assert bench.known(original(), FEW) == []
         assert bench.measure(original(), FEW) == first
         assert bench.spent == spent
     assert len(model.calls) == calls
@@ -52,10 +51,10 @@ def test_candidates_that_ask_the_same_share_the_replies(tmp_path: Path) -> None:
     model = world()
     with bench_in(tmp_path, model) as bench:
         first = bench.measure(original(), FEW[:3])
-        calls, tokens = len(model.calls), bench.spent.tokens
+        calls = len(model.calls)
         other = bench.measure(original(schedule="cosine"), FEW[:3])
         assert [one.tokens for one in other] == [one.tokens for one in first]
-        assert (len(model.calls), bench.spent.tokens) == (calls, tokens)
+        assert len(model.calls) == calls
         assert bench.spent.answers == 6  # the budget of answers counts both
 
 
@@ -76,9 +75,6 @@ def test_no_more_answers_than_allowed_run_at_once(tmp_path: Path) -> None:
     assert model.record.most_at_once == 2
 
 
-# Answers that fail
-
-
 def test_a_paid_and_empty_answer_is_wrong_at_its_cost(tmp_path: Path) -> None:
     with bench_in(tmp_path, ScriptedChat(solve=thinks_in_vain)) as bench:
         result = bench.one(original(cutoff=300), FEW[0])
@@ -86,24 +82,11 @@ def test_a_paid_and_empty_answer_is_wrong_at_its_cost(tmp_path: Path) -> None:
     assert result.tokens > 300
 
 
-def test_a_question_that_a_server_refuses_for_a_moment_is_asked_again(tmp_path: Path) -> None:
-    healthy, model = world(), world()
-    hiccups = in_turn(HTTPError(400), HTTPError(400), "")
-    model.solve = lambda call: hiccups(call) or healthy.solve(call)
-    with bench_in(tmp_path / "1", model) as bench, bench_in(tmp_path / "2", healthy) as undisturbed:
-        results = bench.measure(original(), FEW)
-        assert {result.error for result in results} == {None}
-        scores = [one.score for one in undisturbed.measure(original(), FEW)]
-    assert [one.score for one in results] == scores
-
-
 def test_a_candidate_is_not_measured_by_an_answer_that_never_came(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=HTTPError(400))
-    with bench_in(tmp_path, model) as bench:
-        with pytest.raises(OutageError, match=f"{FEW[0].id} failed 3 times"):
+    with bench_in(tmp_path, ScriptedChat(solve=HTTPError(400))) as bench:
+        with pytest.raises(OutageError, match=f"{FEW[0].id} failed"):
             bench.measure(original(), FEW[:1])
         assert bench.refusal is None  # another candidate may fare better
-        assert len(model.solving()) == 6  # each once more without the stream that it may refuse
     with bench_in(tmp_path, world()) as bench:
         assert bench.one(original(), FEW[0]).error is None
 
@@ -113,63 +96,28 @@ def test_a_server_that_is_gone_ends_the_run_instead_of_spending_its_answers(
 ) -> None:
     model = ScriptedChat(planner=HTTPError(401), solve=HTTPError(401))
     with bench_in(tmp_path, model, concurrency=1) as bench:
-        with pytest.raises(OutageError, match="12 tries in a row failed without a token"):
+        with pytest.raises(OutageError, match="rerun the same command"):
             bench.measure(original(), DEV)
-        assert bench.spent.answers == 4
+        assert isinstance(bench.refusal, OutageError)
+        assert bench.spent.answers == 8
 
 
-class Moody:
-    """A scorer that is of one mood or another, or of none."""
+def test_an_answer_that_cannot_be_scored_is_wrong_at_its_cost(tmp_path: Path) -> None:
+    def broken(output: str, _: object) -> float:
+        raise KeyError(output)
 
-    def __init__(self, mood: float | None) -> None:
-        self.mood = mood
-
-    def score(self, *_: object) -> Score:
-        if self.mood is None:
-            msg = "no idea"
-            raise ScorerError(msg)
-        return Score(self.mood, None, "")
-
-
-def test_an_answer_that_cannot_be_scored_is_wrong_and_scored_again_by_the_next_start(
-    tmp_path: Path,
-) -> None:
-    with bench_in(tmp_path, scorer=Moody(None)) as bench:
+    with bench_in(tmp_path, scorer=broken) as bench:
         result = bench.one(original(), FEW[0])
-    assert (result.score, result.error) == (0.0, "no idea")
-    assert result.tokens > 0
-    with bench_in(tmp_path, scorer=Moody(0.25)) as bench:
-        assert bench.one(original(), FEW[0]).score == 0.25
-    with bench_in(tmp_path, scorer=Moody(0.5)) as bench:  # a score stays what it was
-        assert bench.one(original(), FEW[0]).score == 0.25
-
-
-# Limits
+    assert (result.score, result.tokens > 0) == (0.0, True)
+    assert "KeyError" in str(result.error)
 
 
 def test_the_limit_of_answers_is_exact_and_begun_answers_are_kept(tmp_path: Path) -> None:
     with bench_in(tmp_path, answers=4) as bench:
-        with pytest.raises(BudgetSpentError, match="budget of 4 answers is spent"):
+        with pytest.raises(SearchEndedError, match="budget of 4 answers is spent"):
             bench.measure(original(), FEW)
         assert bench.spent.answers == 4
-        assert isinstance(bench.refusal, BudgetSpentError)
+        assert isinstance(bench.refusal, SearchEndedError)
         assert len(bench.known(original(), FEW)) == 4
     with bench_in(tmp_path, answers=6) as bench:
-        assert len(bench.measure(original(), FEW)) == 6
-
-
-def test_no_answer_begins_once_the_limit_of_tokens_is_reached(tmp_path: Path) -> None:
-    with bench_in(tmp_path, budget_tokens=1000, concurrency=1) as bench:
-        with pytest.raises(BudgetSpentError, match="1000 tokens"):
-            bench.measure(original(), FEW)
-        assert 1 <= bench.spent.answers <= 2
-
-
-def test_answers_that_are_held_back_are_left_for_the_end(tmp_path: Path) -> None:
-    with bench_in(tmp_path, answers=8) as bench:
-        bench.hold_back(4)
-        with pytest.raises(BudgetSpentError):
-            bench.measure(original(), FEW)
-        assert bench.spent.answers == 4
-        bench.hold_back(0)
         assert len(bench.measure(original(), FEW)) == 6

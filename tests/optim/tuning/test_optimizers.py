@@ -9,9 +9,15 @@ from typing import Any
 import dspy
 import pytest
 
+from optim.tangent import example_of
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.gepa import Acceptance
-from optim.tuning.optimizers import EvaluatedProgram, OptimizerTask, read_instructions
+from optim.tuning.optimizers import (
+    EvaluatedProgram,
+    OptimizerTask,
+    compile_with,
+    read_instructions,
+)
 from optim.tuning.options import OPTIMIZERS, Optimizer, optimizer
 from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
 from optim.tuning.reflection import Reflector
@@ -36,11 +42,12 @@ from tests.support.tuning_world import (
     run,
     says,
     texts,
+    trying,
     world,
 )
 
-candidates, copro, gepa, miprov2, shortest = (
-    OPTIMIZERS[name] for name in ("candidates", "copro", "gepa", "miprov2", "shortest")
+copro, gepa, miprov2, shortest = (
+    OPTIMIZERS[name] for name in ("copro", "gepa", "miprov2", "shortest")
 )
 LEARN, CHOOSE = TRAIN[:10], DEV[:12]
 
@@ -67,7 +74,7 @@ def task(bench: Evaluator, reflection: ScriptedChat | None = None, **fields: Any
 def searched(folder: Path, chosen: Optimizer, **options: Any) -> Search:  # noqa: ANN401
     """Search on 60 dev questions, and compare on 100 others."""
     sets: dict[str, Any] = {"train": TRAIN, "dev": DEV, "held_out": HELD_OUT}
-    return run(folder, chosen, rounds=1, answers=1200, **sets | options)
+    return run(folder, chosen, answers=1200, **sets | options)
 
 
 # What they find
@@ -75,7 +82,7 @@ def searched(folder: Path, chosen: Optimizer, **options: Any) -> Search:  # noqa
 
 @pytest.mark.parametrize(
     "chosen",
-    [gepa, copro, miprov2, candidates(texts=[PLAIN, THOROUGH, MINIMAL])],
+    [gepa, copro, miprov2, trying(PLAIN, THOROUGH, MINIMAL)],
     ids=lambda one: one.name,
 )
 def test_every_optimizer_finds_the_frugal_instruction(chosen: Optimizer, tmp_path: Path) -> None:
@@ -89,7 +96,7 @@ def test_every_optimizer_finds_the_frugal_instruction(chosen: Optimizer, tmp_pat
 
 
 def test_two_objectives_keep_the_front_of_accuracy_and_tokens(tmp_path: Path) -> None:
-    found = searched(tmp_path, gepa(objectives=2), reflection=says(PLAIN, THOROUGH, MINIMAL))
+    found = searched(tmp_path, gepa, reflection=says(PLAIN, THOROUGH, MINIMAL), objectives=2)
     assert texts(found.front) == [MINIMAL, THOROUGH]
     assert found.candidate.instructions == {"decompose": MINIMAL}  # E³ still decides
 
@@ -99,8 +106,10 @@ def test_an_optimizer_object_of_dspys_brings_its_own_metric(tmp_path: Path) -> N
         work = task(bench)
         writes = work.reflection.language_model()
         own = dspy.COPRO(metric=work.metric(), prompt_model=writes, breadth=4, depth=1)
-        compiles = Optimizer("own", "optim.tuning.optimizers:compile_with")
-        assert MINIMAL in texts(compiles(made=own, eval_kwargs={}).candidates(work))
+        assert MINIMAL in texts(compile_with(work, own, eval_kwargs={}))
+        demos = dspy.BootstrapFewShot(metric=work.metric(), max_bootstrapped_demos=1)
+        with pytest.raises(InputError, match="0 demos"):
+            compile_with(work, demos)
 
 
 def test_an_optimizer_of_ones_own_is_registered_by_name() -> None:
@@ -181,49 +190,20 @@ def test_a_minibatch_is_judged_by_e3_or_by_both_objectives(
     proposal: Any = SimpleNamespace(eval_before=minibatch(before), eval_after=minibatch(after))
     found = [Acceptance(number).should_accept(proposal, None) for number in (1, 2)]
     assert found == [by_e3, by_both]
-    refused = SimpleNamespace(objective_scores=[{"accuracy": 1.0, "neg_tokens": -1.0}, {}])
-    proposal = SimpleNamespace(eval_before=minibatch(before), eval_after=refused)
-    assert not any(Acceptance(number).should_accept(proposal, None) for number in (1, 2))
 
 
-# The program that they run
-
-
-def test_the_program_never_raises_and_refuses_what_is_no_result(tmp_path: Path) -> None:
+def test_the_program_never_raises_and_a_refused_answer_scores_lowest(tmp_path: Path) -> None:
     with bench_in(tmp_path, answers=12) as bench:
-        program = EvaluatedProgram(task(bench))
-        known, new = DEV[0], TRAIN[0]
-        assert not program(question=known.question, id=known.id).refused
-        beyond = program(question=new.question, id=new.id)
-        assert (beyond.score, beyond.refused, beyond.tokens) == (0.0, True, 0)
-        program.decompose.signature = program.decompose.signature.with_instructions(" ")
-        assert program(question=known.question, id=known.id).refused
-        program.decompose.demos = [dspy.Example(problem="?", plan="1. ?")]
-        with pytest.raises(InputError, match="0 demos"):
-            _ = program.candidate
-
-
-def test_a_cached_answer_leaves_the_same_trace_as_a_new_one(tmp_path: Path) -> None:
-    with bench_in(tmp_path) as bench:
-        program = EvaluatedProgram(task(bench))
-        traces = []
-        for _ in range(2):
-            with dspy.context(trace=[]):
-                program(question=DEV[0].question, id=DEV[0].id)
-                traces.append(dspy.settings.trace)
-    ((predictor, given, said),) = traces[0]
-    assert (predictor, given["problem"]) == (program.decompose, DEV[0].question)
-    assert said.plan.startswith("1. What follows from a usual plan?")
-    assert traces[1] == traces[0]
+        work = task(bench)
+        program = EvaluatedProgram(work)
+        scores = [
+            work.metric()(asked, program(**asked.inputs())).score
+            for asked in map(example_of, (DEV[0], TRAIN[0]))
+        ]
+    assert scores[0] > scores[1] == 0.0
 
 
 # Lists of instructions
-
-
-def test_unusable_and_repeated_instructions_are_left_out(tmp_path: Path) -> None:
-    given = ["", MINIMAL, "x" * 9000, MINIMAL]
-    with bench_in(tmp_path) as bench:
-        assert texts(candidates(texts=given).candidates(task(bench, dev=DEV[:6]))) == [MINIMAL]
 
 
 def test_instructions_are_read_between_lines_of_dashes(tmp_path: Path) -> None:
@@ -231,17 +211,14 @@ def test_instructions_are_read_between_lines_of_dashes(tmp_path: Path) -> None:
     file.write_text("---\nOne - or two --- words.\n---\n\nTwo,\nin lines.\n-----  \nThree.\n---\n")
     found = read_instructions(file, "decompose")
     assert found == ["One - or two --- words.", "Two,\nin lines.", "Three."]
-    file.write_text("---\n \n---")
-    with pytest.raises(InputError, match="holds no instruction"):
-        read_instructions(file, "decompose")
+    with pytest.raises(InputError, match="cannot read the candidates"):
+        read_instructions("/nowhere", "decompose")
 
 
-def test_the_packages_list_has_eight_usable_styles_and_none_for_other_predictors() -> None:
+def test_the_packages_list_has_ten_styles_and_none_for_other_predictors() -> None:
     found = read_instructions(None, "decompose")
-    assert len({Candidate({"decompose": text}).identity for text in found}) == len(found) >= 8
+    assert len({Candidate({"decompose": text}) for text in found}) == len(found) >= 10
     assert DEFAULT_INSTRUCTIONS["decompose"] not in found
-    for text in found:
-        assert not {"json", "list of", "number your", "format"} & set(text.lower().split())
     with pytest.raises(InputError, match="give --candidates"):
         read_instructions(None, "estimate")
 
@@ -305,7 +282,7 @@ def test_long_answers_and_forced_endings_are_no_examples(
 
 def test_the_solvers_instruction_is_tuned_by_the_other_optimizers(tmp_path: Path) -> None:
     reflects = says("Be MINIMAL: two lines.")
-    taught(tmp_path, chosen=gepa, reflection=reflects, rounds=1)
+    taught(tmp_path, chosen=gepa, reflection=reflects)
     prompt = reflects.calls[0].ask
     assert "the instruction that the solver works by" in prompt
     assert "sub-question" not in prompt

@@ -13,8 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
-from optim.scorers import Score
-from optim.tuning import GraphProgram, TuneResult, tune
+from optim.tuning import TuneResult, tune
 from optim.tuning.optimizers import OptimizerTask, read_instructions
 from optim.tuning.options import OPTIMIZERS, Optimizer, TuneOptions
 from optim.tuning.program import DEFAULT_INSTRUCTIONS
@@ -34,7 +33,6 @@ from tests.support.tuning_world import (
     THOROUGH,
     TRAIN,
     Exact,
-    asked_in,
     examples,
     program_of,
     says,
@@ -42,7 +40,6 @@ from tests.support.tuning_world import (
     world,
 )
 
-LIST = Optimizer("list", lambda task: task.candidates([MINIMAL]))
 SOLVES = {"method": "global_budget"}
 
 
@@ -105,7 +102,6 @@ def test_where_nothing_is_better_the_original_is_kept(tmp_path: Path) -> None:
     assert result.program.candidate == program_of().candidate
     assert result.artefact.state == load_planner(None).program().state
     assert repr(result).startswith("The original is kept. No candidate")
-    assert "candidate  " in result._repr_html_()
 
 
 def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
@@ -135,44 +131,10 @@ def test_candidates_are_given_in_a_list_or_a_file_or_are_the_packages(tmp_path: 
 
 def test_without_a_reflection_model_the_planners_writes(tmp_path: Path) -> None:
     thinks = world()
-    thinks.solve = lambda _: MINIMAL
+    thinks.solve = says(MINIMAL).solve
     program = program_of(planner=thinks)
-    result = run(tmp_path, program=program, optimizer="copro", candidates=None, rounds=1)
+    result = run(tmp_path, program=program, optimizer="copro", candidates=None)
     assert result.program.candidate.instructions == {"decompose": MINIMAL}
-
-
-def test_all_tunes_each_prompt_that_the_settings_use(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=lambda call: rf"\boxed{{{asked_in(call).targets[0]}}}")
-    program = GraphProgram(model, cap_policy=with_schema)
-    how: dict[str, Any] = {"train": TRAIN[:4], "tuned": "all", "candidates": None}
-    found = run(tmp_path / "1", program=program, optimizer=LIST, **how)
-    told = [set(one.candidate.instructions) for one in found.search.trials]
-    assert {"decompose"} in told
-    assert any("estimate" in names for names in told)
-    # Of the solver it is the examples.
-    program = program_of(model, settings={"method": "global_budget", "budget": 900})
-    found = run(tmp_path / "2", program=program, optimizer=LIST, **how)
-    assert {trial.origin for trial in found.search.trials[1:]} == {"shortest"}
-
-
-def test_a_changed_metric_judges_anew_and_no_model_is_asked(tmp_path: Path) -> None:
-    def changed(example: Any, prediction: Any, trace: Any = None) -> float:  # noqa: ANN401, ARG001
-        return 1.0
-
-    class Broken:
-        def score(self, *_: object) -> Score:
-            return {}["?"]
-
-    changed.__qualname__ = Broken.__qualname__ = ends_with_the_answer.__qualname__
-    model = world()
-    with pytest.raises(InputError, match=r"12 of them failed, one with: KeyError: '\?'"):
-        run(tmp_path, model, scorer=Broken())
-    paid = len(model.calls)
-    assert run(tmp_path, model, scorer=changed).search.original.accuracy == 100
-    asked = len(model.calls)
-    again = run(tmp_path, model, scorer=ends_with_the_answer)
-    assert again.search.original.accuracy < 100
-    assert (paid, len(model.calls)) == (24, asked)
 
 
 def test_progress_goes_to_standard_error_unless_a_callback_listens(
@@ -193,29 +155,20 @@ def test_progress_goes_to_standard_error_unless_a_callback_listens(
     ("options", "complaint"),
     [
         ({"budget": 30}, r"30 answers are too few: .* take 36"),
-        ({"program": dspy.Predict("question -> answer")}, "a GraphProgram, not a Predict"),
         ({"program": program_of(settings={"review_plan": True})}, "review_plan pauses"),
-        ({"optimizer": "adam"}, "no optimizer named 'adam'; there are: gepa, copro"),
-        ({"optimizer": "geppa"}, "did you mean 'gepa'?"),
+        ({"optimizer": "geppa"}, "no optimizer named 'geppa'.* did you mean 'gepa'?"),
         ({"tuned": "solver"}, "candidates tunes decompose, estimate, solve, not solver"),
+        ({"optimizer": "shortest"}, "shortest tunes solve, not decompose"),
         ({"tuned": "estimate"}, "no 'estimate' prompt to tune"),
         (
             {"tuned": "estimate", "program": program_of(settings=SOLVES)},
             "the level of every question is known",
         ),
-        ({"reflection_model": "openai:gpt-4o"}, "makes no use of --reflection-model"),
-        ({"objectives": 2}, "makes no use of --objectives"),
-        ({"tuned": "all"}, "candidates tunes decompose, estimate, solve, not all"),
-        ({"optimizer": "shortest"}, "shortest tunes solve, not decompose"),
-        ({"optimizer": "gepa"}, "gepa makes no use of --candidates"),
-        ({"tuned": "settings", "optimizer": None}, "settings makes no use of --candidates"),
         (
-            {"tuned": "all", "optimizer": LIST, "candidates": None}
-            | {"program": program_of(settings=SOLVES)},
+            {"tuned": "solve", "optimizer": "shortest", "program": program_of(settings=SOLVES)},
             "found among training questions",
         ),
-        ({"dev": [{"question": "What?"}]}, "example 1: it is of type dict, not a dspy.Example"),
-        ({"candidates": "/nowhere"}, "cannot read the candidates"),
+        ({"dev": [{"question": "What?"}]}, "it is of type dict, not a dspy.Example"),
     ],
 )
 def test_choices_without_sense_are_refused_before_anything_is_paid(
@@ -227,7 +180,7 @@ def test_choices_without_sense_are_refused_before_anything_is_paid(
     assert not model.calls
 
 
-@pytest.mark.parametrize("name", ["budget", "budget_tokens", "rounds", "concurrency"])
+@pytest.mark.parametrize("name", ["budget", "concurrency"])
 def test_a_number_below_one_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=f"{name} must be at least 1, not 0"):
         TuneOptions(**{name: 0})
@@ -236,12 +189,12 @@ def test_a_number_below_one_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ([dspy.Example(question="What?")], "example 1: no 'answer'"),
-        ([dspy.Example(question="What?", answer=a) for a in "ab"], "example 2 repeats"),
-        ([DEV[0], DEV[0]], "example 2 repeats"),
+        ([dspy.Example(question="What?")], "no 'answer'"),
+        ([dspy.Example(question="What?", answer=a) for a in "ab"], "there twice"),
+        ([DEV[0], DEV[0]], "there twice"),
     ],
 )
-def test_an_example_that_is_no_question_is_refused_by_its_place(
+def test_an_example_that_is_no_question_or_repeats_one_is_refused(
     given: list[Any], complaint: str
 ) -> None:
     with pytest.raises(InputError, match=complaint):
@@ -269,7 +222,7 @@ def tuning(folder: Path, *more: object) -> Result:
 
 
 @pytest.mark.usefixtures("model")
-def test_the_command_tells_the_way_and_writes_a_program_and_a_page(tmp_path: Path) -> None:
+def test_the_command_tells_the_way_and_writes_a_program(tmp_path: Path) -> None:
     shown = Planner()
     shown.decompose.demos = [{"problem": "Old?", "plan": '{"steps": ["Old step?"]}'}]
     shown.save(tmp_path / "first.json")
@@ -284,7 +237,6 @@ def test_the_command_tells_the_way_and_writes_a_program_and_a_page(tmp_path: Pat
     assert "the best so far" in heard
     assert "program.json is written: pb-graph solve --program" in heard
     assert MINIMAL in " ".join(done.stdout.split())
-    assert MINIMAL in (folder / "candidates.html").read_text(encoding="utf-8")
     loaded = load_planner(folder / "program.json").decompose  # examples of the program stay
     assert (loaded.signature.instructions, loaded.demos) == (MINIMAL, shown.decompose.demos)
 
@@ -310,7 +262,7 @@ def test_an_optimizer_that_learns_gets_a_quarter_of_the_questions(tmp_path: Path
 
     OPTIMIZERS["learns"] = Optimizer("learns", learns, learns=True)
     try:
-        done = tuning(tmp_path / "run", "--optimizer", "learns", "--limit", 40, "--rounds", 1)
+        done = tuning(tmp_path / "run", "--optimizer", "learns", "--limit", 40)
     finally:
         del OPTIMIZERS["learns"]
     assert done.exit_code == 0, done.output
@@ -321,7 +273,6 @@ def test_an_optimizer_that_learns_gets_a_quarter_of_the_questions(tmp_path: Path
     ("more", "complaint"),
     [
         (("--budget-answers", 10), "10 answers are too few"),
-        (("--budget-tokens", 0), "must be at least 1"),
         (("--optimizer", "adam", "--dataset", "nowhere"), "no optimizer named"),  # before the data
         (("--levels", "x"), "--levels wants whole numbers"),
         (("--tune", "settings"), "candidates tunes decompose, estimate, solve, not settings"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from optim.tuning.evaluator import OutageError, ReflectionError
+from optim.tuning.evaluator import OutageError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import OPTIMIZERS, Optimizer
 from optim.tuning.program import Candidate
@@ -29,16 +28,11 @@ from tests.support.tuning_world import (
     run,
     says,
     texts,
+    trying,
     world,
 )
 
 copro, gepa, miprov2 = (OPTIMIZERS[name] for name in ("copro", "gepa", "miprov2"))
-
-
-def trying(*instructions: str) -> Optimizer:
-    return OPTIMIZERS["candidates"](texts=list(instructions))
-
-
 ALL = trying(PLAIN, THOROUGH, MINIMAL)
 
 # The questions
@@ -85,14 +79,6 @@ def test_a_model_out_of_reach_ends_the_run(status: int, dev: Any, tmp_path: Path
         run(tmp_path, ALL, away, dev=dev)
 
 
-@pytest.mark.parametrize("optimizer", [gepa, copro, miprov2], ids=lambda one: one.name)
-def test_a_reflection_model_that_returns_nothing_is_named(
-    optimizer: Optimizer, tmp_path: Path
-) -> None:
-    with pytest.raises(ReflectionError, match=r"reflection model .* returned nothing"):
-        run(tmp_path, optimizer, reflection=says(""))
-
-
 def test_the_folder_of_another_run_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +89,7 @@ def test_the_folder_of_another_run_is_refused(
     others: list[tuple[dict[str, Any], str]] = [
         ({"dev": DEV[1:13], "train": FEW[:1]}, "dev, train"),
         ({"start": original(domain="physics")}, "original"),
-        ({"optimizer": trying(MINIMAL)}, "optimizer"),
+        ({"objectives": 2}, "optimizer"),
         ({"seed": 1}, "seed"),
         ({"model": ScriptedChat(reports_usage=False)}, "planner, solver"),
     ]
@@ -120,7 +106,7 @@ def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(tmp_pa
     assert found.ended.startswith("the budget of 45 answers is spent")
     assert texts(found.trials[1:]) == [MINIMAL]
     assert found.verdict.is_adopted
-    assert found.spent.answers <= 45
+    assert found.evaluator.spent.answers <= 45
 
 
 def test_so_it_does_where_a_users_optimizer_measures_beyond_it(tmp_path: Path) -> None:
@@ -135,12 +121,13 @@ def test_so_it_does_where_a_users_optimizer_measures_beyond_it(tmp_path: Path) -
     assert found.verdict.verdict == "kept"
 
 
-def test_measured_candidates_count_where_a_reflection_model_falls_silent(tmp_path: Path) -> None:
-    said = itertools.chain([MINIMAL] * 2, itertools.repeat(""))
-    silent = ScriptedChat(solve=lambda _: next(said))
-    found = run(tmp_path, gepa, reflection=silent, train=TRAIN[:8])
-    assert found.candidate.instructions == {"decompose": MINIMAL}
+@pytest.mark.parametrize("optimizer", [gepa, copro, miprov2], ids=lambda one: one.name)
+def test_a_reflection_model_that_returns_nothing_ends_the_search(
+    optimizer: Optimizer, tmp_path: Path
+) -> None:
+    found = run(tmp_path, optimizer, reflection=says(""))
     assert found.ended.startswith("the reflection model ScriptedChat returned nothing")
+    assert found.verdict.verdict == "kept"
 
 
 def test_a_candidate_that_a_server_refuses_ends_only_that_one(tmp_path: Path) -> None:
@@ -157,7 +144,7 @@ def test_a_candidate_that_a_server_refuses_ends_only_that_one(tmp_path: Path) ->
 
 
 def test_a_round_without_a_gain_is_the_last(tmp_path: Path) -> None:
-    found = run(tmp_path, copro(breadth=3, depth=1), reflection=says(PLAIN), rounds=5)
+    found = run(tmp_path, copro, reflection=says(PLAIN))
     assert found.ended == "the last round gained less than 1.0%"
     assert {trial.origin for trial in found.trials[1:]} == {"copro"}
 
@@ -180,7 +167,7 @@ def test_a_callback_hears_of_every_step(tmp_path: Path) -> None:
     run(tmp_path, trying(MINIMAL), callback=told.append)
     assert told[0].startswith("12 dev and 6 held-out questions; 12 answers are kept back")
     assert [line.partition(":")[0] for line in told[1:4]] == ["original", "Round 1", "candidates"]
-    assert "the best so far" in told[-2]
+    assert "the best so far" in told[3]
 
 
 def test_the_same_call_again_pays_for_nothing_and_finds_the_same(tmp_path: Path) -> None:
@@ -189,5 +176,6 @@ def test_the_same_call_again_pays_for_nothing_and_finds_the_same(tmp_path: Path)
     calls, asked = len(model.calls), len(reflection.calls)
     again = run(tmp_path, gepa, model, reflection=reflection, train=TRAIN[:8])
     assert (len(model.calls), len(reflection.calls)) == (calls, asked)
-    assert (again.trials, again.verdict, again.spent) == (first.trials, first.verdict, first.spent)
-    assert first.spent.tokens == model.output_tokens + reflection.output_tokens
+    assert (again.trials, again.verdict) == (first.trials, first.verdict)
+    assert again.evaluator.spent == first.evaluator.spent
+    assert first.evaluator.spent.tokens == model.output_tokens + reflection.output_tokens
