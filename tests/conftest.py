@@ -21,44 +21,42 @@ settings.load_profile("plan-and-budget")
 # the commands that tests start to interrupt them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# absl, which rouge_score brings, keeps the stream that it finds and closes it when logging is set
-# up anew, as uvicorn does: it would be pytest's own, and no test after that could begin.
+# absl, which rouge_score brings, closes the stream that it finds when logging is set up anew, as
+# uvicorn does: it would be pytest's own.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
-# Where compiled code is not kept, as in many containers, each command that a test starts would
-# compile our packages anew.
+# Else each command that a test starts would compile our packages anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 _FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
 
-_TOGETHER = {
-    # Load the same model into memory, and would compete for the cores.
-    "local_model": ("test_local_model.py", "test_end_to_end.py"),
-    # Fork what they start off the same server, which takes seconds to load.
-    "forked": (
-        *("test_budget_resumed.py", "test_cli.py", "test_durability.py", "test_eval_killed.py"),
-        *("test_full_disk.py", "test_machines.py", "test_pause_killed.py", "test_tune_killed.py"),
+# Files that run in one process: they load the same model, or fork off the same server.
+_GROUPS = {
+    **dict.fromkeys(["test_local_model.py", "test_end_to_end.py"], "local model"),
+    **dict.fromkeys(
+        [
+            *("test_cli.py", "test_durability.py", "test_eval_killed.py", "test_machines.py"),
+            *("test_pause_killed.py", "test_tune_killed.py"),
+        ],
+        "forked",
     ),
 }
-_GROUPS = {file: group for group, files in _TOGETHER.items() for file in files}
 
-
-# What the tests import is there to the end: a million objects that no collection need go through,
-# neither while they are made nor each time that a test leaves something behind.
+# No collection need go through the million objects that the tests import.
 gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """From here on there is something to collect."""
+    """Collect garbage from here on."""
     gc.freeze()
     gc.enable()
 
 
 class ByFile(LoadScopeScheduling):
-    """With pytest-xdist, one process runs a file: what its tests share is made once.
+    """Runs a file in one process of pytest-xdist, so that what its tests share is made once.
 
-    Its own groups go by marks that it adds to the tests' names, which pytest 9.2 does not let it.
+    xdist's own groups rename the tests, which pytest 9.2 does not allow.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -67,13 +65,13 @@ class ByFile(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
-    """Instead of what ``--dist`` says."""
+    """Return our scheduler, whatever ``--dist`` says."""
     return ByFile(config, log)
 
 
 @pytest.fixture(autouse=True)
 def no_network(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Only loopback, and only for tests that say so; event loops need their socket pair."""
+    """Allow loopback for integration tests; event loops need their socket pair."""
     if request.node.get_closest_marker("integration"):
         pytest_socket.socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
     else:
@@ -84,7 +82,7 @@ def no_network(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_foreign_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, models and tracing of whoever runs the tests stay out of them."""
+    """Hide the developer's own keys, models and tracing."""
     for name in list(os.environ):
         if name.startswith(_FOREIGN):
             monkeypatch.delenv(name)

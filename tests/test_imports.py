@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import pb_graph
 
 ROOT = Path(__file__).parent.parent
@@ -48,44 +46,26 @@ assert graph.invoke({'question': 'How many?'})['answer'] == '42'
 }
 
 
-@pytest.fixture(scope="module")
-def loaded() -> dict[str, set[str]]:
-    """Heavy modules that a fresh interpreter has loaded after each stage."""
-    told = f"\nprint(*(name for name in {HEAVY!r} if name in sys.modules))\n"
-    lines = output("import sys" + "".join(code + told for code in STAGES.values())).split("\n")
-    return {stage: set(line.split()) for stage, line in zip(STAGES, lines, strict=False)}
-
-
 def output(script: str) -> str:
     return subprocess.run(  # noqa: S603 -- our own code
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
 
 
-def test_the_package_and_its_settings_load_nothing_heavy(loaded: dict[str, set[str]]) -> None:
+def test_each_stage_loads_no_more_than_it_needs() -> None:
+    told = f"\nprint(*(name for name in {HEAVY!r} if name in sys.modules))\n"
+    lines = output("import sys" + "".join(code + told for code in STAGES.values())).split("\n")
+    loaded = {stage: set(line.split()) for stage, line in zip(STAGES, lines, strict=False)}
     assert loaded["settings"] == set()
-
-
-def test_a_graph_is_built_without_dspy_or_a_provider(loaded: dict[str, set[str]]) -> None:
     assert loaded["graph"] <= {"langgraph", "langchain_core"}
-
-
-def test_a_run_that_neither_plans_nor_estimates_never_loads_dspy(
-    loaded: dict[str, set[str]],
-) -> None:
     assert "langgraph" in loaded["run"]
-    assert "dspy" not in loaded["run"]
+    assert "dspy" not in loaded["run"]  # it neither plans nor estimates
 
 
 def test_every_public_name_is_there() -> None:
     for name in pb_graph.__all__:
         assert getattr(pb_graph, name).__module__.startswith("pb_graph")
     assert dir(pb_graph) == pb_graph.__all__ == sorted(pb_graph.__all__)
-
-
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'solve_everything'"):
-        _ = pb_graph.solve_everything
 
 
 def test_in_an_event_loop_dspy_is_loaded_in_a_thread() -> None:

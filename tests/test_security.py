@@ -58,13 +58,11 @@ def test_a_sub_question_changes_no_budget_no_cap_and_no_other_step(
     assert spent_on(wild) == spent_on(tame)
 
 
-@pytest.mark.parametrize("where", ["question", "reference"])
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_nor_does_what_is_asked_or_given_with_it(attack: str, where: str) -> None:
+def test_nor_does_what_is_asked_or_given_with_it(attack: str) -> None:
     tame, wild = ScriptedChat(plan=CHAIN), ScriptedChat(plan=CHAIN)
     expected = report_of(tame, {"question": "How many?", "reference": "Three."}, **STEPWISE)
-    given = {"question": "How many?", "reference": "Three."} | {where: attack}
-    found = report_of(wild, given, **STEPWISE)
+    found = report_of(wild, {"question": attack, "reference": attack}, **STEPWISE)
     assert solving(found) == solving(expected)
     assert spent_on(wild) == spent_on(tame)
 
@@ -87,10 +85,9 @@ def test_an_earlier_answer_is_said_by_the_model_never_by_the_system_or_the_user(
 
 
 def test_a_plan_is_cut_down_to_size_and_the_cut_is_told() -> None:
-    model = ScriptedChat(plan=[f"Part {n}: {'x' * 700}" for n in range(20)])
-    report = report_of(
-        model, **(STEPWISE | {"budget": 10**6}), max_steps=3, planner_cap=10**6, cutoff=10**6
-    )
+    model = ScriptedChat(plan=[f"Part {number}: {'x' * 700}" for number in range(20)])
+    large = {"budget": 10**6, "planner_cap": 10**6, "cutoff": 10**6}
+    report = report_of(model, **(STEPWISE | large), max_steps=3)
     assert len(report["steps"]) == 3
     assert all(len(step["question"]) <= 500 for step in report["steps"])
     assert "plan_corrected" in codes(report)
@@ -98,8 +95,7 @@ def test_a_plan_is_cut_down_to_size_and_the_cut_is_told() -> None:
 
 def test_an_answer_is_cut_down_to_size() -> None:
     model = ScriptedChat(solve="x" * 10**7, obeys_cap=False)
-    report = report_of(model, method="vanilla", cutoff=100)
-    assert len(report["answer"]) == 20_000
+    assert len(report_of(model, method="vanilla", cutoff=100)["answer"]) == 20_000
 
 
 # No code may be run from what is loaded or said; libraries are told so by their arguments.
@@ -108,18 +104,14 @@ _EVALUATES = {"eval", "exec", "compile", "__import__"}
 _UNSAFE_WHEN_TRUE = {"allow_pickle", "pickle_fallback", "allow_unsafe_lm_state", "shell"}
 
 
-def sources() -> list[Path]:
-    return sorted(path for part in ("pb_graph", "optim") for path in (ROOT / part).rglob("*.py"))
-
-
 def test_nothing_that_is_loaded_or_said_is_run() -> None:
-    found = {str(path.relative_to(ROOT)): dangers(path) for path in sources()}
-    assert len(found) > 100
-    assert {path: names for path, names in found.items() if names} == {}
+    paths = [path for part in ("pb_graph", "optim") for path in (ROOT / part).rglob("*.py")]
+    assert paths
+    assert not {str(path): found for path in paths if (found := dangers(path))}
 
 
 def dangers(path: Path) -> set[str]:
-    """The names in a module that could run code which was loaded or said."""
+    """Return the names in a module that could run code which was loaded or said."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -24,10 +24,13 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from guards import GUARDS, PLAIN, Ask, Guard, Settings
+from guards import GUARDS, Guard
+from hosts import PLAIN, Ask, Leaf
 from scripted_provider import ANSWER, Provider, script
 
 WIDE = 8
+FAULTS = 0.1  # of the calls are refused, or lost after they were paid
+BUDGET = 3000  # completion tokens
 # A total that is about as scarce as so many completion tokens; prompts of deepagents are long.
 PER_TOKEN = {"completion": 1, "total": 1.5, "usd": 1.7e-6}
 LONG_PROMPTS = {"completion": 1, "total": 11, "usd": 3}
@@ -56,20 +59,20 @@ class Failure:
 
     prompt: str = IN_TURN
     provider: tuple[tuple[str, Any], ...] = ()
-    leaf: Settings = PLAIN
+    leaf: Leaf = PLAIN
     tokens: int = 1500
 
 
 FAILURES = {
     "nothing left": Failure(tokens=1),
     "siblings at once": Failure(script(("delegate", 20, {}))),
-    "cached input": Failure(provider=(("cached", 0.95),), leaf=Settings(padding=8000)),
-    "cancelled calls": Failure(provider=(("seconds", 0.1),), leaf=Settings(cancel_after=0.05)),
+    "cached input": Failure(provider=(("cached", 0.95),), leaf=Leaf(padding=8000)),
+    "cancelled calls": Failure(provider=(("seconds", 0.1),), leaf=Leaf(cancel_after=0.05)),
     "retries in the SDK": Failure(provider=(("paid_failures", 2),)),
-    "streams without usage": Failure(provider=(("has_usage", False),), leaf=Settings(stream=True)),
+    "streams without usage": Failure(provider=(("has_usage", False),), leaf=Leaf(stream=True)),
     "resumed": Failure(script(*[("ask_human", 1, {}), ("delegate", 1, {})] * 6)),
     "forked": Failure(script(("ask_human", 1, {}), *[("delegate", 1, {})] * 6)),
-    "server keeps history": Failure(leaf=Settings(conversation="resp_1")),
+    "server keeps history": Failure(leaf=Leaf(conversation="resp_1")),
 }
 
 
@@ -99,11 +102,11 @@ async def add_run(tally: Tally, guard: Guard, provider: Provider, ask: Ask, tota
     tally.unequal += guard.is_unequal(known, lost)
 
 
-def run_trees(kind: type[Guard], host: str, unit: str, chosen: argparse.Namespace) -> Tally:
+def run_trees(kind: type[Guard], host: str, unit: str, runs: int) -> Tally:
     """Run trees in one host, each under a budget of its own."""
-    provider, tally = Provider(seed=chosen.seed, share=chosen.faults), Tally()
-    total = chosen.budget * PER_TOKEN[unit] * (LONG_PROMPTS[unit] if host == "deepagents" else 1)
-    for _ in range(chosen.runs // len(kind.hosts)):
+    provider, tally = Provider(share=FAULTS), Tally()
+    total = BUDGET * PER_TOKEN[unit] * (LONG_PROMPTS[unit] if host == "deepagents" else 1)
+    for _ in range(runs // len(kind.hosts)):
         guard = kind(unit, total)
         asyncio.run(add_run(tally, guard, provider, guard.tree(host, provider, WIDE), total))
     return tally
@@ -148,13 +151,12 @@ def enter(name: str, chosen: argparse.Namespace) -> dict[str, Any]:
     figures["version"] = f"{kind.package} {version(kind.package)}"
     for unit in [one for one in kind.units if chosen.unit in (None, one)]:
         for host in kind.hosts:
-            tally = run_trees(kind, host, unit, chosen)
+            tally = run_trees(kind, host, unit, chosen.runs)
             print(f"{name}, {host}, {unit}: {tally}", file=sys.stderr)
             figures["trees"][f"{host}, {unit}"] = asdict(tally)
-    if not chosen.trees_only:
-        best = kind.units[-1]
-        figures["failures"] = {name: run_failure(kind, one, best) for name, one in FAILURES.items()}
-        figures["overhead"] = measure_overhead(kind, best)
+    best = kind.units[-1]
+    figures["failures"] = {name: run_failure(kind, one, best) for name, one in FAILURES.items()}
+    figures["overhead"] = measure_overhead(kind, best)
     return figures
 
 
@@ -183,11 +185,7 @@ def main() -> int:
     options.add_argument("--guard", choices=GUARDS, default="ours")
     options.add_argument("--envs", type=Path, help="a folder with an environment for each entrant")
     options.add_argument("--runs", type=int, default=1000)
-    options.add_argument("--budget", type=int, default=3000, help="in completion tokens")
     options.add_argument("--unit", choices=PER_TOKEN)
-    options.add_argument("--faults", type=float, default=0.1)
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--trees-only", action="store_true")
     options.add_argument("--json", action="store_true")
     chosen = options.parse_args()
     if not chosen.envs:

@@ -40,8 +40,11 @@ class World(NamedTuple):
     losses: dict[str, float]
 
 
+Draw = Callable[[np.random.Generator, int], World]
+
+
 def at_the_bound(random: np.random.Generator, questions: int, rows: int = 4) -> World:
-    """All rows lose just too much, by flips alone; a right answer of the reference turns wrong."""
+    """Return rows that lose just too much, by flips of right answers of the reference alone."""
     reference = random.random((questions, 1)) < 0.7
     scores = {"reference": reference.astype(float)}
     lost = LOSS + _OVER
@@ -53,7 +56,7 @@ def at_the_bound(random: np.random.Generator, questions: int, rows: int = 4) -> 
 
 
 def mixed(random: np.random.Generator, questions: int, epochs: int = 1, rows: int = 6) -> World:
-    """Rows that lose between nothing and 8 points, in no order, each with a cost of its own."""
+    """Return rows that lose between nothing and 8 points, in no order, each with its own cost."""
     ease = random.beta(1.2, 0.6, (questions, 1))
     reference = _answered(random, ease, epochs)
     scores, tokens, losses = {"reference": reference}, {"reference": 1.0}, {}
@@ -72,7 +75,7 @@ def mixed(random: np.random.Generator, questions: int, epochs: int = 1, rows: in
 
 
 def graded(random: np.random.Generator, questions: int, rows: int = 4) -> World:
-    """Scores that move in both directions, with a loss a little above the bound."""
+    """Return scores that move in both directions, with a loss a little above the bound."""
     reference = random.beta(2, 1, (questions, 1)) * 0.8 + 0.1
     scores = {"reference": reference}
     for row in range(rows):
@@ -87,7 +90,7 @@ def _answered(random: np.random.Generator, chance: Floats, epochs: int) -> Float
 
 
 def certified(world: World, *, split: bool) -> str | None:
-    """The row that is certified, as `optim.reporting.certificate` does it."""
+    """Return the row that is certified, as `optim.reporting.certificate` does it."""
     count = len(world.scores["reference"])
     told = round(_SPLIT * count) if split else 0
     order = [name for name in world.scores if name != "reference"]
@@ -103,10 +106,26 @@ def certified(world: World, *, split: bool) -> str | None:
     return proven[-1] if proven else None
 
 
+def line(draw: Draw, questions: int, worlds: int, *, split: bool) -> str:
+    """Return the figures of a kind of world, for a number of questions."""
+    false, possible, tokens = 0, 0, list[float]()
+    random = np.random.default_rng(questions)
+    for _ in range(worlds):
+        world = draw(random, questions)
+        row = certified(world, split=split)
+        possible += any(world.tokens[n] < 1 for n, loss in world.losses.items() if loss <= LOSS)
+        if row is not None:
+            false += world.losses[row] > LOSS
+            tokens.append(world.tokens[row])
+    shares = [100 * value / worlds for value in (false, len(tokens), possible)]
+    saved = f"{np.mean(tokens):.2f}" if tokens else "-"
+    return f"{questions:11d}{shares[0]:9.2f}{shares[1]:13.1f}{shares[2]:12.1f}{saved:>8}"
+
+
 def main(worlds: int = WORLDS) -> None:
     """Print a line for each kind of world and number of questions."""
     print("kind of world   questions  false %  certified %  possible %  tokens")
-    kinds: list[tuple[str, Callable[[np.random.Generator, int], World], bool]] = [
+    kinds: list[tuple[str, Draw, bool]] = [
         ("at the bound", at_the_bound, False),
         ("mixed", mixed, True),
         ("sampled", lambda random, questions: mixed(random, questions, epochs=4), True),
@@ -114,24 +133,7 @@ def main(worlds: int = WORLDS) -> None:
     ]
     for name, draw, split in kinds:
         for questions in (150, 300, 1000):
-            false, any_row, possible, tokens = 0, 0, 0, []
-            random = np.random.default_rng(questions)
-            for _ in range(worlds):
-                world = draw(random, questions)
-                row = certified(world, split=split)
-                possible += any(
-                    loss <= LOSS and world.tokens[n] < 1 for n, loss in world.losses.items()
-                )
-                if row is not None:
-                    any_row += 1
-                    false += world.losses[row] > LOSS
-                    tokens.append(world.tokens[row])
-            shares = [100 * value / worlds for value in (false, any_row, possible)]
-            saved = f"{np.mean(tokens):.2f}" if tokens else "-"
-            print(
-                f"{name:14}{questions:11d}{shares[0]:9.2f}{shares[1]:13.1f}{shares[2]:12.1f}"
-                f"{saved:>8}"
-            )
+            print(f"{name:14}{line(draw, questions, worlds, split=split)}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ bare LangGraph of the same nodes and edges whose functions do nothing: one query
 sync and async, and 500 at the same time. Prints milliseconds per query and the ratios (at most 8;
 10 to 20 ms are fine).
 """
+# ruff: noqa: ANN401 -- compiled graphs' types say little
 
 import asyncio
 import json
@@ -24,25 +25,28 @@ from pb_graph import Settings, build_graph
 
 STEPS, QUERIES, AT_ONCE, REPETITIONS = 4, 30, 500, 5
 QUESTION = {"question": "How many pens does $14 buy at 3 for $2?", "level": 3}
-PLAN = {"steps": [f"What is part {number}?" for number in range(1, STEPS + 1)]}
-GRADES = {"level": 3, "levels": [3] * STEPS, "credits": [25] * STEPS}
+# One reply that reads as a plan, as grades, and as an answer.
+REPLY = {
+    "steps": [f"What is part {number}?" for number in range(1, STEPS + 1)],
+    "level": 3,
+    "levels": [3] * STEPS,
+    "credits": [25] * STEPS,
+}
+USAGE: Any = {"input_tokens": 9, "output_tokens": 9, "total_tokens": 18}
 
 
 class InstantChat(BaseChatModel):
-    """Plans, grades and answers at once, whatever it is asked: one reply that reads as each."""
+    """Gives the same reply at once, whatever it is asked."""
 
     @property
     def _llm_type(self) -> str:
         return "instant"
 
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401, ARG002
-        message = AIMessage(
-            json.dumps(PLAN | GRADES),
-            usage_metadata={"input_tokens": 9, "output_tokens": 9, "total_tokens": 18},
-        )
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:  # noqa: ARG002
+        message = AIMessage(json.dumps(REPLY), usage_metadata=USAGE)
         return ChatResult(generations=[ChatGeneration(message=message)])
 
-    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         return self._generate(messages)
 
 
@@ -53,29 +57,22 @@ class BareState(TypedDict):
     done: Annotated[list[int], operator.add]
 
 
-def bare_graph(*, with_async: bool) -> Any:  # noqa: ANN401 -- compiled graphs' types say little
-    """The same nodes and edges, and nothing in the nodes."""
+def bare_graph(*, with_async: bool) -> Any:
+    """Return the same nodes and edges, with nothing in the nodes."""
 
-    def nothing(_: BareState) -> dict[str, Any]:
-        return {"done": []}
+    def nothing(given: Any) -> dict[str, Any]:
+        return {"done": [given["index"]] if "index" in given else []}
 
-    def solve(task: dict[str, int]) -> dict[str, Any]:
-        return {"done": [task["index"]]}
-
-    async def anothing(state: BareState) -> dict[str, Any]:
-        return nothing(state)
-
-    async def asolve(task: dict[str, int]) -> dict[str, Any]:
-        return solve(task)
+    async def anothing(given: Any) -> dict[str, Any]:
+        return nothing(given)
 
     def dispatch(state: BareState) -> str | list[Send]:
         index = len(state["done"])
         return [Send("solve", {"index": index})] if index < STEPS else "synthesize"
 
     builder: Any = StateGraph(BareState)
-    for name in ("intake", "plan", "estimate", "allocate", "synthesize", "finish"):
+    for name in ("intake", "plan", "estimate", "allocate", "solve", "synthesize", "finish"):
         builder.add_node(name, anothing if with_async else nothing)
-    builder.add_node("solve", asolve if with_async else solve)
     builder.add_edge(START, "intake")
     builder.add_conditional_edges("intake", lambda _: "plan", ["plan"])
     builder.add_conditional_edges("plan", lambda _: "estimate", ["estimate"])
@@ -87,38 +84,30 @@ def bare_graph(*, with_async: bool) -> Any:  # noqa: ANN401 -- compiled graphs' 
     return builder.compile()
 
 
-def sync_seconds(graph: Any) -> float:  # noqa: ANN401
-    """Seconds per query, one after the other."""
+def blocking(graph: Any) -> float:
+    """Return the seconds of a query, one after the other."""
     begin = perf_counter()
     for _ in range(QUERIES):
         graph.invoke(QUESTION)
     return (perf_counter() - begin) / QUERIES
 
 
-def async_seconds(graph: Any) -> float:  # noqa: ANN401
-    """Seconds per query, one after the other in an event loop."""
-
-    async def all_in_turn() -> float:
-        begin = perf_counter()
-        for _ in range(QUERIES):
-            await graph.ainvoke(QUESTION)
-        return (perf_counter() - begin) / QUERIES
-
-    return asyncio.run(all_in_turn())
+async def awaited(graph: Any) -> float:
+    """Return the seconds of a query, one after the other in an event loop."""
+    begin = perf_counter()
+    for _ in range(QUERIES):
+        await graph.ainvoke(QUESTION)
+    return (perf_counter() - begin) / QUERIES
 
 
-def concurrent_seconds(graph: Any) -> float:  # noqa: ANN401
-    """Seconds per query, all at the same time."""
-
-    async def all_at_once() -> float:
-        begin = perf_counter()
-        await asyncio.gather(*(graph.ainvoke(QUESTION) for _ in range(AT_ONCE)))
-        return (perf_counter() - begin) / AT_ONCE
-
-    return asyncio.run(all_at_once())
+async def concurrent(graph: Any) -> float:
+    """Return the seconds of a query, all at the same time."""
+    begin = perf_counter()
+    await asyncio.gather(*(graph.ainvoke(QUESTION) for _ in range(AT_ONCE)))
+    return (perf_counter() - begin) / AT_ONCE
 
 
-def compare(name: str, seconds: Callable[[Any], float], ours: Any, bare: Any, times: int) -> None:  # noqa: ANN401
+def compare(name: str, seconds: Callable[[Any], float], ours: Any, bare: Any, times: int) -> None:
     """Print both, in turns, and their ratio."""
     pairs = [(seconds(ours), seconds(bare)) for _ in range(times)]
     mine, theirs = (median(column) * 1000 for column in zip(*pairs, strict=True))
@@ -129,22 +118,16 @@ def compare(name: str, seconds: Callable[[Any], float], ours: Any, bare: Any, ti
 
 def main() -> None:
     """Print three comparisons."""
-    chosen = Settings(
-        method="plan_and_budget",
-        execution="stepwise",
-        plan_from=1,
-        planning="two_call",
-        schedule="cosine",
-    )
-    ours: Any = build_graph(InstantChat(), settings=chosen)
+    chosen: Any = {"execution": "stepwise", "plan_from": 1, "planning": "two_call"}
+    ours: Any = build_graph(InstantChat(), settings=Settings(schedule="cosine", **chosen))
     report = ours.invoke(QUESTION)["report"]
-    if report["usage"]["calls"] != STEPS + 2 or report["warnings"]:
-        msg = f"not the way that was to be measured: {report}"
-        raise RuntimeError(msg)
+    assert report["usage"]["calls"] == STEPS + 2, report
+    assert not report["warnings"], report
     bare, abare = bare_graph(with_async=False), bare_graph(with_async=True)
-    compare("invoke", sync_seconds, ours, bare, REPETITIONS)
-    compare("ainvoke", async_seconds, ours, abare, REPETITIONS)
-    compare(f"{AT_ONCE} concurrent ainvoke", concurrent_seconds, ours, abare, 3)
+    compare("invoke", blocking, ours, bare, REPETITIONS)
+    compare("ainvoke", lambda graph: asyncio.run(awaited(graph)), ours, abare, REPETITIONS)
+    name = f"{AT_ONCE} concurrent ainvoke"
+    compare(name, lambda graph: asyncio.run(concurrent(graph)), ours, abare, 3)
 
 
 if __name__ == "__main__":

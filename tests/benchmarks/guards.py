@@ -8,40 +8,23 @@ of its own overrides `tree` and `failing`.
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
+import hosts
 import httpx
 import openai
+from hosts import PLAIN, Ask, Leaf
 from langchain.agents.middleware import AgentMiddleware, ModelCallLimitMiddleware
 from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from scripted_provider import MODEL, PER_CALL, PRICE, Provider, http_clients, script
 
 GUARDS: dict[str, type["Guard"]] = {}
-Ask = Callable[[], Awaitable[str]]
 _SEND = httpx.AsyncHTTPTransport.handle_async_request
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is special about the sub-agents of a failure."""
-
-    padding: int = 0  # characters of their question
-    cancel_after: float | None = None
-    stream: bool = False
-    conversation: str = ""
-
-    @property
-    def question(self) -> str:
-        return "Go." + " Go on." * (self.padding // 7)
-
-
-PLAIN = Settings()
 
 
 class Guard:
@@ -73,7 +56,7 @@ class Guard:
         """Return the guard of a run that goes on in another process."""
         return type(self)(self.unit, self.total)
 
-    def client(self, provider: Provider, leaf: Settings = PLAIN) -> Any:
+    def client(self, provider: Provider, leaf: Leaf = PLAIN) -> Any:
         """Return LangChain's client of the provider."""
         return chat_model(provider, leaf)
 
@@ -105,14 +88,10 @@ class Guard:
 
     def tree(self, host: str, provider: Provider, wide: int) -> Ask:
         """Return a run of three levels in one host, with so many sub-agents at once."""
-        import hosts
-
         return hosts.run(self, hosts.HOSTS[host](self, provider, wide))
 
-    def failing(self, provider: Provider, prompt: str, leaf: Settings) -> Ask:
+    def failing(self, provider: Provider, prompt: str, leaf: Leaf) -> Ask:
         """Return a run of two levels in which something goes wrong."""
-        import hosts
-
         return hosts.failing(self, provider, prompt, leaf)
 
 
@@ -124,9 +103,7 @@ def entrant(name: str) -> Callable[[type[Guard]], type[Guard]]:
     return enter
 
 
-def chat_model(
-    provider: Provider, leaf: Settings, kind: type[Any] = ChatOpenAI, **options: Any
-) -> Any:
+def chat_model(provider: Provider, leaf: Leaf, kind: type[Any] = ChatOpenAI, **options: Any) -> Any:
     """Return LangChain's client of the provider, capped as every README advises."""
     if leaf.conversation:
         kept = {"previous_response_id": leaf.conversation}
@@ -217,7 +194,7 @@ class Breakerbox(Guard):
 
         self.stops = (BudgetKilled,)
 
-    def client(self, provider: Provider, leaf: Settings = PLAIN) -> Any:
+    def client(self, provider: Provider, leaf: Leaf = PLAIN) -> Any:
         """Return a client whose cap it finds: it does not know the name that ChatOpenAI sends."""
         return chat_model(provider, leaf, BaseChatOpenAI)
 
@@ -300,7 +277,7 @@ class Inferrail(Guard):
         """Return the same run: its gateway keeps the budget under the run's id."""
         return self
 
-    def client(self, provider: Provider, leaf: Settings = PLAIN) -> Any:
+    def client(self, provider: Provider, leaf: Leaf = PLAIN) -> Any:
         """Return a client of the gateway, whose own calls the provider answers."""
         import inferrail
 
@@ -342,7 +319,7 @@ class PydanticAI(Guard):
         between = self._agent(provider, script(("delegate", 1, {})), self._agent(provider))
         return self._ask(self._agent(provider, script(("delegate", wide, {})), between))
 
-    def failing(self, provider: Provider, prompt: str, leaf: Settings) -> Ask:
+    def failing(self, provider: Provider, prompt: str, leaf: Leaf) -> Ask:
         if "ask_human" in prompt:  # it keeps no checkpoints
             raise NotImplementedError
         return self._ask(self._agent(provider, prompt, self._agent(provider, own=leaf), leaf))
@@ -352,8 +329,8 @@ class PydanticAI(Guard):
         provider: Provider,
         prompt: str = "",
         below: Any = None,
-        leaf: Settings = PLAIN,
-        own: Settings = PLAIN,
+        leaf: Leaf = PLAIN,
+        own: Leaf = PLAIN,
     ) -> Any:
         from pydantic_ai import Agent, RunContext
         from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel

@@ -3,10 +3,11 @@
 
 import asyncio
 import operator
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import openai
-from guards import PLAIN, Ask, Guard, Settings
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelRetryMiddleware
 from langchain_core.messages import HumanMessage
@@ -17,11 +18,29 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from scripted_provider import ANSWER, Provider, script
 
+Ask = Callable[[], Awaitable[str]]
 ASK = {"messages": [HumanMessage("Go.")]}
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}, "recursion_limit": 200}
 ONCE = script(("delegate", 1, {}))
 _PASSING = (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError)
 _RETRY = ModelRetryMiddleware(max_retries=2, retry_on=_PASSING, initial_delay=0, jitter=False)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What is special about the sub-agents of a failure."""
+
+    padding: int = 0  # characters of their question
+    cancel_after: float | None = None
+    stream: bool = False
+    conversation: str = ""
+
+    @property
+    def question(self) -> str:
+        return "Go." + " Go on." * (self.padding // 7)
+
+
+PLAIN = Leaf()
 
 
 class Texts(TypedDict):
@@ -31,11 +50,11 @@ class Texts(TypedDict):
 
 
 def agent(  # noqa: PLR0913, PLR0917 -- the parts of an agent
-    guard: Guard,
+    guard: Any,
     provider: Provider,
     prompt: str = "",
     tools: tuple[Any, ...] = (),
-    leaf: Settings = PLAIN,
+    leaf: Leaf = PLAIN,
     saver: Any = None,
 ) -> Any:
     return create_agent(
@@ -47,7 +66,7 @@ def agent(  # noqa: PLR0913, PLR0917 -- the parts of an agent
     )
 
 
-def delegate_to(guard: Guard, below: Any, leaf: Settings = PLAIN) -> Any:
+def delegate_to(guard: Any, below: Any, leaf: Leaf = PLAIN) -> Any:
     below = counted(guard, below)
 
     @tool
@@ -63,7 +82,7 @@ def delegate_to(guard: Guard, below: Any, leaf: Settings = PLAIN) -> Any:
     return delegate
 
 
-def counted(guard: Guard, graph: Any) -> Any:
+def counted(guard: Any, graph: Any) -> Any:
     """Return an agent whose runs that the guard ends are counted."""
 
     async def run(state: Any, config: RunnableConfig) -> Any:
@@ -79,13 +98,13 @@ def counted(guard: Guard, graph: Any) -> Any:
     return RunnableLambda(run)
 
 
-def in_create_agent(guard: Guard, provider: Provider, wide: int) -> Any:
+def in_create_agent(guard: Any, provider: Provider, wide: int) -> Any:
     between = agent(guard, provider, ONCE, (delegate_to(guard, agent(guard, provider)),))
     lead = script(("delegate", wide, {}))
     return guard.graph(agent(guard, provider, lead, (delegate_to(guard, between),)))
 
 
-def in_deepagents(guard: Guard, provider: Provider, wide: int) -> Any:
+def in_deepagents(guard: Any, provider: Provider, wide: int) -> Any:
     from deepagents import create_deep_agent  # noqa: PLC0415 -- not in every environment
 
     def deep(prompt: str, below: Any = None) -> Any:
@@ -102,7 +121,7 @@ def in_deepagents(guard: Guard, provider: Provider, wide: int) -> Any:
     return guard.graph(deep(script(("task", wide, task)), counted(guard, between)))
 
 
-def in_supervisor(guard: Guard, provider: Provider, wide: int) -> Any:
+def in_supervisor(guard: Any, provider: Provider, wide: int) -> Any:
     from langgraph_supervisor import create_supervisor  # noqa: PLC0415
 
     leaf, lead = agent(guard, provider), script(("delegate", wide, {}))
@@ -114,7 +133,7 @@ def in_supervisor(guard: Guard, provider: Provider, wide: int) -> Any:
     return guard.graph(create_supervisor(workers, model=boss, prompt=script(*rounds)).compile())
 
 
-def in_plain_langgraph(guard: Guard, provider: Provider, wide: int) -> Any:
+def in_plain_langgraph(guard: Any, provider: Provider, wide: int) -> Any:
     """Nodes that call a model; each branch is one of so many."""
     model = guard.model(guard.client(provider))
 
@@ -146,7 +165,7 @@ HOSTS = {
 }
 
 
-def run(guard: Guard, graph: Any) -> Ask:
+def run(guard: Any, graph: Any) -> Ask:
     """Return one run of a graph in the guard's context."""
 
     async def ask() -> str:
@@ -157,7 +176,7 @@ def run(guard: Guard, graph: Any) -> Ask:
     return ask
 
 
-def failing(guard: Guard, provider: Provider, prompt: str, leaf: Settings) -> Ask:
+def failing(guard: Any, provider: Provider, prompt: str, leaf: Leaf) -> Ask:
     """Return a run of two levels, which a person's answer may interrupt.
 
     After an interrupt it goes on with new objects, as in another process; a run that is forked goes
@@ -170,7 +189,7 @@ def failing(guard: Guard, provider: Provider, prompt: str, leaf: Settings) -> As
         """Ask a person."""
         return str(interrupt("May I?"))
 
-    def build(guard: Guard) -> Any:
+    def build(guard: Any) -> Any:
         below = delegate_to(guard, agent(guard, provider, leaf=leaf), leaf)
         return guard.graph(agent(guard, provider, prompt, (below, ask_human), saver=saver))
 

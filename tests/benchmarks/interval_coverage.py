@@ -63,37 +63,39 @@ def truth(accuracy: float, cost: float, runaways: float = 0.0) -> float:
 
 
 def samples(found: Answers) -> list[Sample]:
-    """Answers as `compare` takes them."""
-    scores, tokens = found
+    """Return answers as `compare` takes them."""
     return [
         Sample(str(question), float(score), float(spent))
-        for question, row in enumerate(zip(scores, tokens, strict=True))
+        for question, row in enumerate(zip(*found, strict=True))
         for score, spent in zip(*row, strict=True)
     ]
+
+
+def covers(lower: float | None, true: float, upper: float | None) -> bool:
+    return (lower or 0.0) <= true <= (math.inf if upper is None else upper)
 
 
 def single(
     accuracy: float, questions: int, runs: int, epochs: int = 1, runaways: float = 0.0
 ) -> float:
-    """Share of runs whose interval of E³ holds the truth."""
+    """Return the share of runs whose interval of E³ holds the truth."""
     random, true = np.random.default_rng(questions), truth(accuracy, 1.0, runaways)
     clusters, covered = np.repeat(np.arange(questions), epochs).tolist(), 0
     for _ in range(runs):
         ((scores, tokens),) = answers(random, [accuracy], [1.0], questions, epochs, runaways)
         found = interval(scores.ravel(), tokens.ravel(), clusters=clusters)
-        assert found.lower is not None
-        covered += found.lower <= true <= (math.inf if found.upper is None else found.upper)
+        covered += covers(found.lower, true, found.upper)
     return covered / runs
 
 
 def of_accuracy(accuracy: float, questions: int, runs: int, epochs: int = 1) -> float:
-    """Share of runs whose interval of A holds the truth."""
+    """Return the share of runs whose interval of A holds the truth."""
     random, covered = np.random.default_rng(questions), 0
     clusters = np.repeat(np.arange(questions), epochs).tolist()
     for _ in range(runs):
         ((scores, _),) = answers(random, [accuracy], [1.0], questions, epochs)
         low, high = accuracy_interval(scores.ravel(), clusters=clusters)
-        covered += low <= 100 * accuracy <= high
+        covered += covers(low, 100 * accuracy, high)
     return covered / runs
 
 
@@ -109,19 +111,16 @@ def comparisons(
 def paired(
     accuracies: list[float], costs: list[float], questions: int, runs: int, epochs: int = 1
 ) -> float:
-    """Share of runs whose interval of the ratio of E³ holds the truth."""
-    a, b = (truth(*each) for each in zip(accuracies, costs, strict=True))
+    """Return the share of runs whose interval of the ratio of E³ holds the truth."""
+    a, b = map(truth, accuracies, costs)
     found = comparisons(accuracies, costs, questions, runs, epochs)
-    return sum(
-        (one.lower or 0.0) <= a / b <= (math.inf if one.upper is None else one.upper)
-        for one in found
-    ) / len(found)
+    return sum(covers(one.lower, a / b, one.upper) for one in found) / runs
 
 
 def surely_higher(accuracy: float, questions: int, runs: int) -> float:
-    """Share of runs in which the first of two equal methods looks better for sure."""
+    """Return the share of runs in which the first of two equal methods looks better for sure."""
     found = comparisons([accuracy] * 2, [1.0] * 2, questions, runs)
-    return sum((one.probability_higher or 0.0) >= 0.9 for one in found) / len(found)
+    return sum((one.probability_higher or 0.0) >= 0.9 for one in found) / runs
 
 
 def row(name: str, share: Callable[[int], float]) -> None:

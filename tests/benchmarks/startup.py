@@ -24,24 +24,18 @@ STARTS = {
 
 
 def seconds(code: str) -> float:
-    """Run `code` in a fresh interpreter; how long it took, without the interpreter's own start."""
+    """Return how long `code` takes in a fresh interpreter, without the interpreter's own start."""
     timed = f"from time import perf_counter\nbegin = perf_counter()\n{code}\n"
     timed += "print(perf_counter() - begin)"
-    done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", timed], capture_output=True, text=True, check=True
-    )
-    return float(done.stdout)
+    command = [sys.executable, "-c", timed]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)  # noqa: S603
 
 
 def main() -> None:
     """Print the medians and the two ratios."""
-    runs: dict[str, list[float]] = {name: [] for name in STARTS}
-    for repetition in range(REPETITIONS + 1):
-        for name, code in STARTS.items():
-            taken = seconds(code)
-            if repetition:  # the first one fills the file cache
-                runs[name].append(taken)
-    typical = {name: median(taken) for name, taken in runs.items()}
+    runs = [{name: seconds(code) for name, code in STARTS.items()} for _ in range(REPETITIONS + 1)]
+    # The first one fills the file cache.
+    typical = {name: median(run[name] for run in runs[1:]) for name in STARTS}
     for name, taken in typical.items():
         print(f"{name:30} {taken * 1000:7.0f} ms")
     package = typical["import pb_graph"] / typical["import langgraph.graph"]

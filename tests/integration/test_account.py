@@ -21,26 +21,18 @@ both = pytest.mark.parametrize("streams", [False, True], ids=["plain", "streamed
 
 
 def account(server: FaultServer, *, streams: bool = False, **settings: Any) -> dict[str, Any]:  # noqa: ANN401
-    """The report of a question, also of one that could not be answered."""
-    graph = graph_to(server, retries=2, **{"plan_from": 1, **settings})
+    """Return the report of a question, also of one that could not be answered."""
+    modes = ["values", "messages"] if streams else ["values"]
     try:
-        if not streams:
-            return checked(graph.invoke(QUESTION)["report"])
-        for _, part in graph.stream(QUESTION, stream_mode=["values", "messages"]):
-            report = part.get("report") if isinstance(part, dict) else None
-        return checked(report)
+        *_, (_, last) = graph_to(server, retries=2, **settings).stream(QUESTION, stream_mode=modes)
+        return checked(last["report"])
     except NoAnswerError as error:
         return checked(error.report)
 
 
 def reports(**lies: object) -> Change:
-    """A server that tells its usage otherwise."""
+    """Return a change of the usage that the server tells."""
     return lambda reply: reply | {"usage": reply["usage"] | lies}
-
-
-def hides_reasoning(reply: dict[str, Any]) -> dict[str, Any]:
-    """A gateway whose completion tokens leave out 60 of reasoning, which it bills."""
-    return reports(total_tokens=reply["usage"]["total_tokens"] + 60)(reply)
 
 
 @pytest.mark.parametrize("lie", [-13, 10**12])
@@ -56,17 +48,8 @@ def test_usage_that_cannot_be_is_estimated_and_said(lie: int, *, streams: bool) 
 
 
 @both
-def test_reasoning_that_a_gateway_leaves_out_is_counted(*, streams: bool) -> None:
-    with FaultServer(changed=hides_reasoning, answer=ANSWER) as server:
-        report = account(server, streams=streams, method="vanilla")
-    assert report["usage"]["output_tokens"] == server.billed + 60
-    assert report["usage"]["measured"]
-
-
-@pytest.mark.parametrize("fault", ["reset_midway", "half_stream", "invalid_json"])
-@both
-def test_the_ceiling_holds_whatever_is_lost(fault: Any, *, streams: bool) -> None:  # noqa: ANN401
-    with FaultServer(always(fault), answer="word " * 10_000) as server:
+def test_the_ceiling_holds_whatever_is_lost(*, streams: bool) -> None:
+    with FaultServer(always("half_stream"), answer="word " * 10_000) as server:
         report = account(server, streams=streams)
     assert server.billed <= report["most_billed"] <= report["ceiling"]
 
@@ -75,9 +58,8 @@ def test_the_ceiling_holds_whatever_is_lost(fault: Any, *, streams: bool) -> Non
 def test_what_a_server_that_stalls_writes_on_is_within_the_bill(*, streams: bool) -> None:
     """It takes a call that was given up for one that somebody waits for."""
     stalls: Any = {"pause": 1.5} if streams else {"script": always("stall"), "stall": 1.5}
-    impatient: Any = {"method": "vanilla", "cutoff": 500, "timeout": 0.5}
     with FaultServer(answer="word " * 10_000, **stalls) as server:
-        report = account(server, streams=streams, **impatient)
+        report = account(server, streams=streams, method="vanilla", cutoff=500, timeout=0.5)
         while server.open:
             time.sleep(0.01)
     assert server.served == 1

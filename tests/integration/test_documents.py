@@ -16,7 +16,7 @@ from optim.datasets import load
 from optim.datasets.dataset import _DATASETS
 from optim.scorers.base import SCORERS
 from pb_graph.methods import METHODS
-from tests.support.documents import ENDPOINT, PAGES, SERVER, name_of, snippets
+from tests.support.documents import ENDPOINT, PAGES, ROOT, SERVER, name_of, snippets
 from tests.support.endpoints import client_to, endpoint_of
 from tests.support.evaluations import leaks_collected, tolerates_inspect
 from tests.support.fault_server import FaultServer, Request
@@ -86,3 +86,14 @@ def test_the_python_of_a_page_runs(page: Path, model: FaultServer, endpoint: str
             snippet.run({"__name__": "page"}, {ENDPOINT: endpoint})
             ran = ran or "invoke(" in snippet.code
     assert model.served > asked or not ran
+
+
+async def test_the_mcp_servers_tool_answers() -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    for snippet in snippets(ROOT / "docs" / "recipes" / "mcp.md", "python"):
+        snippet.run(names, {})
+    (tool,) = await names["server"].list_tools()
+    assert "within a token budget" in tool.description
+    assert tool.inputSchema["required"] == ["question"]
+    said = await names["server"].call_tool(tool.name, {"question": "What is 6 * 7?"})
+    assert "Final answer: 42" in str(said)

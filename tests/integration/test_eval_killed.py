@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from optim.evaluation.store import lock_run_dir
 from optim.records import Record, read_records
 from tests.support.evaluations import leaks_collected, tolerates_inspect
 from tests.support.killed import Victim, paid_replies
@@ -49,7 +48,7 @@ def test_interrupted_and_killed_it_ends_like_a_run_that_nobody_stopped(
     tmp_path: Path, whole: tuple[Path, dict[str, int]]
 ) -> None:
     blow = VICTIM.struck(tmp_path, 14, signal.SIGINT)
-    assert blow in {-signal.SIGINT, 128 + signal.SIGINT}
+    assert blow == 1
     assert len(list(tmp_path.glob("*.eval"))) == 3
     assert VICTIM.struck(tmp_path, 32, signal.SIGKILL) == -signal.SIGKILL
     records = read_records(tmp_path)  # a killed run's logs
@@ -66,12 +65,3 @@ def test_interrupted_and_killed_it_ends_like_a_run_that_nobody_stopped(
     assert figures(read_records(tmp_path)) == figures(read_records(whole[0]))
     assert last["spent"] == whole[1]["spent"] == whole[1]["paid"]
     assert last["paid"] < whole[1]["paid"]
-
-
-def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
-    with lock_run_dir(tmp_path):
-        second = VICTIM.start(tmp_path, 0.0)
-        _, err = second.communicate()
-    assert second.returncode == 1
-    assert "another process is using the folder" in err
-    assert VICTIM.completed(tmp_path)["n"] == ANSWERS  # who lets go of it can be followed

@@ -85,16 +85,6 @@ def test_inspect_evaluates_a_data_set_with_our_solver_and_counts_every_token(
     assert {record.made_by["settings"]["cutoff"] for record in records} == {70}
 
 
-def test_an_eval_set_goes_on_where_it_was(installed: Path) -> None:
-    command = (
-        "eval-set", "plan_and_budget/arithmetic", "--model", MODEL, "--log-dir",
-        str(installed.parent / "set"), "-T", "method=vanilla", "-T", "limit=3",
-    )  # fmt: skip
-    inspect(installed, *command)
-    inspect(installed, *command)
-    assert len(calls(installed)) == len(read_records(installed.parent / "set")) == 3
-
-
 def test_every_data_set_that_needs_no_name_of_a_task_is_one() -> None:
     from plan_and_budget.tasks import TASKS  # noqa: PLC0415 -- registers them
 

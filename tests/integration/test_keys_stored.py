@@ -1,7 +1,6 @@
-"""Nothing that is said or kept has a key in it, however it was given.
+"""No event, log, reply, report, program, checkpoint, error or traceback has a key in it.
 
-No event, log, reply, report, program, checkpoint, error or traceback; although the server repeats
-in its refusals all that it was sent.
+The server repeats in its refusals all that it was sent.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import io
 import logging
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ KEY = "canary of a/key"
 
 
 def model_of(place: str, url: str, monkeypatch: pytest.MonkeyPatch) -> ChatOpenAI | str:
-    """A chat model that was given the key in one of the ways that there are."""
+    """Return a chat model that was given the key in one of the ways that there are."""
     if place == "environment":
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", url)
@@ -49,19 +49,11 @@ def model_of(place: str, url: str, monkeypatch: pytest.MonkeyPatch) -> ChatOpenA
 
 
 def sometimes(request: Request) -> Fault | None:
-    """Every third request is refused, with all that was sent."""
+    """Refuse every third request, with all that was sent."""
     return "bad_key" if request.number % 3 == 2 else None
 
 
-def right(gold: Any, pred: Any, trace: Any = None) -> bool:  # noqa: ANN401, ARG001 -- DSPy's
-    """Whatever is said, so that there is something to improve on."""
-    return True
-
-
-def everything_made(model: ChatOpenAI | str, folder: Path) -> list[str]:
-    """Let every part that writes something write it; what is printed and raised."""
-    graph: Any
-    said: list[str] = []
+def evaluated(model: ChatOpenAI | str, folder: Path) -> Iterator[str]:
     chosen = Experiment(
         dataset="arithmetic",
         methods="vanilla,plan_and_budget,default",
@@ -71,58 +63,57 @@ def everything_made(model: ChatOpenAI | str, folder: Path) -> list[str]:
         concurrency=1,
     )
     evaluate(chosen, console=Console(file=(shown := io.StringIO())))
-    said.append(shown.getvalue())
-    records = read_records(folder / "logs")
+    yield shown.getvalue()
     for kind in ("html", "json", "csv"):
-        report(records, folder / f"report.{kind}")
+        report(read_records(folder / "logs"), folder / f"report.{kind}")
+
+
+def streamed(model: ChatOpenAI | str, folder: Path) -> Iterator[str]:
+    settings = Settings(method="plan_and_budget", execution="stepwise", max_retries=0)
     with SqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
-        settings = Settings(method="plan_and_budget", execution="stepwise", max_retries=0)
-        graph = build_graph(model, settings=settings, checkpointer=saver)
+        graph: Any = build_graph(model, settings=settings, checkpointer=saver)
         for thread in range(4):
             config: Any = {"configurable": {"thread_id": thread}}
             modes = ["custom", "values", "updates", "messages"]
             try:
-                said += [str(part) for part in graph.stream(QUESTION, config, stream_mode=modes)]
+                yield from map(str, graph.stream(QUESTION, config, stream_mode=modes))
             except NoAnswerError as error:
-                said += [repr(error), str(error.report), *traceback.format_exception(error)]
-    questions = generate(6)
+                yield from (repr(error), str(error.report), *traceback.format_exception(error))
+
+
+def tuned(model: ChatOpenAI | str, folder: Path) -> Iterator[str]:
     program = GraphProgram(model, settings={"method": "planned_vanilla", "max_retries": 0})
     program.save(folder / "saved.json")
-    chosen: dict[str, Any] = {"optimizer": "candidates", "budget": 20, "run_dir": folder / "run"}
+    options: Any = {"optimizer": "candidates", "budget": 20, "run_dir": folder / "run"}
     for _ in range(20):  # each start gets further
         try:
-            found = tune(program, (), questions, scorer=right, **chosen)
+            found = tune(program, (), generate(6), scorer=lambda *_, **__: True, **options)
         except OutageError as error:
-            said += traceback.format_exception(error)
+            yield from traceback.format_exception(error)
             continue
         found.program.save(folder / "tuned.json")
         break
     assert (folder / "tuned.json").exists()
+
+
+def served(model: ChatOpenAI | str, _: Path) -> Iterator[str]:
+    wish: Any = {"extra_body": {"report": True}, "model": "vanilla"}
+    asked: Any = [{"role": "user", "content": "6 * 7?"}]
     with endpoint_of(model) as url, openai.OpenAI(base_url=url, api_key="none") as client:
-        for stream in (False, True, False, True, False, True):
-            said += answered(client, stream)
-    return said
-
-
-def answered(client: openai.OpenAI, stream: bool) -> list[str]:
-    """What the endpoint says, or how it refuses."""
-    wish: Any = {"extra_body": {"report": True}, "model": "vanilla", "stream": stream}
-    try:
-        chat = client.chat.completions.create(
-            messages=[{"role": "user", "content": "6 * 7?"}], **wish
-        )
-        return [str(list(chat) if stream else chat)]
-    except openai.APIError as error:
-        return [str(error), str(error.body)]
+        for stream in (False, True) * 3:
+            try:
+                chat = client.chat.completions.create(messages=asked, stream=stream, **wish)
+                yield str(list(chat) if stream else chat)
+            except openai.APIError as error:
+                yield f"{error} {error.body}"
 
 
 def texts_in(folder: Path) -> dict[str, str]:
-    """All files, and what is packed into the logs of Inspect."""
-    files = {str(path): path for path in folder.rglob("*") if path.is_file()}
-    found = {name: path.read_bytes().decode(errors="replace") for name, path in files.items()}
-    for log in list_eval_logs(str(folder)):
-        found[log.name] = read_eval_log(log).model_dump_json()
-    return found
+    """Return all files, and what is packed into the logs of Inspect."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    found = {str(path): path.read_bytes().decode(errors="replace") for path in files}
+    logs = {log.name: read_eval_log(log).model_dump_json() for log in list_eval_logs(str(folder))}
+    return found | logs
 
 
 @pytest.mark.parametrize("place", ["environment", "header"])
@@ -136,7 +127,8 @@ def test_a_key_is_in_nothing_that_is_kept(
     caplog.set_level(logging.DEBUG)
     with FaultServer(sometimes) as server:
         model = model_of(place, server.url, monkeypatch)
-        said = everything_made(model, tmp_path)
+        parts = (evaluated, streamed, tuned, served)
+        said = [text for part in parts for text in part(model, tmp_path)]
         sent = {value for each in server.requests for value in each.headers.values()}
     assert any(KEY in value for value in sent)
     texts = texts_in(tmp_path)

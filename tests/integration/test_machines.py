@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from optim.records import Record, read_records
 from tests.support.evaluations import leaks_collected, tolerates_inspect
-from tests.support.fault_server import serving
+from tests.support.fault_server import FaultServer
 from tests.support.fork_server import PATIENCE, ROOT, forked
 from tests.support.killed import paid_replies
 
@@ -23,27 +21,22 @@ __all__ = ["leaks_collected"]  # applies to every test here
 
 pytestmark = [pytest.mark.integration, *tolerates_inspect]
 
-WHOLE = """
-import json, os, signal, sys, time
+# One cluster: a run whose worker is killed, a further one in its folder, and one with a limit.
+# At what rich takes for a terminal, progress is drawn at once and not after half a minute.
+ON_RAY = """
+import json, os, sys
 from dataclasses import replace
 from pathlib import Path
+import ray
 from rich.console import Console
 from optim import Experiment, evaluate
 from optim.evaluation import on_ray
-from tests.support.killed import paid_replies
 
 root = Path(sys.argv[1])
 whole = Experiment(
     dataset="arithmetic", limit=12, methods="vanilla,cosine", scorer="match", model="openai:m",
     concurrency=2, log_dir=root, max_tokens_total=10_000_000,
 )
-"""
-# One cluster: a run whose worker is killed, a further one in its folder, and one with a limit.
-# At what rich takes for a terminal, progress is drawn at once and not after half a minute.
-ON_RAY = (
-    WHOLE
-    + """
-import ray
 alone = replace(whole, concurrency=16, log_dir=root.with_name("alone"))
 evaluate(alone, console=Console(quiet=True))
 ray.init(log_to_driver=False, configure_logging=False)
@@ -61,32 +54,23 @@ print(json.dumps({
     "cut": [cut.spent, cut.not_started, len(cut.records)],
 }))
 """
-)
 
 
-def contents(records: list[Record]) -> list[str]:
-    """Everything in the records but the time that they took, and how they came about."""
-    plain = [timeless(dataclasses.asdict(record) | {"made_by": None}) for record in records]
-    return sorted(json.dumps(one, sort_keys=True) for one in plain)
-
-
-def timeless(value: Any) -> Any:  # noqa: ANN401 -- JSON
-    if isinstance(value, dict):
-        return {k: timeless(v) for k, v in value.items() if "second" not in k}
-    return [timeless(one) for one in value] if isinstance(value, list | tuple) else value
+def contents(records: list[Record]) -> list[tuple[object, ...]]:
+    return sorted((r.method, r.question, r.epoch, r.score, r.tokens, r.output) for r in records)
 
 
 def paid(root: Path) -> list[str]:
-    """The key of every reply that was paid for; one that is there twice was paid twice."""
+    """Return the key of every reply; one that is there twice was paid twice."""
     return [key for folder in sorted(root.glob("part-*")) for key, _ in paid_replies(folder)]
 
 
-def workers(server: str) -> list[int]:
-    """Ray's workers that are at a part of ours: they say in their titles what they do."""
+def workers(url: str) -> list[int]:
+    """Return Ray's workers that are at a part of ours: their titles say what they do."""
     found = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            ours = server.encode() in line.with_name("environ").read_bytes()
+            ours = url.encode() in line.with_name("environ").read_bytes()
             if ours and line.read_bytes().startswith(b"ray::_run_part"):
                 found.append(int(line.parent.name))
         except OSError:  # it is gone, or another user's
@@ -100,11 +84,11 @@ def test_ray_gives_the_same_records_though_a_worker_is_killed_and_has_one_limit(
 ) -> None:
     pytest.importorskip("ray", reason="needs ray")
     root = tmp_path / "all"
-    with serving("--latency", "0.2") as server:
+    with FaultServer(latency=0.2) as server:
         environment = {
             "PYTHONPATH": str(ROOT),  # also of Ray's workers
             "OPENAI_API_KEY": "sk-test",
-            "OPENAI_BASE_URL": server,
+            "OPENAI_BASE_URL": server.url,
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_raylet_start_wait_time_s": "300",
         }
@@ -112,7 +96,7 @@ def test_ray_gives_the_same_records_though_a_worker_is_killed_and_has_one_limit(
         while len(paid(root)) < 3:
             assert driver.poll() is None, driver.communicate()
             time.sleep(0.05)
-        os.kill(workers(server)[0], signal.SIGKILL)
+        os.kill(workers(server.url)[0], signal.SIGKILL)
         out, err = driver.communicate(3 * PATIENCE)
     assert driver.returncode == 0, err
     keys, told = paid(root), json.loads(out.splitlines()[-1])

@@ -1,7 +1,8 @@
-"""A scripted chat model: plans and answers as a test wrote it, and keeps to its cap as servers do.
+"""A scripted chat model that plans and answers as a test says, and keeps to its cap.
 
 A token is a word here. What a call was given and what it cost is in ``model.calls``.
 """
+# ruff: noqa: ANN401 -- inherited signatures, and grades that no planner should write
 
 from __future__ import annotations
 
@@ -51,7 +52,6 @@ class Call:
     schema: dict[str, Any] | None
     node: str | None
     """The graph's node that made the call."""
-    tags: list[str]
     arguments: dict[str, Any] = field(repr=False)
     output_tokens: int = 0
     finish: str | None = None
@@ -195,15 +195,15 @@ class ScriptedChat(BaseChatModel):
     def _llm_type(self) -> str:
         return "scripted"
 
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ANN401 -- inherited
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
         return self.bind(tools=[convert_to_openai_tool(made) for made in tools], **kwargs)
 
     def _generate(
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,  # noqa: ARG002 -- inherited
-        run_manager: Any = None,  # noqa: ANN401
-        **kwargs: Any,  # noqa: ANN401
+        run_manager: Any = None,
+        **kwargs: Any,
     ) -> ChatResult:
         call = _call(messages, run_manager, kwargs)
         with self.record.opened(call):
@@ -215,8 +215,8 @@ class ScriptedChat(BaseChatModel):
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,  # noqa: ARG002
-        run_manager: Any = None,  # noqa: ANN401
-        **kwargs: Any,  # noqa: ANN401
+        run_manager: Any = None,
+        **kwargs: Any,
     ) -> ChatResult:
         call = _call(messages, run_manager, kwargs)
         with self.record.opened(call):
@@ -227,8 +227,8 @@ class ScriptedChat(BaseChatModel):
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,
-        run_manager: Any = None,  # noqa: ANN401
-        **kwargs: Any,  # noqa: ANN401
+        run_manager: Any = None,
+        **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         whole: Any = self._generate(messages, stop, run_manager, **kwargs).generations[0].message
         for word in _words(str(whole.text)):
@@ -261,38 +261,31 @@ class ScriptedChat(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _said(self, call: Call) -> Said:
-        script = self.solve if call.role == "solve" else self._planning()
+        planner = self._planned if self.planner is None else self.planner
+        script = self.solve if call.role == "solve" else planner
         said: Said = script(call) if callable(script) else script
         return said
-
-    def _planning(self) -> Any:  # noqa: ANN401 -- a Script
-        return self._planned if self.planner is None else self.planner
 
     def _planned(self, call: Call) -> str:
         if call.role == "decompose":
             return json.dumps({"steps": list(self.plan)})
+        if call.brief:
+            return str(self.level)
+        count = len(self.plan)
+        if call.role == "estimate" and call.schema is not None:
+            count = int(call.schema["properties"].get("levels", {}).get("minItems", 0))
+        if not count:
+            return json.dumps({"level": self.level})
+        levels = [3] * count if self.levels is None else self.levels
+        shares = [100 // count] * count if self.credits is None else self.credits
         if call.role == "estimate":
-            if call.brief:
-                return str(self.level)
-            count = _steps_to_grade(call, len(self.plan))
-            if not count:
-                return json.dumps({"level": self.level})
-            grades = {"levels": self._levels(count), "credits": self._credits(count)}
-            return json.dumps({"level": self.level, **grades})
-        rows = zip(
-            self.plan, self._levels(len(self.plan)), self._credits(len(self.plan)), strict=True
-        )
+            return json.dumps({"level": self.level, "levels": levels, "credits": shares})
+        rows = zip(self.plan, levels, shares, strict=True)
         steps = [{"question": text, "level": level, "credit": worth} for text, level, worth in rows]
         return json.dumps({"level": self.level, "steps": steps})
 
-    def _levels(self, steps: int) -> Any:  # noqa: ANN401 -- also what no planner should write
-        return [3] * steps if self.levels is None else self.levels
 
-    def _credits(self, steps: int) -> Any:  # noqa: ANN401
-        return [100 // steps] * steps if self.credits is None else self.credits
-
-
-def _call(messages: list[BaseMessage], run_manager: Any, kwargs: dict[str, Any]) -> Call:  # noqa: ANN401
+def _call(messages: list[BaseMessage], run_manager: Any, kwargs: dict[str, Any]) -> Call:
     node = (getattr(run_manager, "metadata", None) or {}).get("langgraph_node")
     schema = kwargs.get("schema")
     judges = LEVEL_FORM in "".join(str(message.text) for message in messages[:1])
@@ -302,7 +295,6 @@ def _call(messages: list[BaseMessage], run_manager: Any, kwargs: dict[str, Any])
         cap=kwargs.get("max_tokens"),
         schema=schema,
         node=node,
-        tags=list(getattr(run_manager, "tags", None) or []),
         arguments=kwargs,
     )
 
@@ -327,20 +319,10 @@ def fumbling_script(given: dict[str, Any]) -> dict[str, Any]:
     if not given.get("fumbles"):
         return plays
     well = ScriptedChat(**plays)
-
-    def corrected(call: Call) -> str:
-        return well._planned(call) if CORRECTION in call.ask else "..."
-
-    def finishes(call: Call) -> Said:
-        return "Final answer: 42" if call.forced else runs_on(call)
-
-    return plays | {"planner": corrected, "solve": finishes}
-
-
-def _steps_to_grade(call: Call, planned: int) -> int:
-    if call.schema is None:
-        return planned
-    return int(call.schema["properties"].get("levels", {}).get("minItems", 0))
+    return plays | {
+        "planner": lambda call: well._planned(call) if CORRECTION in call.ask else "...",
+        "solve": lambda call: "Final answer: 42" if call.forced else runs_on(call),
+    }
 
 
 def _words(text: str) -> list[str]:

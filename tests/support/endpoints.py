@@ -22,17 +22,14 @@ from tests.support.fault_server import FaultServer
 
 
 def chat_to(url: str, **given: Any) -> ChatOpenAI:  # noqa: ANN401 -- fields of it
-    """A real ChatOpenAI, with the HTTP clients of its SDK.
-
-    No connection stays open for the test that comes next: those of an event loop end with it.
-    """
+    """Return a real ChatOpenAI that leaves no connection open for the next test."""
     alone = openai.DefaultHttpxClient(headers={"Connection": "close"})
     fields: dict[str, Any] = {"base_url": url, "api_key": SecretStr("sk-test")} | given
     return ChatOpenAI(model="m", http_client=alone, **fields)
 
 
 def client_to(server: FaultServer, policy: CapPolicy | None = None) -> ChatClient:
-    """A client for a scripted server that waits for no one."""
+    """Return a client of a scripted server that waits for no retry."""
     model = chat_to(server.url, max_retries=0)
     return ChatClient(model, policy, RetryPolicy(1, initial_interval=0.01))
 

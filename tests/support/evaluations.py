@@ -34,38 +34,34 @@ _BY_TEXT = {question.question: question for question in QUESTIONS}
 
 @pytest.fixture(autouse=True, scope="module")
 def leaks_collected() -> Iterator[None]:
-    """Collect what Inspect leaves before a test that does not ignore its warnings would.
-
-    Once a file: a collection goes through all that has been imported, which takes a third of a
-    second.
-    """
+    """Collect what Inspect leaves, before a test that does not ignore its warnings would."""
     yield
     gc.collect()
 
 
 def level_of(call: Call) -> int:
-    """The level of the question that a solving call is about."""
+    """Return the level of the question that a solving call is about."""
     return _question(call).level or 0
 
 
 def solves(call: Call) -> Said:
-    """Is always right."""
+    """Answer rightly."""
     return rf"It is \boxed{{{_question(call).targets[0]}}}"
 
 
 def solves_the_easy_ones(call: Call) -> Said:
-    """Is right up to level 3, and writes as many words more as the level."""
+    """Answer rightly up to level 3, with as many words more as the level."""
     answer = _question(call).targets[0] if level_of(call) <= 3 else "0"
     return "well " * level_of(call) + rf"\boxed{{{answer}}}"
 
 
 def fails_on_the_hardest(call: Call) -> Said:
-    """The server breaks down over level 5."""
+    """Fail at level 5."""
     return HTTPError(500) if level_of(call) == 5 else solves(call)
 
 
 def experiment(model: ScriptedChat, log_dir: Path, **options: Any) -> Experiment:  # noqa: ANN401
-    """An experiment on a question of each level."""
+    """Return an experiment on a question of each level."""
     chosen: dict[str, Any] = {"methods": "vanilla", "limit": 5} | options
     return Experiment(
         dataset="arithmetic", model=model, cap_policy=with_schema, log_dir=log_dir, **chosen
@@ -73,7 +69,7 @@ def experiment(model: ScriptedChat, log_dir: Path, **options: Any) -> Experiment
 
 
 def evaluated(model: ScriptedChat, log_dir: Path, **options: Any) -> Evaluation:  # noqa: ANN401
-    """Run one, and show nothing."""
+    """Run an experiment, and show nothing."""
     return evaluate(experiment(model, log_dir, **options), console=Console(quiet=True))
 
 

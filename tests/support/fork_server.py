@@ -1,81 +1,65 @@
-"""A process that has loaded everything once, and forks what tests start in processes of their own.
-
-A start-up takes five seconds, of which importing is all but a tenth. Run as a program it reads
-requests, a line of JSON each, and answers them; `forked` asks the one of this process.
-"""
+"""Python in processes of their own, forked off one that has loaded our packages once."""
 
 from __future__ import annotations
 
 import atexit
-import gc
-import json
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import tempfile
-import time
+import threading
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 240
 """Seconds; a start-up takes a hundredth of that on an idle machine."""
-_PIPES = ("out", "err")
-_LOOKS = 0.01  # seconds between two looks whether a process has ended
+_OUTPUTS = ("out", "err")
+# Nothing of it starts a thread, or reads what tests set.
+_LOADED = [
+    *("langchain_openai", "langgraph.checkpoint.sqlite.aio", "pb_graph.cli.app", "optim.cli"),
+    *("optim.evaluation.run", "optim.tuning.gepa", "optim.tuning.run", "pb_graph.planner.planner"),
+    *("tests.support.evaluations", "tests.support.graphs", "tests.support.tuning_world"),
+]
 
 
 class Forked:
-    """What `subprocess.Popen` is, for a process that was forked off.
+    """A process that runs a script, with the methods of `subprocess.Popen` that tests need."""
 
-    Args:
-        request: What it is to run; its output comes through pipes in the folder ``told``.
-    """
+    def __init__(self, *given: Any) -> None:  # noqa: ANN401 -- of `_run`
+        self._folder = tempfile.mkdtemp(dir=_folder())
+        self._process = _context().Process(target=_run, args=(self._folder, *given))
+        self._process.start()
 
-    def __init__(self, request: dict[str, Any]) -> None:
-        pipes = [Path(request["told"], name) for name in _PIPES]
-        for pipe in pipes:
-            os.mkfifo(pipe)
-        self._pipes = [os.open(pipe, os.O_RDONLY | os.O_NONBLOCK) for pipe in pipes]
-        self._said = [b"" for _ in pipes]
-        self.returncode: int | None = None
-        self.pid: int = _asked(request)
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
 
     def poll(self) -> int | None:
-        """How it ended; None while it runs."""
-        if self.returncode is None:
-            self.returncode = _asked({"ended": self.pid})
-        return self.returncode
+        """Return the exit code; None while the process runs."""
+        return self._process.exitcode
 
     def send_signal(self, sent: signal.Signals) -> None:
-        """Strike it, unless it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, sent)
+        """Send a signal, unless the process has ended."""
+        if self._process.pid and self.poll() is None:
+            os.kill(self._process.pid, sent)
 
     def kill(self) -> None:
-        """End it."""
-        self.send_signal(signal.SIGKILL)
+        """End the process."""
+        self._process.kill()
 
     def communicate(self, timeout: float = PATIENCE) -> tuple[str, str]:
-        """Wait for its end, and give its standard output and error."""
-        given_up = time.monotonic() + timeout
-        while self.poll() is None:
-            self._read()
-            assert time.monotonic() < given_up, self._said
-            time.sleep(_LOOKS)
-        self._read()
-        out, errors = (said.decode() for said in self._said)
-        return out, errors
-
-    def _read(self) -> None:
-        for place, pipe in enumerate(self._pipes):
-            with suppress(BlockingIOError):
-                while piece := os.read(pipe, 1 << 16):
-                    self._said[place] += piece
+        """Wait for the end; return standard output and error."""
+        self._process.join(timeout)
+        out, err = (Path(self._folder, name).read_text("utf-8") for name in _OUTPUTS)
+        assert self.poll() is not None, out + err
+        return out, err
 
 
 def forked(
@@ -88,99 +72,45 @@ def forked(
 
     Args:
         script: What ``python -c`` would be given.
-        arguments: Behind it.
+        arguments: What follows the script in ``sys.argv``.
         environment: Variables beside those of this process.
         strict: Whether warnings are errors in it.
     """
-    request = {
-        "script": script,
-        "arguments": arguments,
-        "environment": os.environ | (environment or {}),
-        "strict": strict,
-        "told": tempfile.mkdtemp(dir=_folder()),
-    }
-    return Forked(request)
-
-
-def _asked(request: dict[str, Any]) -> Any:  # noqa: ANN401 -- JSON
-    server = _server()
-    assert server.stdin
-    assert server.stdout
-    server.stdin.write(json.dumps(request) + "\n")
-    server.stdin.flush()
-    return json.loads(server.stdout.readline())
+    return Forked(script, arguments, os.environ | (environment or {}), strict)
 
 
 @cache
 def _folder() -> str:
-    """For the pipes."""
+    """Return the folder of all output, which ends with this process."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     return folder.name
 
 
 @cache
-def _server() -> subprocess.Popen[str]:
-    """Started when it is first asked; it ends with this process."""
-    server = subprocess.Popen(  # noqa: S603 -- this module
-        [sys.executable, "-m", __name__],
-        cwd=ROOT,
-        env=os.environ | {"LANGGRAPH_STRICT_MSGPACK": "true"},  # read when LangGraph is loaded
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    atexit.register(server.communicate)  # the end of its input is its own
-    return server
+def _context() -> Any:  # noqa: ANN401
+    """Start the process that all others are forked off; it ends with this one."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_LOADED)
+    # Where it finds our packages; and LangGraph reads its variable when it is loaded.
+    with patch.dict(os.environ, PYTHONPATH=str(ROOT), LANGGRAPH_STRICT_MSGPACK="true"):
+        forkserver.ensure_running()
+    return context
 
 
-def _load() -> None:
-    """What the scripts import; nothing of it starts a thread, or reads what tests set."""
-    import langchain_openai  # noqa: F401, PLC0415
-    import langgraph.checkpoint.sqlite.aio  # noqa: F401, PLC0415
-
-    import optim.cli  # noqa: PLC0415
-    import optim.evaluation.run  # noqa: PLC0415
-    import optim.tuning.gepa  # noqa: PLC0415
-    import optim.tuning.run  # noqa: F401, PLC0415
-    import pb_graph.cli.app  # noqa: PLC0415
-    import pb_graph.planner.planner  # noqa: F401, PLC0415
-    import tests.support.evaluations  # noqa: PLC0415
-    import tests.support.graphs  # noqa: PLC0415
-    import tests.support.tuning_world  # noqa: F401, PLC0415
-
-
-def _become(request: dict[str, Any]) -> None:
-    """In the forked process: be one that was started with this."""
-    for descriptor, name in enumerate(_PIPES, start=1):
-        os.dup2(os.open(Path(request["told"], name), os.O_WRONLY), descriptor)
+def _run(
+    folder: str, script: str, arguments: tuple[str, ...], environment: dict[str, str], strict: bool
+) -> None:
+    """Be a process that was started with this, and end as it would."""
+    for descriptor, name in enumerate(_OUTPUTS, start=1):
+        os.dup2(os.open(Path(folder, name), os.O_WRONLY | os.O_CREAT), descriptor)
     sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ.clear()
-    os.environ.update(request["environment"])
-    sys.argv = ["-c", *request["arguments"]]
-    if request["strict"]:
+    os.environ.update(environment)
+    sys.argv = ["-c", *arguments]
+    if strict:
         warnings.simplefilter("error")
-    gc.enable()
-
-
-def _ended(child: int) -> int | None:
-    found, status = os.waitpid(child, os.WNOHANG)
-    return os.waitstatus_to_exitcode(status) if found else None
-
-
-if __name__ == "__main__":
-    gc.disable()  # while there is nothing to collect
-    _load()
-    gc.freeze()
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "ended" in request:
-            print(json.dumps(_ended(request["ended"])), flush=True)  # noqa: T201 -- the protocol
-        elif child := os.fork():
-            print(child, flush=True)  # noqa: T201
-        else:
-            _become(request)
-            # At the top level: what it ends with is what the process ends with.
-            exec(compile(request["script"], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
-            break
+    try:
+        exec(compile(script, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 -- our own
+    finally:
+        threading._shutdown()  # type: ignore[attr-defined] # loky ends its workers by it

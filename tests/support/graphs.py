@@ -29,7 +29,7 @@ def graph_of(
     shared_budget: Budget | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """A graph that plans, unless a test says otherwise, and whose planner sees its schema."""
+    """Return a graph that plans unless a test says otherwise; its planner sees its schema."""
     return build_graph(
         model,
         settings=Settings(**{"method": PLANNED, "style": "prose", "plan_from": 1} | settings),
@@ -57,18 +57,18 @@ def report_of(
 
 
 def checked(report: Any) -> dict[str, Any]:  # noqa: ANN401 -- that is the question
-    """The report, if it has exactly its declared type."""
+    """Return the report, which must have exactly its declared type."""
     valid: Any = REPORT.validate_python(report, strict=True, extra="forbid")
     return dict(valid)
 
 
 def codes(report: Any) -> list[str]:  # noqa: ANN401
-    """The codes of a report's warnings."""
+    """Return the codes of a report's warnings."""
     return [warning["code"] for warning in report["warnings"]]
 
 
 def timeless(report: dict[str, Any]) -> dict[str, Any]:
-    """A report without what a clock decides."""
+    """Return a report without what a clock decides."""
     for usage in (report["usage"], *report["usage"]["by_node"].values()):
         del usage["seconds"]
     return report

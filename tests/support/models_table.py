@@ -30,13 +30,11 @@ NAMES = (
 def table() -> str:
     """Return the table: a row for each model, a column for each cap, and one for no thinking."""
     head = ["model", *(f"cap {cap:,}" for cap in CAPS), "forced ending"]
-    rows = [head, ["---"] * len(head), *map(_row, NAMES)]
+    rows = [head, ["---"] * len(head)]
+    for name in NAMES:
+        cells = [_sent(name, cap, "bounded") for cap in CAPS]
+        rows.append([f"`{name}`", *cells, _sent(name, 48, "off")])
     return "".join("| " + " | ".join(row) + " |\n" for row in rows)
-
-
-def _row(name: str) -> list[str]:
-    cells = [_sent(name, cap, "bounded") for cap in CAPS]
-    return [f"`{name}`", *cells, _sent(name, 48, "off")]
 
 
 def _sent(name: str, cap: int, thinking: Thinking) -> str:

@@ -62,39 +62,35 @@ def store(paths: Sequence[Path]) -> None:
 
 def printed(outputs: Sequence[dict[str, Any]]) -> str:
     """Return what a cell printed."""
-    return "".join("".join(output["text"]) for output in outputs if "text" in output)
+    return "".join("".join(output["text"]) for output in outputs if output.get("name") == "stdout")
 
 
 def _cleaned(outputs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the outputs of a cell without progress and logs, and what was printed as one."""
-    text = printed([output for output in outputs if output.get("name") == "stdout"])
+    text = printed(outputs)
     kept = [{"name": "stdout", "output_type": "stream", "text": text}] if text else []
     for output in outputs:
-        is_shown = output["output_type"] == "display_data" and KEPT[0] in output["data"]
-        if is_shown or output["output_type"] in {"execute_result", "error"}:
+        is_drawing = output["output_type"] == "display_data" and KEPT[0] in output["data"]
+        if is_drawing or output["output_type"] in {"execute_result", "error"}:
             kept.append(_plain(output))
     return kept
 
 
 def _plain(output: dict[str, Any]) -> dict[str, Any]:
     """Return an output with the best of its kinds, and with ids that do not change."""
-    output = {name: value for name, value in output.items() if name != "execution_count"}
-    if "data" in output:
-        kind = next(kind for kind in KEPT if kind in output["data"])
-        output["data"] = {kind: _with_steady_ids(output["data"][kind])}
-        output["metadata"] = {}
-        if output["output_type"] == "execute_result":
-            output["execution_count"] = None
-    return output
-
-
-def _with_steady_ids(text: str) -> str:
-    """Return SVG whose ids are numbered from 0: Vega numbers its own on from drawing to drawing."""
-    ids: dict[str, str] = {}
-    return re.sub(
+    if "data" not in output:
+        return output
+    kind = next(kind for kind in KEPT if kind in output["data"])
+    ids: dict[str, str] = {}  # Vega numbers its own on from drawing to drawing
+    data = re.sub(
         r'((?:id="|url\(#))(\w+)',
         lambda found: found[1] + ids.setdefault(found[2], f"n{len(ids)}"),
-        text,
+        output["data"][kind],
+    )
+    return (
+        output
+        | {"data": {kind: data}, "metadata": {}}
+        | ({"execution_count": None} if "execution_count" in output else {})
     )
 
 

@@ -25,32 +25,25 @@ from pb_graph.models.options import CallOptions
 ELSEWHERE = "http://127.0.0.1:9/v1"
 ASK: list[BaseMessage] = [HumanMessage("Hello?")]
 
-_USAGE = {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}
-_RESPONSE = {
-    "id": "resp_1",
+_USAGE = {
+    "prompt_tokens": 3,
+    "completion_tokens": 1,
+    "total_tokens": 4,
+    "input_tokens": 3,
+    "output_tokens": 1,
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 0},
+}
+_SAID = {"index": 0, "message": {"role": "assistant", "content": "42"}, "finish_reason": "stop"}
+_REPLY = {"id": "1", "created": 0, "created_at": 0, "model": "m", "usage": _USAGE}
+_COMPLETION = _REPLY | {"object": "chat.completion", "choices": [_SAID]}
+_RESPONSE = _REPLY | {
     "object": "response",
-    "created_at": 0,
-    "model": "m",
     "status": "completed",
     "output": [],
     "tools": [],
     "tool_choice": "auto",
     "parallel_tool_calls": False,
-    "usage": _USAGE
-    | {
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens_details": {"reasoning_tokens": 0},
-    },
-}
-_COMPLETION = {
-    "id": "1",
-    "object": "chat.completion",
-    "created": 0,
-    "model": "m",
-    "choices": [
-        {"index": 0, "message": {"role": "assistant", "content": "42"}, "finish_reason": "stop"}
-    ],
-    "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
 }
 
 

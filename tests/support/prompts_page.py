@@ -1,8 +1,12 @@
-"""The page of prompts, recorded from runs: ``python -m tests.support.prompts_page`` prints it."""
+"""The page of prompts, recorded from runs: ``python -m tests.support.prompts_page`` prints it.
+
+What is not recorded is kept as it stands on the page, so that no output goes right onto it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from pb_graph import Settings, build_graph
@@ -10,6 +14,7 @@ from pb_graph.agents.budgeted_request import FINISH
 from pb_graph.prompts import STYLES
 from tests.support.chat_model import Call, ScriptedChat, in_turn, with_schema
 
+PAGE = Path(__file__).parents[2] / "docs" / "prompts.md"
 BAKER = (
     "A baker fills 14 trays with 12 rolls each and sells 95 rolls in the morning. How many bags of "
     "8 rolls can be packed with the rest?"
@@ -20,51 +25,17 @@ _PLAN = (
 )
 _STEP = "1. Rolls left: 14 * 12 - 95 = 73."
 _LAST = "1. Bags: 73 / 8 = 9, and 1 roll is left.\nFinal answer: 9"
-_HEAD = """\
-# What happens to my prompt
-
-This page shows every prompt that the package sends, in full. It is recorded from runs with a
-scripted model, and a test compares it with the code. The question is that of
-[the front page](index.md); the settings are the defaults unless a section says otherwise. Your
-question always stands between `<question>` tags, as data.
-
-| what you give | where it goes |
-|---|---|
-| `question`, or the last human message | between `<question>` tags, to planner and solver |
-| earlier messages | between `<conversation>` tags, to planner and solver |
-| `instruction`, or a system message | to the solver, as the first line of its system message |
-| `answer_format` | to the solver, in place of the line about "Final answer:" |
-| `reference` | between `<reference>` tags, to the solver |
-| `domain` | to the planner |
-| images and files | to the solver; the planner is told how many there are |
-
-The lengths below are estimates: a token is taken as four characters.
-"""
-_STYLES = """\
-## The styles
-
-Unless `style` is set, `plan_and_budget` writes in `auto`, every other method in `prose`. In the
-domains `mathematics` and `arithmetic`, `auto` is `steps`.
-
-"""
-_TAIL = """
-## Other words
-
-- **Thinking.** Nothing in these prompts asks a model to think, or forbids it. That is said by
-  [arguments of the call](models.md).
-- **A schema.** Where the server can follow a JSON schema, the call for a plan or a difficulty
-  carries one.
-- **Your own words.** `planner_program` replaces the instructions and examples of the planner, and
-  with a `solve` predictor those of the solver:
-  [the planner's words](concepts/plan.md#change-the-planners-words).
-- **An agent under a budget** gets your prompts unchanged. After a round of tools, and when little
-  is left, the middleware adds one line that says how much is left; the last call gets this line:
-"""
 
 
 def page() -> str:
-    """Return the whole page."""
-    return "\n".join([_HEAD, *_sections(), _styles(), f"{_TAIL}\n```text\n{FINISH}\n```\n"])
+    """Return the page as it is, with everything that is recorded made anew."""
+    head, rest = PAGE.read_text("utf-8").split("## The planner\n")
+    styles, rest = rest.split("## The styles\n")[1].split("| `style` |")
+    words = rest.split("|\n\n", 1)[1].rpartition("```text\n")[0]
+    recorded = "\n".join(_sections())
+    return (
+        f"{head}{recorded}\n## The styles\n{styles}{_styles()}\n\n{words}```text\n{FINISH}\n```\n"
+    )
 
 
 def _sections() -> Iterator[str]:
@@ -166,8 +137,7 @@ def _styles() -> str:
         f"| `{name}` | {style.instruction or style.ending} | {len(style.examples)} |"
         for name, style in STYLES.items()
     ]
-    head = _STYLES + "| `style` | what the solver is told | examples |\n|---|---|---|"
-    return "\n".join([head, *rows])
+    return "\n".join(["| `style` | what the solver is told | examples |\n|---|---|---|", *rows])
 
 
 if __name__ == "__main__":

@@ -39,27 +39,27 @@ RULES = """
 `QuestionLimit` has no such field: `{"usd": 0.02}` is one.
 
 """
-_PARTS = {"bam": Bam}
-_ABOUT = {
-    "bam": "What they stand for, and how to fit them: [the budget model](concepts/bam.md).\n\n"
-}
+BAM = """
+## `bam`
+
+What they stand for, and how to fit them: [the budget model](concepts/bam.md).
+
+"""
 
 
 def page() -> str:
-    """The whole page."""
-    parts = [
-        f"\n## `{name}`\n\n{_ABOUT.get(name, '')}{_table(part)}" for name, part in _PARTS.items()
-    ]
+    """Return the whole page."""
     kinds = (LevelTable, PerLevel, Fixed, QuestionLimit)
     rules = [f"### `{rule.__name__}`\n\n{_table(rule)}" for rule in kinds]
-    return f"{HEAD}\n{_table(Settings)}" + "".join(parts) + RULES + "\n".join(rules)
+    return f"{HEAD}\n{_table(Settings)}{BAM}{_table(Bam)}{RULES}" + "\n".join(rules)
 
 
 def _table(model: type[BaseModel]) -> str:
     rows = ["| name | default | takes | meaning |", "|---|---|---|---|"]
     for name, schema in model.model_json_schema()["properties"].items():
+        meaning = " ".join(schema.get("description", "").split()).replace("|", "\\|")
         taken = _taken(model, name, schema)
-        rows.append(f"| `{name}` | {_default(model, name)} | {taken} | {_meaning(schema)} |")
+        rows.append(f"| `{name}` | {_default(model, name)} | {taken} | {meaning} |")
     return "\n".join(rows) + "\n"
 
 
@@ -81,7 +81,7 @@ def _taken(model: type[BaseModel], name: str, schema: dict[str, Any]) -> str:
     named = choices(name) if model is Settings else ()
     if named:
         return ", ".join(f"`{choice}`" for choice in named)
-    if name in _PARTS:
+    if name == "bam":
         return "an object"
     if name == "budget":
         return "a whole number, or [a rule](#rules-of-the-budget)"
@@ -100,10 +100,6 @@ def _kind(schema: dict[str, Any]) -> str:
     limits = [f"{sign} {schema[key]:g}" for key, sign in bounds.items() if key in schema]
     length = [f"at most {schema['maxLength']} characters"] if "maxLength" in schema else []
     return ", ".join([names[schema["type"]], *limits, *length])
-
-
-def _meaning(schema: dict[str, Any]) -> str:
-    return " ".join(schema.get("description", "").split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,27 +25,14 @@ from tests.support.chat_model import (
 )
 from tests.support.graphs import QUESTION, Way, checked, graph_of
 
-
-def answers(_: Call) -> Said:
-    return "Final answer: 42"
-
-
-def thinks_then_answers(_: Call) -> Said:
-    return Reply("It must be so. Final answer: 42", reasoning=30)
-
-
-def fails(_: Call) -> Said:
-    return HTTPError(500)
-
-
-BEHAVIOURS = [
-    answers,
-    thinks_then_answers,
+BEHAVIOURS: list[Callable[[Call], Said]] = [
+    lambda _: "Final answer: 42",
+    lambda _: Reply("It must be so. Final answer: 42", reasoning=30),
+    lambda _: HTTPError(500),
     runs_on,
     says_nothing,
     thinks_in_vain,
     until_forced,
-    fails,
 ]
 CREDITS = [0, 1, 33, 100, 250, -5, "20 points", "many", None]
 
@@ -112,26 +100,19 @@ class Outcome:
 def followed(model: ScriptedChat, way: Way = "invoke", **chosen: Any) -> Outcome:  # noqa: ANN401
     """Answer the question, and listen. When there is no answer, the error's report counts."""
     graph = graph_of(model, **chosen)
-    events: list[dict[str, Any]] = []
-    final: dict[str, Any] = {}
-
-    def note(part: tuple[str, dict[str, Any]]) -> None:
-        mode, data = part
-        if mode == "custom":
-            events.append(data)
-        else:
-            final.update(data)
+    options: Any = {"stream_mode": ["custom", "values"]}
+    parts: list[tuple[str, dict[str, Any]]] = []
 
     async def follow() -> None:
-        async for part in graph.astream(QUESTION, stream_mode=["custom", "values"]):
-            note(part)
+        async for part in graph.astream(QUESTION, **options):
+            parts.append(part)  # noqa: PERF401 -- also if it raises
 
     try:
         if way == "ainvoke":
             asyncio.run(follow())
         else:
-            for part in graph.stream(QUESTION, stream_mode=["custom", "values"]):
-                note(part)
+            parts.extend(graph.stream(QUESTION, **options))
+        report = parts[-1][1]["report"]
     except NoAnswerError as error:
-        return Outcome(checked(error.report), events)
-    return Outcome(checked(final["report"]), events)
+        report = error.report
+    return Outcome(checked(report), [data for mode, data in parts if mode == "custom"])
