@@ -37,7 +37,8 @@ SOURCES = "\n".join(
     for file in (ROOT / folder).rglob("*.py")
 )
 # Names of LangChain and pydantic.
-ELSEWHERE = {"azure_openai", "google_genai", "set_llm_cache", "set_lm"}  # LangChain's and DSPy's
+# Names of LangChain, DSPy and pydantic.
+ELSEWHERE = {"azure_openai", "google_genai", "model_json_schema", "set_llm_cache", "set_lm"}
 
 
 def calls(path: Path) -> Iterator[tuple[str, list[str]]]:
