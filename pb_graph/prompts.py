@@ -67,9 +67,8 @@ class MethodInput:
     shares: Mapping[int, int] | None = None
 
 
-_LINES = """Work in short numbered lines, one for each step that the answer needs: what the step \
-finds, and its calculation in full. Do not restate the question, and do not explain more than a \
-step needs."""
+_LINES = """Reason in short numbered lines, one for each step, with every calculation written out \
+in full. Take as many lines as the question needs. Do not restate the question."""
 _DICE = Example(
     "Two fair dice are rolled. What is the probability that the sum is at least 10?",
     "1. All outcomes: $6 \\cdot 6 = 36$.\n"
@@ -107,9 +106,6 @@ STYLES: Mapping[str, Style] = {
 }
 """The styles that ``Settings.style`` names. The examples are of no benchmark."""
 
-CALCULATED = frozenset({"mathematics", "arithmetic"})
-"""Domains in which the style ``auto`` is ``steps``."""
-
 WORDS_PER_TOKEN = 0.75
 """English text runs at about four tokens for three words."""
 
@@ -141,8 +137,6 @@ def solver_style(
     form = query["answer_format"]
     shown = is_free and (taught is not None or form is None or _OUR_FORMS.search(form))
     name = settings.solver_style or "prose"
-    if name == "auto" and query["domain"].casefold() in CALCULATED:
-        name = "steps"  # with the mixed prompt a small model often answers without any working
     style = taught or STYLES[name]
     return style if shown else replace(style, examples=())
 

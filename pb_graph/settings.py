@@ -37,14 +37,18 @@ Schedule = Literal[PositionalSchedule, "bam"]
 """A rule that splits a total: by position, or by the Budget Allocation Model."""
 
 
-DEFAULT_BUDGET = LevelTable(tokens={1: 400, 2: 500, 3: 700, 4: 900, 5: 1200})
-"""Twice the paper's totals: a model told a budget writes up to half as much again.
-
-The paper's own totals, when enforced, cut right answers off (docs/measured.md).
-"""
-
 PLANNED = "plan_and_budget"
 """The default method."""
+
+CALCULATED = frozenset({"mathematics", "arithmetic"})
+"""Domains in which small models answer without any working unless the style is ``steps``."""
+
+DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    **{domain: {"style": "steps"} for domain in CALCULATED},
+    # The output is written at once, so neither a level nor a plan is asked for.
+    "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
+}
+"""Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
 
 _BUDGETS = (
     "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, such as "
@@ -65,9 +69,10 @@ class Settings(BaseModel):
         default=None,
         description="How the solver writes. steps: short numbered lines, as two examples show; "
         "prose: as it likes, step by step (the paper's); answer: the answer alone; auto: steps in "
-        "the domains mathematics and arithmetic, else short numbered lines where something is to "
-        "be worked out, and the answer alone where not. None: auto for plan_and_budget, prose "
-        "for every other method, so that vanilla is a plain prompt.",
+        "the domains mathematics and arithmetic, the answer alone (without a level or a plan) in "
+        "instruction following, else short numbered lines where something is to be worked out. "
+        "None: auto for plan_and_budget, prose for every other method, so that vanilla is a plain "
+        "prompt.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -96,7 +101,7 @@ class Settings(BaseModel):
     budget: BudgetRule | QuestionLimit | Annotated[int, Field(strict=True, ge=1)] | None = Field(
         default=None,
         description="Total solving tokens of a question: a number, or a rule by its level. None: "
-        "twice the paper's totals by level for methods that have a budget, else no budget. One "
+        "the paper's totals by level for methods that have a budget, else no budget. One "
         "that you set is enforced with every method that asks once. Or the most that a question "
         'may cost, input and planning included: {"usd": 0.02} or {"total_tokens": 6000}.',
     )
@@ -233,11 +238,20 @@ class Settings(BaseModel):
         changed = {name: getattr(changes, name) for name in changes.model_fields_set}
         return type(self).model_validate(dict(self) | changed)
 
+    def for_domain(self, domain: str) -> Self:
+        """Return these settings with the defaults of a domain, unless a style or plans were set."""
+        own = DOMAIN_DEFAULTS.get(domain.casefold(), {})
+        is_chosen = "plan_from" in own.keys() & self.model_fields_set
+        if self.method != PLANNED or self.style not in {None, "auto"} or is_chosen:
+            return self
+        is_new = {name: name == "style" or name not in self.model_fields_set for name in own}
+        return self.model_copy(update={name: own[name] for name in own if is_new[name]})
+
     @property
     def budget_rule(self) -> BudgetRule:
         """The rule that turns a level into the total; a plain number is a fixed total."""
         if self.budget is None or isinstance(self.budget, QuestionLimit):
-            return DEFAULT_BUDGET
+            return LevelTable()
         return Fixed(tokens=self.budget) if isinstance(self.budget, int) else self.budget
 
     @property

@@ -160,11 +160,9 @@ def test_the_examples_of_a_style_cost_little(name: str) -> None:
     assert len(said(asked[:-1])) / 4 <= 350  # four characters a token
 
 
-def test_mathematics_is_always_worked_out_and_a_program_teaches_another_style() -> None:
+def test_a_program_teaches_another_style() -> None:
     assert solver_style(SETTINGS, query()) == STYLES["auto"]
-    assert solver_style(SETTINGS, query(domain="Mathematics")) == STYLES["steps"]
-    assert solver_style(Settings(style="prose"), query(domain="mathematics")) == STYLES["prose"]
-    assert solver_style(Settings(style="prose"), query(domain="mathematics"), SHOWN) == SHOWN
+    assert solver_style(Settings(style="prose"), query(), SHOWN) == SHOWN
 
 
 def test_examples_are_shown_only_where_they_can_end_as_the_answer_is_wanted() -> None:

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from pb_graph import Context, InputError, Settings
 from pb_graph.budget import Fixed, LevelTable, PerLevel
-from pb_graph.settings import DEFAULT_BUDGET
 from tests.support import worlds
 
 
@@ -49,6 +48,23 @@ def test_what_is_out_of_range_is_refused_with_the_range(
 def test_what_is_no_budget_is_refused_in_one_sentence(rule: object) -> None:
     with pytest.raises(InputError, match=r"^budget: a budget is a whole number of tokens[^;]*$"):
         Settings.read({"budget": rule})
+
+
+class TestDomains:
+    def test_mathematics_is_worked_out_in_steps(self) -> None:
+        assert Settings().for_domain("Mathematics").style == "steps"
+        assert Settings(style="auto", plan_from=1).for_domain("arithmetic").style == "steps"
+
+    def test_an_instruction_is_followed_at_once(self) -> None:
+        chosen = Settings().for_domain("instruction following")
+        assert (chosen.style, chosen.plan_from, chosen.needs_level) == ("answer", None, False)
+        assert Settings(budget=99).for_domain("instruction following").budget == 99
+
+    @pytest.mark.parametrize(
+        "chosen", [Settings(style="prose"), Settings(plan_from=4), Settings(method="vanilla")]
+    )
+    def test_a_choice_of_the_user_is_kept(self, chosen: Settings) -> None:
+        assert chosen.for_domain("instruction following") == chosen
 
 
 @pytest.mark.parametrize(
@@ -146,7 +162,7 @@ def test_what_stands_in_the_place_of_a_context_is_not_ignored(wrong: object) -> 
 def test_a_budget_that_is_set_bounds_every_method_that_asks_once() -> None:
     assert not Settings(method="vanilla").has_budget
     assert Settings(method="vanilla", budget=300).has_budget
-    assert Settings(method="vanilla", budget=DEFAULT_BUDGET).needs_level
+    assert Settings(method="vanilla", budget=LevelTable()).needs_level
     assert not Settings(method="vanilla", budget=300, enforcement="prompt").has_budget
 
 

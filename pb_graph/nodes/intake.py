@@ -61,6 +61,8 @@ async def intake(state: State, run: Run) -> State:
     settings = run.settings
     if given.budget is not None:
         settings = settings.model_copy(update={"budget": given.budget})
+    domain = given.domain or settings.domain
+    settings = settings.for_domain(domain)
     if settings.review_plan and settings.has_plan and run.checkpointer is None:
         msg = (
             "review_plan pauses for a person, and goes on from a checkpoint, which nothing keeps "
@@ -73,7 +75,7 @@ async def intake(state: State, run: Run) -> State:
         reference=given.reference or None,
         instruction=given.instruction or None,
         answer_format="\n".join(filter(None, (given.answer_format, typed))) or None,
-        domain=given.domain or settings.domain,
+        domain=domain,
         level=given.level,
         conversation=said.turns,
         media=[*said.files],

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pb_graph.prompts import CALCULATED
+from pb_graph.settings import CALCULATED
 
 if TYPE_CHECKING:
     from pb_graph.planner.parsing import Difficulty, Level, Plan
