@@ -241,11 +241,13 @@ class Settings(BaseModel):
     def for_domain(self, domain: str) -> Self:
         """Return these settings with the defaults of a domain, unless a style or plans were set."""
         own = DOMAIN_DEFAULTS.get(domain.casefold(), {})
-        is_chosen = "plan_from" in own.keys() & self.model_fields_set
+        is_chosen = "plan_from" in own and "plan_from" in self.model_fields_set
         if self.method != PLANNED or self.style not in {None, "auto"} or is_chosen:
             return self
-        is_new = {name: name == "style" or name not in self.model_fields_set for name in own}
-        return self.model_copy(update={name: own[name] for name in own if is_new[name]})
+        chosen = self.model_fields_set - {"style"}
+        return self.model_copy(
+            update={name: value for name, value in own.items() if name not in chosen}
+        )
 
     @property
     def budget_rule(self) -> BudgetRule:

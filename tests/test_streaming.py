@@ -109,7 +109,7 @@ def test_of_the_messages_only_the_answer_is_streamed(
         {"method": "vanilla"},
         {"method": "global_budget", "enforcement": "force", "budget": 30},
         {"execution": "single_pass"},
-        {"execution": "stepwise", "synthesis": "call"},
+        {"execution": "stepwise", "synthesis": "call", "budget": 700},
         {"execution": "stepwise", "enforcement": "force", "budget": 80},
     ],
     ids=lambda settings: "-".join(map(str, settings.values())),
@@ -262,7 +262,7 @@ class TestRealClient:
             **chosen,
         )
         return build_graph(
-            model, settings=Settings(execution="stepwise", plan_from=1, timeout=timeout)
+            model, settings=Settings(execution="stepwise", plan_from=1, budget=700, timeout=timeout)
         )
 
 
