@@ -11,13 +11,12 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from pb_graph.errors import ModelSetupError
 from pb_graph.models.caps import (
-    BY_NAME,
+    POLICIES,
     CapPolicy,
     constructor_overrides,
     llama_cpp,
     openai_compatible,
     policy_for,
-    sglang,
     vllm,
 )
 from pb_graph.models.chat_models import name_of, without_sdk_retries
@@ -99,7 +98,7 @@ def load_caps(path: str | Path) -> CapPolicy:
     """
     try:
         found = json.loads(Path(path).read_text("utf-8"))
-        policy = BY_NAME[found["policy"]]
+        policy = POLICIES[found["policy"]]
         verdict, _ = found["findings"]["output_cap"]
     except OSError as error:
         msg = f"Cannot read {path}: {error.strerror}. `pb-graph probe MODEL` writes such a file."
@@ -160,7 +159,7 @@ def _ask(
     found: Probe, model: BaseChatModel, policy: CapPolicy, prompt: str, options: CallOptions
 ) -> _Reply:
     """Make one call as the graph makes it, and count it."""
-    change = constructor_overrides(model, policy) | {"disable_streaming": True}
+    change = constructor_overrides(model) | {"disable_streaming": True}
     chat = without_sdk_retries(model).model_copy(update=change)
     found.calls += 1
     try:
@@ -182,7 +181,7 @@ def _check_thinking_off(
     if free.hidden < _THINKS_FROM:
         return policy, Finding("unsupported", "it does not think: nothing to switch off")
     finding = Finding("failed", "nothing that is sent switches it off")
-    others = (vllm, sglang, llama_cpp) if policy is openai_compatible else ()
+    others = (vllm, llama_cpp) if policy is openai_compatible else ()
     off, unbounded = (CallOptions(64, _TIMEOUT, thinking=mode) for mode in ("off", "free"))
     for candidate in (policy, *others):
         if candidate(model, off) == candidate(model, unbounded):

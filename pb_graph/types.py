@@ -130,7 +130,6 @@ WarningCode = Literal[
     "single_step",  # without a plan, or a budget for one
     "unknown_bill",  # a lost attempt may have been billed
     "unreadable_reply",  # of the planner
-    "usage_estimated",  # the server's own account cannot be right
 ]
 """The kinds of `ReportWarning`."""
 

@@ -14,8 +14,8 @@ from optim.datasets.dataset import digest
 from optim.evaluation.store import CachedClient
 from pb_graph.errors import InputError
 from pb_graph.local import server, weights
-from pb_graph.models.client import ChatClient, ModelClient
-from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve, retry_policy_for
+from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
+from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -193,16 +193,17 @@ def _client(
     cap_policy: CapPolicy | None,
     sampling: Mapping[str, float],
 ) -> _Client:
+    retries = RetryPolicy(settings.max_retries)
     if isinstance(spec, BaseChatModel):
         model, name = _with_sampling(spec, sampling), None
-        client = ChatClient(model, cap_policy, retry_policy_for(spec, settings))
+        client = ChatClient(model, cap_policy, retries)
         shown = client.name
     else:
         name = shown = model_name(spec)
         file = name.removeprefix(LOCAL_PREFIX)
         weights.fetch_if_named(file)
         model = resolve(name, settings, **sampling)
-        client = ChatClient(model, cap_policy, retry_policy_for(name, settings))
+        client = ChatClient(model, cap_policy, retries)
         if file != name:
             shown = LOCAL_PREFIX + server.public_name(file)
     return _Client(client, shown, model_identity(model, name, sampling))

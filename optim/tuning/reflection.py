@@ -12,9 +12,17 @@ from optim.evaluation.models import model_identity
 from optim.evaluation.store import CachedClient, Recording, recording
 from optim.tuning.evaluator import SearchEndedError
 from pb_graph.errors import PlanAndBudgetError
-from pb_graph.models.client import IO, AsyncIO, BlockingIO, ChatClient, WrapperClient, run_sync
+from pb_graph.models.client import (
+    IO,
+    AsyncIO,
+    BlockingIO,
+    ChatClient,
+    RetryPolicy,
+    WrapperClient,
+    run_sync,
+)
 from pb_graph.models.options import TIMEOUT, CallOptions
-from pb_graph.models.resolve import model_name, resolve, retry_policy_for
+from pb_graph.models.resolve import model_name, resolve
 from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.types import Purpose
 
@@ -56,7 +64,7 @@ class Reflector(WrapperClient):
                 chat = chat.model_copy(update={"temperature": _TEMPERATURE})
         self.label, identity = name or type(chat).__name__, str(model_identity(chat, name))
         cap_policy = evaluator.program.graph.cap_policy
-        client = ChatClient(chat, cap_policy, retry_policy_for(model, settings))
+        client = ChatClient(chat, cap_policy, RetryPolicy(settings.max_retries))
         cache, check = evaluator.replies, evaluator.check
         super().__init__(CachedClient(client, self.label, identity, cache, before=check))
         self._options = CallOptions(_CAP, settings.timeout or TIMEOUT, purpose=Purpose("reflect"))

@@ -26,12 +26,7 @@ from langchain_core.tracers.context import register_configure_hook
 from pb_graph.budget.account import Budget, Reservation, spending_of
 from pb_graph.budget.rates import Bill
 from pb_graph.errors import BudgetUsedUpError, InputError
-from pb_graph.models.caps import (
-    CAP_NAMES,
-    capped_arguments,
-    constructor_overrides,
-    policy_for,
-)
+from pb_graph.models.caps import CAP_NAMES, constructor_overrides, policy_for
 from pb_graph.models.chat_models import key_of, without_sdk_retries
 from pb_graph.models.client import settle_failed
 from pb_graph.models.input_bound import bound_input, bound_messages
@@ -384,7 +379,7 @@ def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> Model
     given = request.model_settings
     settings = {name: given[name] for name in given.keys() - {*CAP_NAMES}}
     policy = policy_for(model)
-    change = constructor_overrides(model, policy)
+    change = constructor_overrides(model)
     if getattr(model, "stream_usage", True) is None:
         change["stream_usage"] = True  # otherwise streams of other servers report no usage
     # The caller's own choices in this call, such as an effort, count as those of the model.
@@ -394,7 +389,7 @@ def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> Model
     arguments.pop("timeout", None)  # the host's own business
     return request.override(
         model=model.model_copy(update=change) if change else model,
-        model_settings=capped_arguments(settings, arguments),
+        model_settings={**settings, **arguments},
     )
 
 

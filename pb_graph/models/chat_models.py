@@ -1,4 +1,4 @@
-"""Facts about a chat model object (name, server, time limit), and the copies that calls need.
+"""Facts about a chat model object (name, server), and the copies that calls need.
 
 No provider's package is imported here: a model is known by the names of its classes.
 """
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="BaseChatModel")
 
 _NAMES = ("model_name", "model", "model_id", "deployment_name")
-_ADDRESSES = ("base_url", "anthropic_api_url", "azure_endpoint", "endpoint_url", "endpoint")
 
 
 def name_of(model: BaseChatModel) -> str:
@@ -37,9 +36,8 @@ def key_of(model: BaseChatModel) -> str:
 
 def describe_model(model: BaseChatModel) -> str:
     """Return a model's name and the address of its server, without user, password and query."""
-    named = [getattr(model, name, None) for name in _ADDRESSES]
-    found = [address_of(model)] if is_openai_like(model) else [text for text in named if text]
-    parts = urlsplit(found[0] if found and isinstance(found[0], str) else "")
+    own = address_of(model) if is_openai_like(model) else getattr(model, "base_url", None)
+    parts = urlsplit(own or "")
     host = parts.netloc.rpartition("@")[2]
     return f"{name_of(model)} at {parts.scheme}://{host}{parts.path}" if host else name_of(model)
 
@@ -60,22 +58,6 @@ def address_of(model: BaseChatModel) -> str:
     # The SDK below may have taken its address from OPENAI_BASE_URL, which the model does not show.
     client = settings.root_client or settings.root_async_client
     return str(getattr(client, "base_url", None) or settings.openai_api_base or "")
-
-
-def own_timeout(model: BaseChatModel) -> float | None:
-    """Return the seconds that a chat model object was given for a call, or None.
-
-    Of limits for each part of a request (``httpx.Timeout``, or a tuple) the longest counts.
-    """
-    for name in ("timeout", "request_timeout", "default_request_timeout"):
-        given: Any = getattr(model, name, None)
-        if hasattr(given, "as_dict"):
-            given = tuple(given.as_dict().values())
-        parts = given if isinstance(given, tuple) else (given,)
-        seconds = [float(part) for part in parts if isinstance(part, int | float) and part > 0]
-        if seconds:
-            return max(seconds)
-    return None
 
 
 def without_sdk_retries(model: M) -> M:

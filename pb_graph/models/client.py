@@ -17,23 +17,20 @@ from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import BudgetUsedUpError, ModelSetupError
 from pb_graph.models.caps import (
     CapPolicy,
-    capped_arguments,
     constructor_overrides,
-    continuation,
     describe_effort,
     policy_for,
+    supports_continuation,
 )
 from pb_graph.models.chat_models import (
     LoopConnections,
     describe_model,
     name_of,
-    own_timeout,
     without_sdk_retries,
 )
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
-    is_too_long,
     is_transient,
     retry_after,
     safe_cause,
@@ -56,13 +53,13 @@ T = TypeVar("T")
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
 _SILENT: RunnableConfig = {"tags": ["nostream"]}
 _GRACE = 1.0  # seconds for a client with a time limit of its own to close its connection
+_TIMEOUTS = ("timeout", "request_timeout", "default_request_timeout")
 _SAMPLING_TEMPERATURE = 0.7
 _UNSUPPORTED = frozenset({400, 422})
-_WITHOUT: dict[str, Any] = {"schema": None, "stream": False}  # wishes that a server may refuse
 _NO_CONTINUATION = (
     "This method continues unfinished replies, which this model's cap policy does not say its "
     "server can. Use a local model, or name the server's policy: build_graph(model, "
-    "cap_policy=vllm), or sglang or llama_cpp, of pb_graph.models.caps."
+    "cap_policy=vllm), or llama_cpp, of pb_graph.models.caps."
 )
 
 
@@ -173,7 +170,7 @@ class ChatClient:
         self._retry_policy = retry_policy or RetryPolicy()
         model = without_sdk_retries(model)
         fields = type(model).model_fields
-        change = constructor_overrides(model, self._policy)
+        change = constructor_overrides(model)
         if getattr(model, "n", None):
             change["n"] = 1  # of several answers each may cost the cap, and one is read
         plain: dict[str, object] = {"disable_streaming": True}
@@ -190,21 +187,19 @@ class ChatClient:
             if LoopConnections.are_shared(model)
             else None
         )
-        self._policy(self.model, CallOptions(cap=1024))  # one for other models says so at once
-        self._continuation = continuation(self._policy)
-        self._own_timeout = own_timeout(model)
+        self._has_timeout = any(getattr(model, name, None) is not None for name in _TIMEOUTS)
         self._secrets = secrets_of(model)
-        self._refused = set[str]()  # wishes that the server was found to refuse
+        self._refuses_schema = False
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, as `ModelClient.call` describes it."""
-        if options.continue_last and not self._continuation:
+        if options.continue_last and not supports_continuation(self._policy):
             raise ModelSetupError(_NO_CONTINUATION)
         accounts = _open_accounts(options)
         lost: list[Charge] = []
-        failed, refused = 0, set[str]()
+        failed, is_bare = 0, self._refuses_schema
         while True:
-            options = replace(options, **{wish: _WITHOUT[wish] for wish in self._refused | refused})
+            options = replace(options, schema=None) if is_bare else options
             call = Bill()  # with the bound of its input, where a budget counts that
             if any(account.needs_input for account in accounts):
                 call = bound_input(self.model, messages, self._arguments(messages, options))
@@ -213,30 +208,23 @@ class ChatClient:
                 started = time.perf_counter()
                 try:
                     arguments = self._arguments(messages, attempt)
-                    effort = describe_effort(arguments, attempt)
                     message = await self._send(messages, attempt, arguments, io)
-                except ModelSetupError:
-                    reservation.settle(0)
-                    raise
                 except Exception as error:  # noqa: BLE001 -- told as one of ours, or tried again
                     failure, seconds = error, time.perf_counter() - started
                 else:
-                    self._refused |= refused
+                    self._refuses_schema |= is_bare
+                    seconds = time.perf_counter() - started
                     reply, tokens = read_reply(
-                        message,
-                        messages,
-                        attempt,
-                        seconds=time.perf_counter() - started,
-                        model=self.name,
-                        echoes=self._continuation == "whole",
+                        message, messages, attempt, seconds=seconds, model=self.name
                     )
                     _settle(reservation, tokens)
                     if call.model:
                         reply.charge["bill"] = [*(reservation.bill or call)]
+                    effort = describe_effort(arguments, attempt)
                     return replace(reply, lost=tuple(lost), effort=effort)
                 lost += self._lost(reservation, failure, attempt, seconds)
-            if wish := self._refused_wish(failure, options):
-                refused.add(wish)
+            if status_of(failure) in _UNSUPPORTED and self._sends_schema(options):
+                is_bare = True
                 continue
             failed += 1
             wait = self._retry_policy.wait(failure, failed, options.timeout)
@@ -251,18 +239,12 @@ class ChatClient:
             await io.sleep(wait)
 
     def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
-        """Return the tools and the policy's arguments; for samples some temperature."""
+        """Return the tools and the policy's arguments."""
         if options.continue_last and messages[-1].type != "ai":  # the first piece, as any reply
             options = replace(options, continue_last=False)
         tools: Any = self.model.bind_tools(options.tools) if options.tools else None
-        capped = self._policy(self.model, options)
-        arguments = capped_arguments(tools.kwargs, capped) if tools else capped
-        if not options.sampling or getattr(self.model, "temperature", None) != 0:
-            return arguments
-        warm = {"temperature": _SAMPLING_TEMPERATURE}
-        if "options" in arguments:  # Ollama's own API has it there
-            return arguments | {"options": {**arguments["options"], **warm}}
-        return arguments | warm
+        model = _for_samples(self.model) if options.sampling else self.model
+        return {**(tools.kwargs if tools else {}), **self._policy(model, options)}
 
     async def _send(
         self,
@@ -277,17 +259,18 @@ class ChatClient:
             models = await io.call(lambda: models, self._connections.in_running_loop)
         model = models[1] if options.stream else models[0]
         if options.sampling:
-            model = model.model_copy(update={"cache": False})  # no two samples are one
-        seconds = self._own_timeout or options.timeout
-        if self._own_timeout is not None or "timeout" in arguments:
-            seconds += _GRACE
+            model = _for_samples(model)
 
         async def ainvoke(*args: Any, **kwargs: Any) -> AIMessage:  # noqa: ANN401
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(None if self._has_timeout else options.timeout + _GRACE):
                 return await model.ainvoke(*args, **kwargs)
 
         config = {} if options.stream else _SILENT
         return await io.call(model.invoke, ainvoke, list(messages), config, **arguments)
+
+    def _sends_schema(self, options: CallOptions) -> bool:
+        bare = replace(options, schema=None)
+        return self._policy(self.model, bare) != self._policy(self.model, options)
 
     def _lost(
         self, reservation: Reservation, error: Exception, attempt: CallOptions, seconds: float
@@ -301,14 +284,13 @@ class ChatClient:
             charge["bill"] = [*(reservation.bill or reservation.call)]
         return [charge]
 
-    def _refused_wish(self, error: Exception, options: CallOptions) -> str:
-        """Return what the server may have refused, to be left out of the next attempt."""
-        if status_of(error) not in _UNSUPPORTED or is_too_long(error):
-            return ""
-        bare = replace(options, schema=None)
-        if self._policy(self.model, bare) != self._policy(self.model, options):
-            return "schema"
-        return "stream" if options.stream else ""
+
+def _for_samples(model: BaseChatModel) -> BaseChatModel:
+    """Return a copy of a model that does not give the same reply again."""
+    change: dict[str, Any] = {"cache": False}
+    if getattr(model, "temperature", None) == 0:
+        change["temperature"] = _SAMPLING_TEMPERATURE
+    return model.model_copy(update=change)
 
 
 async def _reserve(

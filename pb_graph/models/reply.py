@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeGuard
 
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
-from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 
 from pb_graph.answers import without_thinking
@@ -20,25 +19,17 @@ from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import may_be_billed
 from pb_graph.types import Charge, ReportWarning
 
-LENGTH_REASONS = frozenset(
-    {
-        *("length", "max_tokens", "max_output_tokens", "model_length"),
-        "model_context_window_exceeded",
-        # The server broke the reply off: a router's and vLLM's words, SGLang's, DeepSeek's.
-        *("error", "abort", "insufficient_system_resource"),
-    }
+_LENGTH_REASONS = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"}
 )
-FILTER_REASONS = frozenset(
+_FILTER_REASONS = frozenset(
     {
         *("content_filter", "safety", "refusal", "blocklist", "recitation", "prohibited_content"),
-        *("spii", "guardrail_intervened", "content_filtered"),  # the latter are Bedrock's
+        "spii",
     }
 )
 
-LONGEST_TOKEN = 100
-"""Characters that the tokens of no tokenizer have on average."""
-_NO_CALL_HAS = 10_000_000
-"""Tokens that no single call can have, of prompt or completion."""
+_LONGEST_TOKEN = 100  # characters that the tokens of no tokenizer have on average
 _LEAST_READ = 20_000  # characters of a reply
 
 
@@ -106,14 +97,13 @@ class Reply:
         return cls(**{**plain, **parts})
 
 
-def read_reply(  # noqa: PLR0913 -- what a call is made of
+def read_reply(
     message: AIMessage,
     prompt: Sequence[BaseMessage],
     options: CallOptions,
     *,
     seconds: float,
     model: str,
-    echoes: bool = False,
 ) -> tuple[Reply, Tokens]:
     """Read what a model wrote, and what it cost; a text far beyond its cap is cut off.
 
@@ -123,31 +113,23 @@ def read_reply(  # noqa: PLR0913 -- what a call is made of
         options: The options of the call; their cap is that of this attempt.
         seconds: How long the attempt took.
         model: The name of the model, for the charge.
-        echoes: Whether the server repeats the last message that it continues.
     """
     finish, cap = finish_of(message), options.cap
-    tokens = read_usage(message, cap)
+    tokens = tokens_of(message, prompt)
+    if not tokens.measured and tokens.output <= 2 * cap + 16:
+        # A reply that ended at its cap cost the cap, however much of it was hidden thinking. An
+        # estimate a little above the cap is the estimate's fault; one far above is the server's.
+        tokens = tokens._replace(output=cap if finish == "length" else min(tokens.output, cap))
     warnings: list[ReportWarning] = []
-    if not isinstance(tokens, Tokens):
-        if tokens:
-            note = f"{tokens}; estimated instead"
-            warnings.append(ReportWarning(code="usage_estimated", message=note))
-        tokens = estimate(message, prompt)
-        tokens = tokens._replace(output=_plausible(tokens.output, finish, cap))
     if tokens.output > cap:
         note = f"{model} ignored its cap of {cap} tokens and wrote {tokens.output}"
         warnings.append(ReportWarning(code="cap_ignored", message=note))
-    longest = max(_LEAST_READ, cap * LONGEST_TOKEN)
-    if len(message.text) > longest:
-        finish = "length"
-    charge = charge_of(tokens, options, seconds, finish, model)
-    text = (
-        _continuation(message, prompt, echoes) if options.continue_last else visible_text(message)
-    )
+    text = _continuation(message, prompt) if options.continue_last else visible_text(message)
+    longest = max(_LEAST_READ, cap * _LONGEST_TOKEN)
     reply = Reply(
         text[:longest],
-        finish,
-        charge,
+        finish if len(text) <= longest else "length",
+        charge_of(tokens, options, seconds, finish, model),
         warnings=tuple(warnings),
         tool_message=message_to_dict(message) if message.tool_calls else None,
         message_id=message.id,
@@ -182,16 +164,29 @@ def charge_of(
     )
 
 
-def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int | None = None) -> Tokens:
+def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
     """Return the tokens that a provider reported, else an estimate from the text.
+
+    Reasoning that a gateway left out of the completion tokens is found in the total.
 
     Args:
         message: The response.
         prompt: The messages that it answers.
-        cap: The completion tokens that were asked for, if known.
     """
-    found = read_usage(message, cap)
-    return found if isinstance(found, Tokens) else estimate(message, prompt)
+    usage: Any = message.usage_metadata or {}
+    given, written, total = (usage.get(f"{kind}_tokens") for kind in ("input", "output", "total"))
+    if not (_is_count(given) and _is_count(written) and _is_count(total)):
+        return _estimate(message, prompt)
+    if given == written == total == 1:  # OpenAI's client reads true as 1
+        return _estimate(message, prompt)
+    written += max(0, total - given - written)
+    if not written and _written_text(message):  # some servers say 0 for 'not known'
+        return _estimate(message, prompt)
+    details = usage.get("input_token_details") or {}
+    cached = min(details.get("cache_read") or 0, given)
+    stored = min(details.get("cache_creation") or 0, given - cached)
+    reasoning = (usage.get("output_token_details") or {}).get("reasoning") or 0
+    return Tokens(given, written, min(reasoning, written), cached, measured=True, written=stored)
 
 
 def tokens_of_error(error: Exception) -> Tokens | None:
@@ -207,62 +202,18 @@ def tokens_of_error(error: Exception) -> Tokens | None:
     usage = getattr(getattr(error, "completion", None), "usage", None)
     prompt, written = (getattr(usage, f"{kind}_tokens", None) for kind in ("prompt", "completion"))
     if _is_count(prompt) and _is_count(written):
-        return Tokens(int(prompt), int(written), 0, 0, measured=True)
+        return Tokens(prompt, written, 0, 0, measured=True)
     message = getattr(error, "ai_message", None)
     if isinstance(message, AIMessage):
         return tokens_of(message, [])
-    return UNKNOWN if usage is not None or may_be_billed(error) else None
+    return UNKNOWN if may_be_billed(error) else None
 
 
-def read_usage(  # noqa: PLR0911 -- one for each fault of a report
-    message: AIMessage, cap: int | None = None
-) -> Tokens | str:
-    """Read the tokens that a provider reported, if they are plausible.
-
-    Reasoning that a gateway left out of the completion tokens is found in the total, or in the
-    details. More than the cap is believed if the text can have cost it: a token is a byte or more;
-    fewer than the text must have cost is not.
-
-    Args:
-        message: The response.
-        cap: The completion tokens that were asked for, if known.
-
-    Returns:
-        The tokens; else what is wrong with the report, or '' if there is none.
-    """
-    usage = message.usage_metadata
-    if usage is None:
-        return ""
-    given, written = usage.get("input_tokens"), usage.get("output_tokens")
-    if not (_is_count(given) and _is_count(written)):
-        return f"the server reported {given!r:.40} prompt and {written!r:.40} completion tokens"
-    if given == written == usage.get("total_tokens") == 1:
-        return "the server reported no numbers of tokens"  # OpenAI's client reads true as 1
-    reasoning = _detail(usage.get("output_token_details"), "reasoning")
-    details = usage.get("input_token_details")
-    cached, stored = _detail(details, "cache_read"), _detail(details, "cache_creation")
-    written = max(written + _left_out(usage), reasoning)
-    text = _written_text(message)
-    if not written and (text or finish_of(message) == "length"):
-        return ""  # some servers say 0 for 'not known'
-    if written * LONGEST_TOKEN < len(text):
-        return f"the server reported {written} completion tokens for {len(text)} characters"
-    if cap is not None and cap < written - reasoning > len(text.encode(errors="replace")):
-        return f"the server reported {written} completion tokens, of {cap} that were asked for"
-    cached = min(cached, given)
-    stored = min(stored, given - cached)
-    return Tokens(given, written, min(reasoning, written), cached, measured=True, written=stored)
-
-
-def estimate(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
+def _estimate(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
     """Estimate the tokens of a response from the number of its characters.
 
     Exact tokenizers would have to be downloaded. A paid answer never counts as nothing: text costs
     at least one token.
-
-    Args:
-        message: The response.
-        prompt: The messages that it answers.
     """
     text = _written_text(message)
     overhead = count_tokens_approximately([AIMessage("")])
@@ -275,66 +226,27 @@ def finish_of(message: AIMessage) -> str:
     """Return why a response ended, in one vocabulary: ``stop``, ``length`` or ``filter``."""
     meta = message.response_metadata
     incomplete = meta.get("incomplete_details") or {}
-    reason = (
-        meta.get("finish_reason")
-        or meta.get("stop_reason")
-        or meta.get("stopReason")  # Bedrock's Converse
-        or meta.get("done_reason")
-        or incomplete.get("reason")
-        or "stop"
-    )
-    reason = str(reason).lower()
-    half = reason[: len(reason) // 2]
-    if half + half == reason:  # OpenRouter streams it twice, and LangChain joins both
-        reason = half
-    if reason in LENGTH_REASONS:
+    named = (meta.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
+    reason = str(next(filter(None, named), None) or incomplete.get("reason") or "stop").lower()
+    if reason in _LENGTH_REASONS:
         return "length"
-    return "filter" if reason in FILTER_REASONS else "stop"
+    return "filter" if reason in _FILTER_REASONS else "stop"
 
 
 def visible_text(message: AIMessage) -> str:
     """Return the text of a response without the thinking that some servers leave inside."""
-    # Half a surrogate pair, which JSON can carry, breaks whoever encodes the text next.
-    return without_thinking(message.text.encode(errors="replace").decode())
+    return without_thinking(message.text)
 
 
-def _continuation(message: AIMessage, prompt: Sequence[BaseMessage], echoes: bool) -> str:
-    """Return a piece of a text as it was written, without the beginning that it continues."""
-    text = message.text.encode(errors="replace").decode()
-    begun = prompt[-1].text if echoes and prompt[-1].type == "ai" else ""
-    said = begun if text.startswith(begun) else begun.rstrip()  # some templates trim a message
-    return text.removeprefix(said)
-
-
-def _plausible(guess: int, finish: str, cap: int) -> int:
-    """Return what a capped reply can have cost, given the estimate from its text.
-
-    A reply that ended at its cap cost the cap, however much of it was hidden thinking. An estimate
-    a little above the cap is the estimate's fault; one far above it shows that the cap was ignored.
-    """
-    if guess > 2 * cap + 16:
-        return guess
-    return cap if finish == "length" else min(guess, cap)
+def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
+    """Return a piece as it was written, without the beginning that some servers repeat."""
+    begun = prompt[-1].text if prompt[-1].type == "ai" else ""
+    said = begun if message.text.startswith(begun) else begun.rstrip()  # some templates trim it
+    return message.text.removeprefix(said)
 
 
 def _is_count(number: object) -> TypeGuard[int]:
-    return type(number) is int and 0 <= number < _NO_CALL_HAS
-
-
-def _detail(details: object, name: str) -> int:
-    found = details.get(name) if isinstance(details, dict) else None
-    return int(found) if _is_count(found) else 0
-
-
-def _left_out(usage: UsageMetadata) -> int:
-    """Return tokens in the total but in neither part: reasoning, unless they were cached."""
-    total = usage.get("total_tokens")
-    if not _is_count(total):
-        return 0
-    missing = total - usage["input_tokens"] - usage["output_tokens"]
-    details = usage.get("input_token_details")
-    cached = (_detail(details, "cache_read"), _detail(details, "cache_creation"))
-    return 0 if missing in (*cached, sum(cached)) else max(0, missing)
+    return type(number) is int and number >= 0
 
 
 def _written_text(message: AIMessage) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableWithFallbacks
 
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
-from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError, did_you_mean
+from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError
 from pb_graph.local import server, weights
 from pb_graph.models.client import IO, ChatClient, ModelClient, RetryPolicy, WrapperClient
 from pb_graph.models.options import TIMEOUT
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 MODEL_VARIABLE = "PB_MODEL"
 LOCAL_PREFIX = "local:"
-_UNKNOWN_PROVIDER = re.compile(r"Supported model providers are: ([\w, ]+)")  # LangChain's words
 _WAYS_OUT = (
     "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set PB_MODEL, "
     'or install the local one: pip install "plan-and-budget[local]".'
@@ -39,10 +37,11 @@ _WAYS_OUT = (
 def model_name(given: str | None) -> str:
     """Return the model string to use: the one given, else ``PB_MODEL``, else the local default.
 
-    Never an implicit paid call: without any of them this is an error.
+    Never an implicit paid call: without any of them this is an error. Nothing is fetched or loaded.
 
     Raises:
-        ModelSetupError: If there is none of them, or the string is not ``provider:model``.
+        ModelSetupError: If there is none of them.
+        UnknownModelError: If the string is not ``provider:model``, or no local model has this name.
     """
     name = given or os.environ.get(MODEL_VARIABLE)
     if not name:
@@ -55,18 +54,9 @@ def model_name(given: str | None) -> str:
         msg = f"{name!r} names no model. Write 'provider:model', such as 'openai:gpt-5-mini' or "
         msg += "'local:qwen2.5-coder-1.5b'; `pb-graph models` lists the local ones."
         raise UnknownModelError(msg)
+    if provider == "local" and not server.is_path(model):
+        weights.find(model)
     return name
-
-
-def check_local_name(name: str) -> None:
-    """Make sure that there is such a local model, without fetching or loading anything.
-
-    Raises:
-        UnknownModelError: If there is none; a path is checked when it is used.
-    """
-    local_name = name.removeprefix(LOCAL_PREFIX)
-    if not server.is_path(local_name):
-        weights.find(local_name)
 
 
 def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # noqa: ANN401
@@ -94,10 +84,10 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
             model, model_provider=provider, timeout=settings.timeout or TIMEOUT, **options
         )
     except Exception as error:
-        if unknown := _UNKNOWN_PROVIDER.search(str(error)):
-            msg = f"no provider is called {provider!r}; there are: local, {unknown[1]}"
-            raise UnknownModelError(msg + did_you_mean(provider, unknown[1].split(", "))) from error
-        raise ModelSetupError(_setup_message(name, provider, error)) from error
+        is_unknown = "Supported model providers" in str(error)  # LangChain's words
+        kind = UnknownModelError if is_unknown else ModelSetupError
+        msg = f"Cannot set up {name!r}: {' '.join(redact(str(error)).split())}"
+        raise kind(msg) from error
     return made
 
 
@@ -158,29 +148,3 @@ class FallbackClient(WrapperClient):
             lost=lost,
             fatal=all(failure.fatal for failure in failures),
         )
-
-
-def retry_policy_for(given: BaseChatModel | str | None, settings: Settings) -> RetryPolicy:
-    """Return how often a model's failed calls are tried again.
-
-    Never a local model's: its server has no limit to wait for, and one that is too slow would only
-    be given more to do.
-
-    Args:
-        given: The chat model, its name, or None for the default.
-        settings: Their ``max_retries`` holds for all others.
-    """
-    if (given is None or isinstance(given, str)) and model_name(given).startswith(LOCAL_PREFIX):
-        return RetryPolicy(max_retries=0)
-    return RetryPolicy(settings.max_retries)
-
-
-def _setup_message(name: str, provider: str, error: Exception) -> str:
-    detail = " ".join(redact(str(error)).split())[:300]
-    if isinstance(error, ImportError):
-        remedy = f"Install the package of provider {provider!r} that the message names."
-    elif "key" in detail.lower() or "credential" in detail.lower():
-        remedy = f"Set the provider's key, such as {provider.upper()}_API_KEY."
-    else:
-        remedy = "Check the spelling of provider and model."
-    return f"Cannot set up {name!r}: {detail} {remedy}"

@@ -13,14 +13,12 @@ from langchain_core.runnables import Runnable
 from pb_graph.budget.account import Budget
 from pb_graph.budget.rules import QuestionLimit
 from pb_graph.models.caps import CapPolicy
-from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
+from pb_graph.models.client import ModelClient, RetryPolicy
 from pb_graph.models.resolve import (
     LOCAL_PREFIX,
-    check_local_name,
     client_of,
     model_name,
     resolve,
-    retry_policy_for,
 )
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.settings import Context, Settings
@@ -84,7 +82,7 @@ class Models:
         self.settings = Settings.read(given)
         for model in self._given.values():
             if isinstance(model, str) and model.startswith(LOCAL_PREFIX):
-                check_local_name(model)
+                model_name(model)  # raises for one that there is not
             elif model is not None:
                 self.client(model, self.settings)
         if program is not None:
@@ -122,10 +120,8 @@ class Models:
             return model
 
         def make() -> ModelClient:
-            if not isinstance(model, str | None):
-                return client_of(model, self.cap_policy, RetryPolicy(settings.max_retries))
-            made = resolve(model_name(model), settings)
-            return ChatClient(made, self.cap_policy, retry_policy_for(model, settings))
+            made = resolve(model_name(model), settings) if isinstance(model, str | None) else model
+            return client_of(made, self.cap_policy, RetryPolicy(settings.max_retries))
 
         key = model if isinstance(model, str | None) else id(model)
         made = self._get((key, settings.timeout, settings.max_retries), make, model)

@@ -39,15 +39,6 @@ def test_a_step_pays_for_the_attempt_that_failed(way: Way) -> None:
 
 
 @both_ways
-def test_so_does_one_that_failed_for_good_and_the_others_get_no_more_for_it(way: Way) -> None:
-    lost = (CutOffError(9), CutOffError(9))
-    report = report_of(way, WORDS, *lost, WORDS, enforcement="cap")
-    assert [step["tokens"] for step in report["steps"]] == [4, 18, 4, 4]
-    assert [step["finish"] for step in report["steps"]] == ["stop", "error", "stop", "stop"]
-    assert 4 + 18 + report["steps"][2]["budget"] < report["budget"]
-
-
-@both_ways
 @pytest.mark.parametrize("enforcement", ["cap", "force"])
 def test_the_ceiling_holds_when_paid_attempts_fail(way: Way, enforcement: str) -> None:
     long = str(runs_on(None))  # type: ignore[arg-type]
@@ -97,18 +88,3 @@ def test_what_may_be_billed_never_passes_the_ceiling(way: Way, enforcement: str)
         said = (*rough[first:], long)
         report = report_of(way, *said, enforcement=enforcement, cutoff=300)
         assert report["most_billed"] <= report["ceiling"]
-
-
-@both_ways
-@pytest.mark.parametrize("ends", ["cut off", "lost"])
-def test_a_call_costs_no_more_than_a_shared_budget_had_left_for_it(way: Way, ends: str) -> None:
-    said = runs_on(None) if ends == "cut off" else TimeoutError()
-    model = ScriptedChat(solve=said, reports_usage=False)
-    shared = Budget(100)  # less than the cutoff
-    graph = build_graph(model, settings=Settings(method="vanilla"), budget=shared)
-    try:
-        report = run(graph, QUESTION, way)["report"]
-    except NoAnswerError as error:
-        report = error.report
-    assert model.calls[0].cap == 100
-    assert (report["most_billed"], shared.spent + shared.unknown) == (100, 100)

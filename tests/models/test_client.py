@@ -28,7 +28,6 @@ from pb_graph.models.reply import Reply
 from pb_graph.types import Purpose
 from tests.support import calls
 from tests.support.chat_model import (
-    Call,
     CutOffError,
     HTTPError,
     Said,
@@ -38,7 +37,6 @@ from tests.support.chat_model import (
 )
 
 LIMITS = CallOptions(cap=10, timeout=5.0, purpose=Purpose("solve", 2))
-STREAMED = replace(LIMITS, stream=True)
 WITH_SCHEMA = replace(LIMITS, schema={"type": "object", "properties": {}})
 ASK = [HumanMessage("What is 6 * 7?")]
 
@@ -124,18 +122,11 @@ async def test_a_host_that_streams_hears_the_call_but_none_of_its_tokens(
     assert listener.ended == 1
 
 
-def refuses_schemas(call: Call) -> Said:
-    return HTTPError(400, "response_format is not supported") if call.schema else "42"
-
-
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_server_that_takes_no_schema_is_asked_without_and_remembered(
     call: Make, status: int
 ) -> None:
-    model = ScriptedChat(
-        planner=lambda call: HTTPError(status) if call.schema else "42",
-        solve="42",
-    )
+    model = ScriptedChat(planner=HTTPError(status), solve="42")
     client = ChatClient(model, with_schema)
     assert call(client, WITH_SCHEMA).text == "42"
     assert call(client, WITH_SCHEMA).text == "42"
@@ -152,12 +143,11 @@ def test_a_request_refused_for_another_reason_does_not_cost_the_schema(call: Mak
     assert [call.schema is None for call in model.calls] == [False, True, False]
 
 
-def test_a_prompt_that_is_too_long_is_not_the_schemas_fault(call: Make) -> None:
-    model = ScriptedChat(planner=HTTPError(400, "exceeds the available context size"))
-    client = ChatClient(model, with_schema)
-    with pytest.raises(ModelCallError, match="prompt longer than the model's context"):
-        call(client, WITH_SCHEMA)
-    assert [call.schema is None for call in model.calls] == [False]
+def test_a_refusal_is_final_if_the_policy_sends_no_schema(call: Make) -> None:
+    model = ScriptedChat(solve=HTTPError(400))
+    with pytest.raises(ModelCallError):
+        call(model, WITH_SCHEMA)
+    assert len(model.calls) == 1
 
 
 @pytest.mark.parametrize("error", [HTTPError(500), ConnectionError("refused"), KeyError("usage")])
@@ -190,12 +180,8 @@ class TestTryingAgain:
         model = ScriptedChat(solve=in_turn(*said), max_retries=0)
         return ChatClient(model, retry_policy=RetryPolicy(retries, initial_interval=0.001)), model
 
-    @pytest.mark.parametrize(
-        "error",
-        [HTTPError(429), HTTPError(500), HTTPError(503)],
-        ids=repr,
-    )
-    def test_a_transient_fault_is_tried_again(self, call: Make, error: Exception) -> None:
+    def test_a_transient_fault_is_tried_again(self, call: Make) -> None:
+        error = HTTPError(503)
         client, model = self.client(error, error, error, "42")
         reply = call(client)
         assert (reply.text, reply.lost) == ("42", ())  # a refusal costs nothing
@@ -220,29 +206,12 @@ class TestTryingAgain:
         assert (reply.text, reply.finish, reply.tokens) == ("one two three", "length", 10)
         assert [lost["output_tokens"] for lost in reply.lost] == [7]
 
-    def test_without_any_cap_left_there_is_no_next_attempt(self, call: Make) -> None:
-        client, model = self.client(CutOffError(10), "42")
-        with pytest.raises(ModelCallError) as caught:
-            call(client)
-        assert caught.value.tokens == 10
-        assert len(model.calls) == 1
-
     def test_a_schema_that_is_refused_is_no_failed_attempt(self, call: Make) -> None:
         said = in_turn(HTTPError(400), HTTPError(503), "42")
         model = ScriptedChat(planner=said, solve=said, max_retries=0)
         client = ChatClient(model, with_schema, RetryPolicy(1, initial_interval=0.001))
         assert call(client, WITH_SCHEMA).text == "42"
         assert [call.schema is None for call in model.calls] == [False, True, True]
-
-    async def test_a_wait_can_be_cancelled(self) -> None:
-        model = ScriptedChat(solve=HTTPError(503), max_retries=0)
-        client = ChatClient(model, retry_policy=RetryPolicy(initial_interval=60, max_interval=60))
-        task = asyncio.create_task(calls.acall(client, ASK, LIMITS))
-        await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert len(model.calls) == 1
 
 
 class TestOverHTTP:
@@ -295,19 +264,6 @@ class TestOverHTTP:
         reply = calls.call(client, ASK, WITH_SCHEMA)
         assert (reply.text, reply.finish) == ('{"level":', "length")
 
-    @staticmethod
-    def streamed(*deltas: dict[str, Any], code: int | None = None) -> httpx.Response:
-        """A stream that ends well, or in an error."""
-        chunk = {"id": "1", "object": "chat.completion.chunk", "model": "m", "created": 0}
-        first, last = {"role": "assistant", "content": ""}, {"delta": {}, "finish_reason": "stop"}
-        choices = [*({"delta": delta} for delta in (first, *deltas)), *[last] * (code is None)]
-        events = [chunk | {"choices": [{"index": 0} | choice]} for choice in choices]
-        usage = {"prompt_tokens": 9, "completion_tokens": len(deltas), "total_tokens": 99}
-        error = {"error": {"message": "out of memory", "code": code}}
-        events.append(error if code else chunk | {"choices": [], "usage": usage})
-        lines = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
-        return httpx.Response(200, headers={"content-type": "text/event-stream"}, text=lines)
-
     @pytest.mark.parametrize(
         "body",
         [
@@ -323,12 +279,16 @@ class TestOverHTTP:
         assert (budget.spent, budget.unknown) == (0, 10)
         assert most_billed(caught.value.lost) == 10
 
-    @pytest.mark.parametrize("told", [True, 1.5, "9"])
-    def test_usage_that_is_no_number_is_estimated(self, told: object) -> None:
-        usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), told)
+    def test_null_content_is_counted_as_reported(self) -> None:
+        message = {"role": "assistant", "content": None}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        client = self.client(lambda _: self.completion(choices=[choice]))
+        assert calls.call(client, ASK, LIMITS).tokens == 10
+
+    def test_usage_that_is_no_number_is_estimated(self) -> None:
+        usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), True)
         client = self.client(lambda _: self.completion("forty-two or so", usage=usage))
-        reply = calls.call(client, ASK, LIMITS)
-        assert not reply.charge["measured"] or told == "9"
+        assert not calls.call(client, ASK, LIMITS).charge["measured"]
 
     def test_a_server_that_ignores_its_cap_is_told(self) -> None:
         usage = {"prompt_tokens": 9, "completion_tokens": 40, "total_tokens": 49}
@@ -338,14 +298,6 @@ class TestOverHTTP:
         assert [warning["code"] for warning in reply.warnings] == ["cap_ignored"]
         assert (reply.tokens, budget.spent) == (40, 40)
 
-    def test_a_stream_that_is_refused_before_it_begins_costs_nothing(self) -> None:
-        said = iter([self.streamed(code=500), self.streamed({"content": "4"})])
-        client, budget = self.client(lambda _: next(said)), Budget(1000)
-        client._retry_policy = RetryPolicy(1, initial_interval=0.001)
-        with use_budget(budget):
-            assert calls.call(client, ASK, STREAMED).lost == ()
-        assert budget.unknown == 0
-
     def test_a_refused_key_is_named_but_not_shown(self) -> None:
         refusal = {"error": {"message": "Incorrect API key provided: sk-secret-0123456789"}}
         client = self.client(lambda _: httpx.Response(401, json=refusal))
@@ -353,46 +305,6 @@ class TestOverHTTP:
             calls.call(client, ASK, LIMITS)
         assert caught.value.status == 401
         assert "0123456789" not in str(caught.value)
-
-    @pytest.mark.parametrize(
-        "body",
-        [
-            {"detail": "no such route"},  # FastAPI
-            [{"error": {"code": 404, "message": "no such route"}}],  # Google
-            "no such route",
-        ],
-    )
-    def test_what_a_server_says_of_its_refusal_is_told_in_any_form(self, body: object) -> None:
-        client = self.client(lambda _: httpx.Response(404, text=json.dumps(body)))
-        with pytest.raises(ModelCallError, match=r"HTTP 404.*no such route"):
-            calls.call(client, ASK, LIMITS)
-
-    @pytest.mark.parametrize(
-        ("status", "error"),
-        [
-            (400, {"message": "Shorten it.", "code": "context_length_exceeded"}),  # Groq
-            (400, "the model is loaded with context length of only 4096 tokens"),  # LM Studio
-            (429, {"message": "You ran out.", "type": "insufficient_quota", "code": None}),
-        ],
-    )
-    def test_a_refusal_that_stays_is_known_by_all_that_is_said_of_it(
-        self, status: int, error: object
-    ) -> None:
-        asked: list[object] = []
-
-        def answer(body: dict[str, Any]) -> httpx.Response:
-            asked.append(body)
-            return httpx.Response(status, json={"error": error})
-
-        with pytest.raises(ModelCallError):
-            calls.call(self.client(answer), ASK, WITH_SCHEMA)
-        assert len(asked) == 1
-
-    def test_a_reply_of_nonsense_is_an_error_of_ours(self) -> None:
-        client = self.client(lambda _: httpx.Response(200, text="<html>"))
-        client._retry_policy = RetryPolicy(max_retries=0)
-        with pytest.raises(ModelCallError, match="is no chat completion"):
-            calls.call(client, ASK, LIMITS)
 
     def test_a_reply_that_its_client_cut_off_is_charged(self) -> None:
         client = self.client(lambda _: self.completion('{"level": ', "length"))

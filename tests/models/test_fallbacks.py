@@ -6,11 +6,10 @@ from typing import Any, get_args
 
 import pytest
 from langchain.chat_models import init_chat_model
-from langchain_core.runnables import ConfigurableField
 
 from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.errors import ModelSetupError
-from tests.support.chat_model import HTTPError, ScriptedChat, runs_on
+from tests.support.chat_model import CutOffError, HTTPError, ScriptedChat, runs_on
 from tests.support.graphs import QUESTION, Way, run
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
@@ -31,17 +30,14 @@ def test_a_fallback_answers_for_a_model_that_fails(way: Way) -> None:
     }
 
 
-@both_ways
-def test_when_all_fail_each_is_named(way: Way) -> None:
+def test_when_all_fail_each_is_named() -> None:
     models = [ScriptedChat(model_name=name, solve=HTTPError(401)) for name in ("one", "two")]
     graph = build_graph(models[0].with_fallbacks(models[1:]), settings=Settings(method="vanilla"))
     with pytest.raises(NoAnswerError, match=r"call to one failed.*call to two failed"):
-        run(graph, QUESTION, way)
+        run(graph)
 
 
 def test_a_fallback_gets_no_more_than_the_failed_call_has_left() -> None:
-    from tests.support.chat_model import CutOffError  # noqa: PLC0415
-
     first, second = ScriptedChat(solve=CutOffError(30)), ScriptedChat(solve=runs_on)
     once = ONE_CALL.model_copy(update={"max_retries": 0})
     out = run(build_graph(first.with_fallbacks([second]), settings=once))
@@ -62,10 +58,9 @@ def test_what_a_lost_call_may_have_cost_is_not_left_to_its_fallbacks() -> None:
     [
         lambda model: model.bind(stop=["END"]),
         lambda model: model.with_retry(),
-        lambda model: model.configurable_fields(solve=ConfigurableField(id="says")),
         lambda _: init_chat_model(configurable_fields="any"),
     ],
-    ids=["bound", "with_retry", "configurable", "init_chat_model"],
+    ids=["bound", "with_retry", "init_chat_model"],
 )
 def test_a_model_that_is_wrapped_otherwise_is_refused_at_once(wrap: Any) -> None:  # noqa: ANN401
     with pytest.raises(ModelSetupError, match=r"is no chat model\..*with_fallbacks"):

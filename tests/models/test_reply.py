@@ -1,29 +1,77 @@
-"""What a reply is charged where the server says nothing about its tokens."""
+"""Tokens, ending and visible text of a response, as providers really report them."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages.ai import UsageMetadata
 
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import Reply, read_reply
+from pb_graph.models.reply import Reply, finish_of, read_reply, tokens_of, visible_text
 
+PROMPT = [HumanMessage("What is 6 * 7? " * 20)]
 FORTY = "word " * 32
 """About forty tokens, as they are estimated."""
 
 
-def replied(cap: int, finish: str, text: str = FORTY) -> Reply:
-    message = AIMessage(text, response_metadata={"finish_reason": finish})
-    limits = CallOptions(cap=cap, timeout=1.0)
-    return read_reply(message, [HumanMessage("?")], limits, seconds=0.5, model="m")[0]
+def usage(output: int, **details: Any) -> UsageMetadata:  # noqa: ANN401
+    sums: Any = {"input_tokens": 30, "output_tokens": output, "total_tokens": 30 + output}
+    whole: UsageMetadata = sums | details
+    return whole
 
 
-def test_the_text_is_what_the_estimate_takes_it_for() -> None:
-    reply = replied(1000, "stop")
-    assert reply.tokens == 40
-    assert not reply.charge["measured"]
+def test_what_a_provider_reports_is_taken_and_reasoning_and_cached_tokens_are_parts_of_it() -> None:
+    details = usage(
+        12, output_token_details={"reasoning": 9}, input_token_details={"cache_read": 25}
+    )
+    assert tokens_of(AIMessage("42", usage_metadata=details), PROMPT) == (30, 12, 9, 25, True, 0)
+
+
+@pytest.mark.parametrize(("total", "output"), [(30 + 12 + 60, 72), (0, 12)])
+def test_reasoning_that_was_left_out_is_found_in_the_total(total: int, output: int) -> None:
+    tokens = tokens_of(AIMessage("42", usage_metadata=usage(12, total_tokens=total)), PROMPT)
+    assert (tokens.output, tokens.measured) == (output, True)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        usage(12, output_tokens=-65),
+        usage(12, input_tokens="many"),
+        usage(0),
+        {"input_tokens": 1, "output_tokens": 1, "total_tokens": 1},  # 'true', as OpenAI's SDK reads
+    ],
+    ids=str,
+)
+def test_without_a_report_that_can_be_tokens_are_estimated_and_a_text_is_never_free(
+    told: Any,  # noqa: ANN401
+) -> None:
+    message = AIMessage("word " * 100)
+    message.usage_metadata = told
+    tokens = tokens_of(message, PROMPT)
+    assert not tokens.measured
+    assert 100 <= tokens.output <= 150
+    assert 60 <= tokens.input <= 100
+
+
+def test_an_empty_reply_may_be_free() -> None:
+    assert tokens_of(AIMessage("", usage_metadata=usage(0)), PROMPT).output == 0
+    assert tokens_of(AIMessage(""), PROMPT).output == 0
+
+
+def test_a_call_of_a_tool_is_never_free() -> None:
+    made = {"name": "look_up", "args": {"query": "how many pens for $14 " * 5}, "id": "1"}
+    assert tokens_of(AIMessage("", tool_calls=[made], usage_metadata=usage(0)), PROMPT).output > 20
+
+
+def replied(cap: int, finish: str, usage_metadata: UsageMetadata | None = None) -> Reply:
+    meta = {"finish_reason": finish}
+    message = AIMessage(FORTY, response_metadata=meta, usage_metadata=usage_metadata)
+    return read_reply(message, PROMPT, CallOptions(cap), seconds=0.5, model="m")[0]
 
 
 @pytest.mark.parametrize(
@@ -32,8 +80,6 @@ def test_the_text_is_what_the_estimate_takes_it_for() -> None:
         (1000, "stop", 40),
         (1000, "length", 1000),  # hidden thinking took the rest
         (30, "stop", 30),  # a little above the cap: the estimate's fault
-        (30, "length", 30),
-        (12, "length", 12),  # at 2 * 12 + 16 still so
         (11, "length", 40),  # far above it: the server took no notice of the cap
     ],
 )
@@ -41,11 +87,45 @@ def test_an_estimate_is_brought_into_line_with_the_cap(cap: int, finish: str, to
     assert replied(cap, finish).tokens == tokens
 
 
-def test_a_text_far_beyond_its_cap_is_cut_off() -> None:
-    reply = replied(10, "stop", "x" * 30_000)
-    assert (len(reply.text), reply.finish) == (20_000, "length")
+def test_a_server_that_ignores_its_cap_is_told_plainly() -> None:
+    reply = replied(20, "stop", usage(40))
+    assert [warning["code"] for warning in reply.warnings] == ["cap_ignored"]
+    assert "its cap of 20 tokens and wrote 40" in reply.warnings[0]["message"]
+    assert replied(40, "stop", usage(40)).warnings == ()
 
 
 def test_a_reply_survives_a_journal() -> None:
     reply = replied(30, "length")
     assert Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
+
+
+@pytest.mark.parametrize(
+    ("metadata", "finish"),
+    [
+        ({"finish_reason": "length"}, "length"),
+        ({"finish_reason": "content_filter"}, "filter"),
+        ({"finish_reason": "tool_calls"}, "stop"),
+        ({"stop_reason": "end_turn"}, "stop"),
+        ({"stop_reason": "max_tokens"}, "length"),
+        ({"stop_reason": "refusal"}, "filter"),
+        ({"finish_reason": "MAX_TOKENS"}, "length"),
+        ({"finish_reason": "SAFETY"}, "filter"),
+        ({"done_reason": "length"}, "length"),
+        ({"incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        ({"finish_reason": None, "incomplete_details": None}, "stop"),
+    ],
+)
+def test_endings_have_one_vocabulary(metadata: dict[str, Any], finish: str) -> None:
+    assert finish_of(AIMessage("x", response_metadata=metadata)) == finish
+
+
+@pytest.mark.parametrize(
+    ("content", "visible"),
+    [
+        ("<think>6 * 7 is 42</think>\n\n42", "42"),
+        ("<think>6 * 7 is", ""),
+        ([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "42"}], "42"),
+    ],
+)
+def test_only_what_is_meant_to_be_seen_is_visible(content: Any, visible: str) -> None:  # noqa: ANN401
+    assert visible_text(AIMessage(content)) == visible

@@ -7,7 +7,6 @@ from typing import Any, get_args
 import pytest
 
 from pb_graph import Budget, NoAnswerError, PlanAndBudgetError, build_graph
-from pb_graph.models.caps import policy
 from pb_graph.models.options import CallOptions
 from tests.support.chat_model import (
     Call,
@@ -79,7 +78,6 @@ def test_a_report_has_the_bare_result_if_the_answer_states_one(said: str, result
     assert (cut["cut_off"], cut["result"]) == (True, None)
 
 
-@policy()
 def thinks_little(_: object, limits: CallOptions) -> dict[str, Any]:
     return {"max_tokens": limits.cap, "reasoning_effort": "low"}
 

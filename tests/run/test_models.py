@@ -80,7 +80,7 @@ def test_a_missing_planner_program_shows_when_the_graph_is_built(tmp_path: Path)
         (ScriptedChat().bind_tools([abs]), r"tools in build_graph\(tools="),
         (42, "int is no chat model"),
         ("gpt-5", "'gpt-5' names no model"),
-        ("nobody:knows", "no provider is called 'nobody'"),
+        ("nobody:knows", "provider='nobody'"),
         ("openai:gpt-5-mini", "OPENAI_API_KEY"),
     ],
     ids=lambda value: str(value)[:20],

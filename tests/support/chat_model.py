@@ -25,7 +25,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
-from pb_graph.models.caps import policy
+from pb_graph.models.caps import CONTINUING
 from pb_graph.models.options import CallOptions
 from pb_graph.planner.requests import LEVEL_FORM
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
@@ -119,10 +119,12 @@ class CutOffError(ConnectionError):
         self.completion = SimpleNamespace(usage=usage)
 
 
-@policy(continues="rest")
 def with_schema(_: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
     """Cap policy of a server that can constrain decoding: the model sees the JSON schema, too."""
     return {"max_tokens": limits.cap, "schema": limits.schema}
+
+
+CONTINUING.add(with_schema)
 
 
 class Record:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.models.caps.policy import THINKING_TOKENS, effort_level
+from pb_graph.models.caps import THINKING_TOKENS, effort_level
 from pb_graph.models.options import CallOptions
 
 LEVELS = ["minimal", "low", "medium", "high"]

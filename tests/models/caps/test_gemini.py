@@ -31,9 +31,8 @@ def level(name: str) -> dict[str, Any]:
     [
         ("gemini-2.5-flash", 50, budget(0)),
         ("gemini-2.5-flash", 200, budget(136)),
-        ("models/gemini-2.5-flash", 8192, budget(7168)),
         ("gemini-2.5-flash", 60_000, budget(24_576)),
-        ("gemini-2.5-flash-preview-09-2025", 200, budget(136)),
+        ("models/gemini-2.5-flash-preview-09-2025", 200, budget(136)),
         ("gemini-2.5-pro", 50, budget(128)),  # it cannot do without
         ("gemini-2.5-pro", 2000, budget(1500)),
         ("gemini-2.5-flash-lite", 2000, {}),  # it does not think unasked
@@ -42,9 +41,6 @@ def level(name: str) -> dict[str, Any]:
         ("gemini-3-flash-preview", 2000, level("low")),
         ("gemini-3.1-pro-preview", 200, level("low")),
         ("gemini-3.1-flash-lite", 200, {}),  # as much as by itself
-        ("gemini-3.7-flash", 200, level("low")),
-        ("gemini-4-argon", 200, level("low")),
-        ("gemini-2.0-flash", 200, {}),
         ("some-model", 200, {}),
     ],
 )
@@ -56,14 +52,8 @@ def test_each_generation_has_its_own_knob(model: str, cap: int, thinking: object
     ("own", "thinking"),
     [
         ({"thinking_budget": 100}, budget(100)),
-        ({"thinking_budget": 0}, budget(0)),
         ({"thinking_budget": 5000}, budget(136)),
         ({"thinking_budget": -1}, budget(136)),
-        ({"thinking_config": {"thinking_budget": 5000}}, budget(136)),
-        (
-            {"thinking_budget": 100, "include_thoughts": True},
-            budget(100) | {"include_thoughts": True},
-        ),
         ({"thinking_level": "high"}, level("high")),
     ],
 )
@@ -81,24 +71,13 @@ def test_a_cap_that_is_no_budget_leaves_thinking_alone(model: str) -> None:
 @pytest.mark.parametrize(
     ("model", "own", "thinking"),
     [
-        ("gemini-2.5-flash", {}, budget(0)),
         ("gemini-2.5-flash", {"thinking_budget": 500}, budget(0)),
         ("gemini-2.5-flash-lite", {"thinking_budget": 5000}, budget(0)),
         ("gemini-2.5-pro", {}, budget(128)),
         ("gemini-3-flash-preview", {"thinking_level": "high"}, level("minimal")),
-        ("gemini-3.1-pro-preview", {}, level("low")),
     ],
 )
 def test_without_thinking_it_is_the_least_the_model_allows(
     model: str, own: dict[str, Any], thinking: object
 ) -> None:
     assert sent(model, 8192, "off", **own) == thinking
-
-
-def test_the_timeout_is_ours_only_when_there_was_none() -> None:
-    def milliseconds(**own: Any) -> object:  # noqa: ANN401
-        config = gemini_config(CallOptions(200, 9.0), model="gemini-2.5-flash", **own)
-        return config["http_options"]["timeout"]
-
-    assert milliseconds() == 9000
-    assert milliseconds(timeout=3.0) == 3000

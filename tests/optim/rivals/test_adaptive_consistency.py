@@ -10,7 +10,6 @@ from scipy.stats import beta
 from optim.rivals import adaptive_consistency
 from optim.rivals.adaptive_consistency import comparable, majority_is_stable
 from pb_graph import Settings, build_graph
-from pb_graph.models.caps import policy
 from pb_graph.models.options import CallOptions
 from tests.support.chat_model import HTTPError, ScriptedChat, in_turn
 from tests.support.graphs import Way, codes, graph_of, report_of, run
@@ -91,7 +90,6 @@ def test_a_sample_that_fails_ends_the_sampling_and_keeps_what_there_is() -> None
 def test_only_these_calls_are_sampled() -> None:
     sampled: list[bool] = []
 
-    @policy()
     def noted(_: BaseChatModel, limits: CallOptions) -> dict[str, object]:
         sampled.append(limits.sampling)
         return {"max_tokens": limits.cap}

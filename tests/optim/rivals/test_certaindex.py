@@ -24,7 +24,11 @@ def probing(call: Call) -> bool:
     return str(call.messages[-1].text).endswith(PROBE)
 
 
-def model(*probes: str, writes: Script = LONG) -> ScriptedChat:
+def goes_on(call: Call) -> Said:
+    return "more of it " * 1000 if call.messages[-1].type == "ai" else LONG
+
+
+def model(*probes: str, writes: Script = goes_on) -> ScriptedChat:
     """Writes on, and says these at its probes, the last one for ever."""
     left = list(probes)
 
@@ -54,7 +58,7 @@ def test_each_piece_goes_on_from_what_is_written_and_not_from_the_probes() -> No
     assert pieces[0].messages[-1].type == "human"
     written = [str(call.messages[-1].text) for call in pieces[1:]]
     assert written[0] == "and so on and so on and so"
-    assert written[1] == written[0] * 2
+    assert written[1] == written[0] + "more of it more of it more of"
     assert not any("7}" in text or PROBE in text for text in written)
     assert {call.cap for call in chat.calls if probing(call)} == {PROBE_TOKENS}
 

@@ -1,0 +1,433 @@
+"""The arguments that keep one call of a model within its cap: one function for each provider.
+
+`policy_for` chooses by the model object; ``build_graph(cap_policy=…)`` names another function. The
+caller's own settings stand, unless they cannot fit into the cap. No provider's package is imported
+here.
+
+The requests are checked with LangChain's packages, not against the providers' servers: what a
+provider's documentation says of levels and ranges is taken as it stands. llama.cpp's are those of
+the local models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from langchain_core.language_models import BaseChatModel
+
+from pb_graph.local import server
+from pb_graph.models.chat_models import address_of, classes_of, is_openai_like
+from pb_graph.models.options import CallOptions
+
+CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
+"""Turns the options of a call into the keyword arguments that one call of a model understands."""
+
+CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+"""Names of a cap in LangChain's models and in the requests to their servers."""
+
+# Google's own equation of levels and thinking tokens, for low, medium and high (Gemini API, OpenAI
+# compatibility); Anthropic's least thinking budget, 1,024, agrees. The others are our extension.
+THINKING_TOKENS = {
+    "none": 0,
+    "minimal": 512,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24576,
+    "xhigh": 32768,
+    "max": 65536,
+}
+MIN_THINKING = THINKING_TOKENS["low"]
+"""Tokens below which thinking is rather switched off."""
+
+_CAP_FIELDS = ("max_tokens", "max_output_tokens", "num_predict", "max_new_tokens")
+_EFFORTS = (
+    *("reasoning_effort", "effort", "thinking_level", "thinking_budget", "thinking_token_budget"),
+    *("reasoning_budget_tokens", "thinking", "reasoning"),
+)
+
+
+def policy_for(model: BaseChatModel) -> CapPolicy:
+    """Return the policy that fits a chat model, by the names of its classes.
+
+    Models that speak OpenAI's protocol are told apart by the address of their server.
+    """
+    kinds = classes_of(model)
+    if not is_openai_like(model):
+        return next((_BY_CLASS[kind] for kind in kinds if kind in _BY_CLASS), generic)
+    host = urlsplit(address_of(model)).hostname or ""  # empty for OpenAI's own by default
+    is_azure = "langchain_openai.AzureChatOpenAI" in kinds
+    if is_azure or not host or host.endswith(("api.openai.com", "openai.azure.com")):
+        return openai
+    if host.endswith("deepseek.com"):
+        return deepseek
+    return llama_cpp if server.is_served(address_of(model)) else openai_compatible
+
+
+def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
+    """Return the fields to change in a copy of a model, so that a call's arguments win.
+
+    LangChain sends some of what a constructor was given beside, or instead of, what a call says.
+    """
+    settings: Any = model
+    if is_openai_like(model):
+        return {"max_tokens": None}
+    if _CLAUDE in classes_of(model) and settings.thinking is not None:
+        own = settings.model_kwargs | {"thinking": settings.thinking}
+        return {"thinking": None, "model_kwargs": own}
+    return {}
+
+
+def supports_continuation(policy: CapPolicy) -> bool:
+    """Return whether a policy's servers continue an unfinished last AI message."""
+    return policy in CONTINUING
+
+
+def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str | None:
+    """Return the reasoning effort that a call asks for, and why; None if it asks for none.
+
+    Args:
+        arguments: The arguments of the call.
+        options: The options that they were made from.
+    """
+    said = dict(arguments)
+    for part in ("extra_body", "output_config"):
+        said |= arguments.get(part) or {}
+    for name in _EFFORTS:
+        value = said.get(name)
+        if isinstance(value, Mapping):
+            value = value.get("effort") or value.get("type")
+        if value is not None:
+            room = f"{options.thinking_room} of {options.cap} tokens are left for thinking"
+            return f"{name}={value}: {room}"
+    return None
+
+
+def known_levels(model: BaseChatModel) -> tuple[list[str], str | None]:
+    """Return the effort levels of a model's LangChain profile, lowest first, and its default."""
+    profile: Any = getattr(model, "profile", None) or {}
+    named = profile.get("reasoning_effort_levels") if profile.get("reasoning_output") else None
+    known = [level for level in THINKING_TOKENS if level in (named or ())]
+    return known, profile.get("reasoning_effort_default")
+
+
+def effort_level(
+    levels: Sequence[str],
+    options: CallOptions,
+    *,
+    default: str | None = None,
+    own: str | None = None,
+) -> str | None:
+    """Return the effort level to ask for, or None to leave the effort alone.
+
+    The level is the highest whose usual thinking tokens fit, else the lowest. It never exceeds
+    what the model does unasked. The caller's own level stands unless thinking is off.
+
+    Args:
+        levels: Levels that the model takes, lowest first.
+        options: Of the call.
+        default: Level of the model unasked; None if it is not known.
+        own: Level that the caller has set.
+    """
+    if not levels or options.thinking == "free":
+        return None
+    fitting = [level for level in levels if THINKING_TOKENS[level] <= options.thinking_room]
+    level = fitting[-1] if fitting else levels[0]
+    if own is not None:
+        return level if options.thinking == "off" and own != level else None
+    if default is not None:
+        return level if THINKING_TOKENS[level] < THINKING_TOKENS.get(default, 0) else None
+    # A model that can do without thinking may do so unasked; a level above would make it think.
+    is_lower = level == levels[0] or ("none" not in levels and level != levels[-1])
+    return level if is_lower else None
+
+
+def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of any LangChain chat model, by the name of the field that its class declares.
+
+    Nothing is known of how it thinks; the prompt has the budget in words.
+    """
+    fields = type(model).model_fields
+    name = next((name for name in _CAP_FIELDS if name in fields), "max_tokens")
+    return {name: options.cap}
+
+
+# OpenAI's protocol.
+
+_OPENAI_NAMES = re.compile(r"gpt-(?!oss)|o\d|chatgpt-")
+# Models that have no levels in LangChain's profiles: dated versions, and those before GPT-5.
+_OTHER_REASONERS = re.compile(
+    r"(gpt-5(-mini|-nano)?|o1|o3|o3-mini|o4-mini)(-\d{4}-\d\d-\d\d)?"  # of GPT-5.1 on, none is sent
+)
+
+
+def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of OpenAI's models, by chat completions or the Responses API, also on Azure.
+
+    Both caps, ``max_completion_tokens`` and ``max_output_tokens``, include reasoning, for which
+    there is no cap of its own. So the effort is lowered to what leaves room for an answer, unless
+    the caller has set it.
+    """
+    form = _with_body(model, _response_format(model, options))
+    return _cap(model, options) | _openai_effort(model, options) | form
+
+
+def _openai_effort(model: Any, options: CallOptions) -> dict[str, Any]:  # noqa: ANN401
+    name, reasoning = model.model_name or "", model.reasoning or {}
+    if "-pro" in name:  # takes no level but 'high', whatever its profile says
+        return {}
+    levels, default = known_levels(model)
+    if not levels and _OTHER_REASONERS.fullmatch(name):
+        levels = ["low", "medium", "high"]
+    own = model.reasoning_effort or reasoning.get("effort")
+    level = effort_level(levels, options, default=default, own=own)
+    if level is None:
+        return {}
+    if reasoning:  # beside one of the caller's, LangChain would send a second word for the same
+        return {"reasoning": {**reasoning, "effort": level}}
+    return {"reasoning_effort": level}
+
+
+def openai_compatible(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of a server that speaks OpenAI's protocol, and of which nothing else is known.
+
+    OpenAI's own models, also behind a gateway, take ``max_completion_tokens``, which is what
+    LangChain sends. Other servers know the older ``max_tokens``, and some ignore the newer name,
+    which would lift the cap. Thinking is left alone: for vLLM and llama.cpp, which cannot be told
+    apart from here, there are policies of their own.
+    """
+    settings: Any = model
+    form = _response_format(model, options)
+    if settings.use_responses_api or _OPENAI_NAMES.match(settings.model_name or ""):
+        return _cap(model, options) | _with_body(model, form)
+    return _old_cap(model, options, form)
+
+
+def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of DeepSeek's models, which think unless told otherwise, with effort 'high'.
+
+    Thinking is switched off where fewer than 1,024 tokens are left for it, and done with low effort
+    where there are more. No schema is sent: the API takes ``json_object`` only.
+    """
+    settings: Any = model
+    body = settings.extra_body or {}
+    if options.thinking == "off":
+        return _old_cap(model, options, {"thinking": {"type": "disabled"}})
+    if options.thinking == "free" or settings.reasoning_effort or "thinking" in body:
+        return _old_cap(model, options, {})
+    if options.thinking_room < MIN_THINKING:
+        return _old_cap(model, options, {"thinking": {"type": "disabled"}})
+    level = effort_level(["low", "high", "max"], options, default="high")
+    return _old_cap(model, options, {}) | ({"reasoning_effort": level} if level else {})
+
+
+def vllm(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of vLLM, started with ``--reasoning-parser``: without it, it refuses this."""
+    # Whether it takes a budget of 0 is not documented.
+    budget = {"thinking_token_budget": max(1, options.thinking_room)}
+    begun = {"continue_final_message": True, "add_generation_prompt": False}
+    return _old_cap(
+        model,
+        options,
+        _thinking_budget(model, options, budget)
+        | (begun if options.continue_last else {})
+        | _response_format(model, options),
+    )
+
+
+def llama_cpp(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of llama.cpp's server, from build b9982 (July 2026) on.
+
+    Models that do not think ignore the thinking budget.
+    """
+    budget = _thinking_budget(model, options, {"reasoning_budget_tokens": options.thinking_room})
+    return _old_cap(model, options, budget | _response_format(model, options))
+
+
+def _cap(
+    model: BaseChatModel,
+    options: CallOptions,
+    cap: str = "max_tokens",
+    timeout: str = "request_timeout",
+) -> dict[str, Any]:
+    """Return the cap under its name, and the time limit unless the model has one of its own."""
+    bound: dict[str, Any] = {cap: options.cap}
+    return bound | ({"timeout": options.timeout} if getattr(model, timeout) is None else {})
+
+
+def _old_cap(model: BaseChatModel, options: CallOptions, extra: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments that put ``max_tokens``, under this name, and ``extra`` into the body."""
+    bound = _cap(model, options)
+    return bound | _with_body(model, {"max_tokens": bound.pop("max_tokens"), **extra})
+
+
+def _with_body(model: Any, extra: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+    """Return ``extra`` as part of the body, beside the caller's own, which binding replaces."""
+    return {"extra_body": {**(model.extra_body or {}), **extra}} if extra else {}
+
+
+def _response_format(model: Any, options: CallOptions) -> dict[str, Any]:  # noqa: ANN401
+    """Return the schema for the body; as an argument, LangChain raises on a truncated reply.
+
+    The Responses API has another form of it, and is sent none.
+    """
+    if options.schema is None or model.use_responses_api:
+        return {}
+    schema = {"name": "reply", "schema": options.schema}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def _thinking_budget(
+    model: Any,  # noqa: ANN401
+    options: CallOptions,
+    budget: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the thinking budget of a server of one's own, unless thinking is free."""
+    if options.thinking == "free":
+        return {}
+    if options.thinking == "bounded":
+        return budget
+    # The chat templates of hybrid models know this, others ignore it.
+    own = (model.extra_body or {}).get("chat_template_kwargs") or {}
+    return budget | {"chat_template_kwargs": {**own, "enable_thinking": False}}
+
+
+# Protocols of their own.
+
+_CLAUDE = "langchain_anthropic.ChatAnthropic"
+# The least thinking of models that think unasked. Those from 5 on that are not here always think.
+_LEAST_THINKING = {
+    "claude-opus-5": "disabled",
+    "claude-sonnet-5": "disabled",
+    "claude-sonnet-5-5": "between_tools",
+    "claude-haiku-5-5": "disabled",
+}
+
+
+def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of Claude; the cap includes thinking.
+
+    Before 5, models think only when asked to, with ``budget_tokens`` that have to stay below the
+    cap: they are lowered, or thinking is switched off. From 5 on, models think unasked: where fewer
+    than 1,024 tokens are left for thinking, it is set to the least that the model allows. Effort is
+    lowered to what fits, where the model's profile knows of effort.
+    """
+    settings: Any = model
+    own_effort = settings.reasoning_effort or (settings.output_config or {}).get("effort")
+    bound = _cap(model, options, timeout="default_request_timeout")
+    if thinking := _claude_thinking(settings, options, own_effort):
+        bound["thinking"] = thinking
+    levels, default = known_levels(model)
+    # Not as 'reasoning_effort': with that, LangChain switches adaptive thinking on.
+    if level := effort_level(levels, options, default=default, own=own_effort):
+        bound["output_config"] = {"effort": level}
+    return bound
+
+
+def _claude_thinking(
+    model: Any,  # noqa: ANN401
+    options: CallOptions,
+    own_effort: str | None,
+) -> dict[str, Any] | None:
+    own = model.thinking or model.model_kwargs.get("thinking") or {}
+    if own.get("type") == "enabled":
+        most = options.cap - 1 if options.thinking == "free" else options.thinking_room
+        if own["budget_tokens"] <= most:
+            return None
+        if options.thinking_room < MIN_THINKING:  # the least budget that the API takes
+            return {"type": "disabled"}
+        return own | {"budget_tokens": options.thinking_room}
+    least = _LEAST_THINKING.get(re.sub(r"-\d{8}$", "", model.model))
+    if own.get("type") == "adaptive" and "-4-" in model.model:
+        least = "disabled"
+    is_tight = options.thinking == "bounded" and options.thinking_room < MIN_THINKING
+    if least and (options.thinking == "off" or (is_tight and not own and not own_effort)):
+        return {"type": least}
+    return None
+
+
+_GEMINI_2 = re.compile(r"(?:models/)?gemini-2\.5-(pro|flash-lite|flash)(?:-preview)?(?:-[\d-]+)?")
+# Least and most thinking tokens, by Google's page on thinking.
+_GEMINI_RANGES = {"pro": (128, 32768), "flash": (0, 24576), "flash-lite": (512, 24576)}
+
+
+def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of Gemini, thinking included, with a thinking budget (2.5) or level (3 and later).
+
+    A thinking budget is the room that the cap leaves for thinking, within the model's range: 2.5
+    Pro cannot do without, and 2.5 Flash-Lite does not think unasked. A budget of the caller's is
+    lowered where it is too large, a level stands unless there is to be no thinking at all. Never
+    both: the API refuses that. Google calls the budget soft.
+    """
+    settings: Any = model
+    bound = _cap(model, options, "max_output_tokens", "timeout")
+    level, own = settings.reasoning_effort, settings.thinking_budget
+    if options.thinking == "free":
+        return bound
+    if found := _GEMINI_2.fullmatch(settings.model):
+        budget = None if level else _gemini_budget(found[1], own, options)
+        return bound | ({} if budget is None else {"thinking_budget": budget})
+    levels, default = known_levels(model)
+    asked = effort_level(levels, options, default=default, own=level) if own is None else None
+    return bound | ({"thinking_level": asked} if asked else {})
+
+
+def _gemini_budget(family: str, own: int | None, options: CallOptions) -> int | None:
+    """Return the thinking budget to ask for; None if the model's or the caller's own fits."""
+    if own is None and family == "flash-lite":
+        return None
+    least, most = _GEMINI_RANGES[family]
+    budget = min(options.thinking_room, most)
+    if budget < least:
+        budget = least if family == "pro" else 0
+    is_fitting = own is not None and 0 <= own <= budget  # -1 leaves it to the model
+    return None if is_fitting else budget
+
+
+# Ollama's options that its chat model has fields for.
+OLLAMA_OPTIONS = (
+    *("mirostat", "mirostat_eta", "mirostat_tau", "num_ctx", "num_gpu", "num_thread"),
+    *("repeat_last_n", "repeat_penalty", "temperature", "seed", "stop", "tfs_z", "top_k", "top_p"),
+)
+
+
+def ollama(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of Ollama by ``num_predict``, which includes thinking.
+
+    It has no thinking budget. Where fewer than 1,024 tokens are left for thinking, that is switched
+    off, unless the caller has set it; gpt-oss cannot do without and is asked for a low level.
+    Models that do not think take 'off' without complaint.
+    """
+    settings: Any = model
+    # The cap alone would be refused, and options that are given replace all of the caller's.
+    given = {name: getattr(settings, name, None) for name in OLLAMA_OPTIONS}
+    own = {name: value for name, value in given.items() if value is not None}
+    bound: dict[str, Any] = {"options": {**own, "num_predict": options.cap}}
+    is_tight = options.thinking == "bounded" and options.thinking_room < MIN_THINKING
+    if options.thinking == "off" or (is_tight and settings.reasoning is None):
+        bound["reasoning"] = "low" if "gpt-oss" in settings.model else False
+    return bound
+
+
+_BY_CLASS: dict[str, CapPolicy] = {
+    _CLAUDE: anthropic,
+    "langchain_google_genai.ChatGoogleGenerativeAI": gemini,
+    "langchain_ollama.ChatOllama": ollama,
+}
+POLICIES: dict[str, CapPolicy] = {
+    policy.__name__: policy
+    for policy in (
+        generic,
+        openai,
+        openai_compatible,
+        deepseek,
+        vllm,
+        llama_cpp,
+        *_BY_CLASS.values(),
+    )
+}
+"""The policies by name."""
+CONTINUING: set[CapPolicy] = {vllm, llama_cpp}
+"""Policies of servers that continue an unfinished last AI message."""
