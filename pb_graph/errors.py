@@ -50,7 +50,6 @@ class ModelCallError(PlanAndBudgetError):
     Attributes:
         status: The HTTP status, if there was one.
         lost: The charges of the attempts that were billed, or may have been.
-        fatal: Whether every other call to the model would fail in the same way.
     """
 
     def __init__(
@@ -58,13 +57,10 @@ class ModelCallError(PlanAndBudgetError):
         message: str,
         status: int | None = None,
         lost: tuple[Charge, ...] = (),
-        *,
-        fatal: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.lost = lost
-        self.fatal = fatal
 
     @property
     def tokens(self) -> int:

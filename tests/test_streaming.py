@@ -18,7 +18,7 @@ from pydantic import Field, SecretStr
 
 from pb_graph import Settings, build_graph, plan_and_budget_tool
 from pb_graph.state import State
-from tests.support.chat_model import Call, HTTPError, Reply, ScriptedChat, in_turn
+from tests.support.chat_model import Call, Reply, ScriptedChat, in_turn
 from tests.support.fault_server import CHAIN, Fault, FaultServer
 from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of
 
@@ -136,13 +136,6 @@ def test_an_answer_that_breaks_off_begins_again_as_another_message(way: Way) -> 
     assert (message.id, message.text) == list(shown.items())[-1]
 
 
-@both_ways
-def test_a_server_that_cannot_stream_is_asked_without(way: Way) -> None:
-    model = Unstreamed(plan=DIAMOND, solve=in_turn("a", "b", "c", ANSWER))
-    shown, message = answered(stepwise(model), way)
-    assert shown == {message.id: ANSWER}
-
-
 class Faltering(ScriptedChat):
     """Its first stream breaks off after the first word."""
 
@@ -155,13 +148,6 @@ class Faltering(ScriptedChat):
             yield ChatGenerationChunk(message=AIMessageChunk(content="Perhaps"))
             raise ConnectionError
         yield from stream
-
-
-class Unstreamed(ScriptedChat):
-    """Behind it is a server that knows no streams."""
-
-    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
-        raise HTTPError(400)
 
 
 def answered(graph: Any, way: Way) -> tuple[dict[str, str], AIMessage]:

@@ -77,8 +77,7 @@ def to_model_call_error(
     times = f", {attempts} times," if attempts > 1 else ""
     to = f" to {redact(model, secrets)}" if model else ""
     msg = f"The model call{to} failed{times} with {kind}: {detail} {_remedy(error, status)}"
-    is_fatal = status in {401, 403, 404} or _is_out_of_credit(error) or _is_a(error, _NO_SERVER)
-    return ModelCallError(msg, status=status, lost=lost, fatal=is_fatal)
+    return ModelCallError(msg, status=status, lost=lost)
 
 
 def status_of(error: Exception) -> int | None:

@@ -142,9 +142,5 @@ class FallbackClient(WrapperClient):
                         break
         if len(failures) == 1:
             raise failures[0]
-        raise ModelCallError(
-            " ".join(map(str, failures)),
-            status=failures[-1].status,
-            lost=lost,
-            fatal=all(failure.fatal for failure in failures),
-        )
+        msg = " ".join(map(str, failures))
+        raise ModelCallError(msg, status=failures[-1].status, lost=lost)

@@ -116,7 +116,6 @@ def test_an_attempt_may_be_billed_once_the_request_is_on_its_way(
 def test_what_kept_a_request_from_being_sent_is_told() -> None:
     dead = to_model_call_error(never_sent())
     assert "(certificate has expired)" in str(dead)
-    assert dead.fatal
 
 
 def from_google(status: int) -> Exception:

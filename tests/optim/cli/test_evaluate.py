@@ -124,7 +124,7 @@ def test_at_a_terminal_a_large_run_is_asked_about(
     monkeypatch.setattr("optim.cli.evaluate.is_interactive", lambda: True)
     done = evaluation("--log-dir", tmp_path, "--methods", "vanilla", *words)
     assert ("Begin? [y/N]" in done.stderr) is asks
-    assert ("no provider is called 'test'" in done.stderr) is not asks
+    assert ("Cannot set up" in done.stderr) is not asks
 
 
 def test_of_several_planners_what_is_compared_says_whose_it_is(stub: Stub) -> None:

@@ -68,7 +68,7 @@ def test_the_metrics_are_those_of_the_table(found: Evaluation) -> None:
 def test_the_plan_and_its_budgets_are_an_event_of_the_sample(found: Evaluation) -> None:
     (info,) = events(sample_of(log_of(found, "stepwise"), 3), InfoEvent)
     assert info.source == "plan and budgets"
-    assert (info.data["level"], info.data["budget"]) == (3, 700)
+    assert (info.data["level"], info.data["budget"]) == (3, 350)
     assert [step["question"] for step in info.data["steps"]] == ["What is", "What follows?"]
 
 
