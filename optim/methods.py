@@ -7,8 +7,9 @@ method take. Help texts and errors list what is there.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,7 @@ class Method:
 
 
 def reject_plan_review(settings: Settings) -> None:
-    """Refuse settings that wait for a person.
-
-    Raises:
-        InputError: The settings pause for a review of the plan.
-    """
+    """Raise `InputError` if the settings pause for a review of the plan."""
     if settings.review_plan:
         msg = "review_plan pauses for a person, and an evaluation asks none: set it to false"
         raise InputError(msg)
@@ -120,113 +117,72 @@ def methods(
 
     Args:
         names: Names of `NAMES`, as a sequence or with commas between; ``paper`` for the ten rows,
-            ``rivals`` for those. With ``@300`` behind, no call of it may write more than 300
-            tokens, whatever the overrides say.
+            ``rivals`` for those; or a JSON file with fields of `Settings`, such as ``mine.json``
+            for the method ``mine``. With ``@300`` behind a name, no call of it may write more than
+            300 tokens, whatever the overrides say.
         overrides: Settings that apply to all of them, such as ``{"cutoff": 1500}``.
 
     Raises:
-        InputError: An unknown or repeated name, or an override that is invalid or takes away what
+        InputError: An unknown name, or an override that is invalid or takes away what
             a name says.
     """
     wanted = names.split(",") if isinstance(names, str) else names
-    chosen = tuple(
+    return tuple(
         _method(f"{name}{at}{cap}", overrides or {})
         for word, at, cap in (text.strip().partition("@") for text in wanted)
         for name in {PAPER: tuple(_PAPER_ROWS), RIVALS: tuple(_RIVAL_ROWS)}.get(word, (word,))
     )
-    check_distinct(chosen)
-    return chosen
 
 
-def method_from_file(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Method:
-    """Read a method of your own from a JSON file with fields of `Settings`.
+def over_budgets(chosen: Sequence[Method], grid: str) -> tuple[Method, ...]:
+    """Return each method with each budget rule B = initial + per_level * level, in tokens.
 
-    The method is called like the file, without its ending.
+    Args:
+        chosen: The methods. One without a budget stays as it is.
+        grid: Values of initial and of per_level, such as ``50,100+25,50``.
+
+    Returns:
+        Methods with names such as ``cosine[100+50L]``.
 
     Raises:
-        InputError: The file cannot be read, or is no `Settings`.
+        InputError: The grid is no such text, or no method has a budget.
     """
-    file = Path(path)
     try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        msg = f"cannot read the settings file {file}: {error}"
+        sides = [[int(value) for value in side.split(",")] for side in grid.split("+")]
+        rules = [PerLevel(initial=a, per_level=b) for a, b in product(*sides)]
+    except ValueError as error:
+        msg = f"a grid is B_init+B_per_level, such as 50,100+25,50, not {grid!r}"
         raise InputError(msg) from error
-    if not isinstance(fields, dict):
-        msg = f"{file} is no settings file: it holds no JSON object"
+    if not any(method.settings.has_budget for method in chosen):
+        msg = "a grid of budgets needs a method that has one, such as cosine or global_budget"
         raise InputError(msg)
-    return Method(file.stem, _valid(fields | dict(overrides or {}), str(file)))
-
-
-def check_distinct(chosen: Iterable[Method]) -> None:
-    """Refuse two methods of the same name, which would be one row."""
-    seen: set[str] = set()
+    rows: list[Method] = []
     for method in chosen:
-        if method.name in seen:
-            msg = f"the method {method.name!r} is named twice"
-            raise InputError(msg)
-        seen.add(method.name)
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Budget rules B = initial + per_level * level, in tokens.
-
-    Attributes:
-        initial: Values of B_init, each at least 0.
-        per_level: Values of B_per_level, each at least 0.
-
-    Raises:
-        InputError: An empty list, or a rule that would give no token.
-    """
-
-    initial: Sequence[int]
-    per_level: Sequence[int]
-
-    def __post_init__(self) -> None:
-        both, values = (self.initial, self.per_level), (*self.initial, *self.per_level)
-        if not all(both) or min(values) < 0 or all(0 in side for side in both):
-            msg = "a grid needs values of at least 0 for B_init and B_per_level, and not 0 in both"
-            raise InputError(msg)
-
-    def over(self, methods: Sequence[Method]) -> tuple[Method, ...]:
-        """Each method with each rule, as ``cosine[100+50L]``; those without a budget as they are.
-
-        Raises:
-            InputError: None of them has a budget.
-        """
-        if not any(method.settings.has_budget for method in methods):
-            msg = "a grid of budgets needs a method that has one, such as cosine or global_budget"
-            raise InputError(msg)
-        rules = [PerLevel(initial=a, per_level=b) for a in self.initial for b in self.per_level]
-        return tuple(
-            point
-            for method in methods
-            for point in (
-                [_with_budget(method, rule) for rule in rules]
-                if method.settings.has_budget
-                else [method]
-            )
-        )
-
-
-def _with_budget(method: Method, rule: PerLevel) -> Method:
-    name = f"{method.name}[{rule.initial}+{rule.per_level}L]"
-    return replace(method, name=name, settings=method.settings.model_copy(update={"budget": rule}))
+        if not method.settings.has_budget:
+            rows.append(method)
+            continue
+        for rule in rules:
+            name = f"{method.name}[{rule.initial}+{rule.per_level}L]"
+            settings = method.settings.model_copy(update={"budget": rule})
+            rows.append(replace(method, name=name, settings=settings))
+    return tuple(rows)
 
 
 def _method(name: str, overrides: Mapping[str, Any]) -> Method:
     plain, at, cap = name.partition("@")
-    row = _ROWS.get(plain)
-    if row is None:
-        known = (PAPER, RIVALS, *NAMES)
-        msg = f"no method named {plain!r}; there are: {', '.join(known)}"
-        raise InputError(msg + did_you_mean(plain, known))
     if at and not (cap.isdecimal() and int(cap) > 0):
         msg = f"{name!r}: after the @ comes the cap of a call in tokens, such as @300"
         raise InputError(msg)
     if at:
         overrides = {**overrides, "cutoff": int(cap)}
+    if plain.endswith(".json"):
+        settings = _valid({**_read_fields(plain), **overrides}, plain)
+        return Method(f"{Path(plain).stem}{at}{cap}", settings)
+    row = _ROWS.get(plain)
+    if row is None:
+        known = (PAPER, RIVALS, *NAMES)
+        msg = f"no method named {plain!r}; there are: {', '.join(known)}"
+        raise InputError(msg + did_you_mean(plain, known))
     for field, value in row.fixed.items():
         if overrides.get(field, value) != value:
             msg = (
@@ -236,6 +192,16 @@ def _method(name: str, overrides: Mapping[str, Any]) -> Method:
             raise InputError(msg)
     settings = _valid({**row.defaults, **overrides, **row.fixed}, f"method {name!r}")
     return Method(name, settings, row.estimate_level)
+
+
+def _read_fields(file: str) -> dict[str, Any]:
+    """Return the fields of `Settings` in a JSON file, unchecked."""
+    try:
+        fields: dict[str, Any] = dict(json.loads(Path(file).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        msg = f"cannot read the settings file {file}: {error}"
+        raise InputError(msg) from error
+    return fields
 
 
 def _valid(fields: Mapping[str, Any], source: str) -> Settings:

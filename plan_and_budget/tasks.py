@@ -30,7 +30,6 @@ def _registered(dataset: str) -> Callable[..., Task]:
         scorer: str | None = None,
         estimate_level: bool = False,
         seed: int = 0,
-        skip_bad_rows: bool = False,
     ) -> Task:
         """Make the task of one method.
 
@@ -46,7 +45,6 @@ def _registered(dataset: str) -> Callable[..., Task]:
             scorer: Name of a scorer, instead of the data set's own.
             estimate_level: Whether the planner estimates a question's level, and is paid for that.
             seed: Seed of the draw.
-            skip_bad_rows: Whether to leave out rows that are no questions.
         """
         given = {name: value for name, value in locals().items() if name != "dataset"}
         from optim.evaluation.task import task_for  # noqa: PLC0415 -- LangGraph takes a second

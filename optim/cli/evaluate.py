@@ -15,13 +15,10 @@ from optim.cli.options import (
     PricesOption,
     echo,
     exits,
-    numbers,
     read_prices,
     with_options,
 )
 from optim.evaluation.experiment import Experiment
-from optim.methods import Grid, method_from_file
-from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,28 +33,6 @@ _ASKS_ABOVE = 200  # answers
 def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
     options: dict[str, Any],
     *,
-    planner: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODEL", help="The same for planning; repeatable.", rich_help_panel="Model"
-        ),
-    ] = None,
-    settings_file: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--settings",
-            metavar="FILE",
-            help="A method from a JSON file.",
-            rich_help_panel="Methods",
-        ),
-    ] = None,
-    grid: Annotated[
-        str | None,
-        typer.Option(
-            help="B_init+B_per_level, as 50,100+25,50.",
-            rich_help_panel="Methods",
-        ),
-    ] = None,
     ray: Annotated[
         int | None,
         typer.Option(metavar="N", help="Run in N parts on Ray.", rich_help_panel="Limits"),
@@ -76,11 +51,8 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
 
     The same command continues a run, and pays for nothing twice.
     """
-    mine = [method_from_file(file, options["settings"]) for file in settings_file or ()]
-    rules = _grid(grid) if grid else None
-    experiment = Experiment(**options | {"methods": [options["methods"], *mine]}, grid=rules)
-    listed = read_prices(prices)
-    from optim.evaluation import evaluate  # noqa: PLC0415 -- Inspect takes seconds
+    experiment, listed = Experiment(**options), read_prices(prices)
+    from optim.evaluation import evaluate, on_ray  # noqa: PLC0415 -- Inspect takes seconds
     from optim.reporting.tables import answers  # noqa: PLC0415 -- pandas takes a second
 
     def confirm(size: str, count: int) -> None:
@@ -89,38 +61,20 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
         if asks and not typer.confirm("Begin?", err=True):
             raise typer.Abort
 
-    planners = tuple(dict.fromkeys(planner or ()))
-    run = None
-    if ray is not None:
-        from optim.evaluation import on_ray  # noqa: PLC0415
-
-        run = on_ray(ray)
-    evaluation = evaluate(experiment, planners=planners, confirm=confirm, run=run)
+    run = None if ray is None else on_ray(ray)
+    evaluation = evaluate(experiment, confirm=confirm, run=run)
     table = answers(evaluation.records, prices=listed, price_ratio=price_ratio)
-    _show(evaluation, table, as_json=as_json, by_budget=rules is not None)
-    _fail_if_nothing(evaluation)
+    _show(evaluation, table, as_json=as_json, by_budget=experiment.grid is not None)
+    if all(record.score is None for record in evaluation.records):
+        error = next((record.error for record in evaluation.records if record.error), None)
+        if error or evaluation.not_started:
+            exits.fail(f"nothing was answered: {error or 'the limit of tokens is reached'}")
+        typer.echo("No question falls into this part: there is nothing to do.", err=True)
 
 
 def is_interactive() -> bool:
     """Return whether a person can answer at a terminal."""
     return sys.stdin.isatty()
-
-
-def _grid(text: str) -> Grid:
-    initial, plus, per_level = text.partition("+")
-    if not plus:
-        msg = f"--grid wants B_init+B_per_level, such as 50,100+25,50, not {text!r}"
-        raise InputError(msg)
-    return Grid(numbers("--grid", initial), numbers("--grid", per_level))
-
-
-def _fail_if_nothing(evaluation: Evaluation) -> None:
-    """Exit with an error if no answer has a score, except for a part without a question."""
-    if not (evaluation.records or evaluation.not_started):
-        typer.echo("No question falls into this part: there is nothing to do.", err=True)
-    elif all(record.score is None for record in evaluation.records):
-        error = next((record.error for record in evaluation.records if record.error), None)
-        exits.fail(f"nothing was answered: {error or 'the limit of tokens was reached before'}")
 
 
 def _show(evaluation: Evaluation, answers: pd.DataFrame, *, as_json: bool, by_budget: bool) -> None:
@@ -142,7 +96,15 @@ def _show(evaluation: Evaluation, answers: pd.DataFrame, *, as_json: bool, by_bu
     lines = [formatting.text_table(formatting.displayed(figures)), *formatting.remarks(figures)]
     if grid is not None:
         lines.append(f"\nE³ by B_init (down) and B_per_level (across)\n{grid.round(2)}")
-    for line in [*lines, *_errors(evaluation), *_comparisons(answers), *_notes(evaluation)]:
+    lines += [*_errors(evaluation), *_comparisons(answers)]
+    spent = f"{evaluation.spent} completion tokens spent in {evaluation.log_dir}"
+    lines.append(f"{spent}; shared plans count once.")
+    if evaluation.not_started:
+        lines.append(
+            f"The limit is reached: {evaluation.not_started} answers were not begun. The same "
+            "command with a higher --max-tokens-total continues."
+        )
+    for line in lines:
         typer.echo(line)
 
 
@@ -154,7 +116,7 @@ def _errors(evaluation: Evaluation) -> Iterator[str]:
     total, asked = sum(reasons.values()), len(evaluation.records)
     yield (
         f"Warning: {total} of {asked} answers failed (model or scorer error) and are excluded, so "
-        "methods with failures may look better than they are. Retry with --retry-errors."
+        "methods with failures may look better than they are. The same command asks them again."
     )
     for reason, count in reasons.most_common(_REASONS):
         shown = "".join(c for c in " ".join(reason.split()) if c.isprintable())
@@ -169,23 +131,7 @@ def _comparisons(answers: pd.DataFrame) -> Iterator[str]:
 
     if answers.empty:
         return
-    studies = answers.groupby(list(tables.STUDY), sort=False)
-    for (_, _, planner), study in studies:
-        by = f", planned by {planner}" if len(studies) > 1 else ""
-        baseline = tables.choose_baseline(study)
-        for method, found in tables.comparisons(study, baseline).items():
-            told = found if isinstance(found, str) else describe(found)
-            yield f"{method} against {baseline}{by}: {told}"
-
-
-def _notes(evaluation: Evaluation) -> Iterator[str]:
-    """Yield notes for the reader of the table."""
-    yield (
-        f"{evaluation.spent} completion tokens spent in {evaluation.log_dir}; shared plans count "
-        "once."
-    )
-    if evaluation.not_started:
-        yield (
-            f"The limit is reached: {evaluation.not_started} answers were not begun. The same "
-            "command with a higher --max-tokens-total continues."
-        )
+    baseline = tables.choose_baseline(answers)
+    for method, found in tables.comparisons(answers, baseline).items():
+        told = found if isinstance(found, str) else describe(found)
+        yield f"{method} against {baseline}: {told}"

@@ -7,7 +7,6 @@ dataclass's. A field without metadata takes that of the field of the same name i
 from __future__ import annotations
 
 import dataclasses
-import errno
 import inspect
 import json
 from collections.abc import Callable, Collection, Iterator
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from pb_graph.budget.rates import Prices
 
 exits = Exits("pb-optim")
-
-_STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.", rich_help_panel="Output")]
 Logs = Annotated[
@@ -67,9 +64,18 @@ _TYPES: dict[object, Any] = {
 _READERS: dict[str, Callable[[Any], Any]] = {
     "fields": lambda texts: read_assignments("--field", texts),
     "settings": read_set,
-    "levels": lambda text: numbers("--levels", text) if text else None,
+    "levels": lambda text: text and read_levels(text),
 }
 """Functions that make a field's value of the text on the command line."""
+
+
+def read_levels(text: str) -> list[int]:
+    """Read levels with commas between, or raise `InputError`."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        msg = f"--levels wants whole numbers with commas between, not {text!r}"
+        raise InputError(msg) from None
 
 
 def read_prices(text: str) -> Literal["auto"] | Prices | None:
@@ -84,10 +90,8 @@ def read_prices(text: str) -> Literal["auto"] | Prices | None:
         document: dict[str, Any] = json.loads(Path(text).read_text(encoding="utf-8"))
         return {model: (float(a), float(b), float(c)) for model, (a, b, c) in document.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        msg = (
-            f"cannot read the prices in {text}: {error}. Give US $ per million tokens as JSON: "
-            '{"MODEL": [input, output, cached]}.'
-        )
+        form = 'US $ per million tokens as JSON: {"MODEL": [input, output, cached]}'
+        msg = f"cannot read the prices in {text}: {error}. Give {form}."
         raise InputError(msg) from error
 
 
@@ -100,7 +104,6 @@ class Option:
         panel: Heading of the help under which it stands.
         flags: Name of the option, where it is not that of the field.
         names: Names to choose from.
-        completes: Names for the completion in a shell that the help does not list.
         metavar: Placeholder of the value in the help.
         reads: Type of the text that it takes, where it is not that of the field.
     """
@@ -109,24 +112,16 @@ class Option:
     panel: str | None = None
     flags: str | None = None
     names: Collection[str] = ()
-    completes: Collection[str] = ()
     metavar: str | None = None
     reads: Any = str | None
 
     def annotation(self, field: dataclasses.Field[Any]) -> Any:  # noqa: ANN401 -- a type
         """Return the type that Typer makes the option of."""
         listed = f" {', '.join(self.names)}." if self.names else ""
-        names = (*self.names, *self.completes)
-
-        def complete(incomplete: str) -> list[str]:  # of a list with commas, its last name
-            head, comma, begun = incomplete.rpartition(",")
-            return [f"{head}{comma}{name}" for name in names if name.startswith(begun)]
-
         info = typer.Option(
             self.flags or f"--{field.name.replace('_', '-')}",  # without a --no-… beside it
             help=self.help + listed,
             metavar=self.metavar,
-            autocompletion=complete if names else None,
             rich_help_panel=self.panel,
         )
         return Annotated[_TYPES.get(field.type, self.reads), info]
@@ -204,13 +199,7 @@ def plain_errors(*modules: str) -> Iterator[None]:
     except KeyboardInterrupt:
         exits.fail("interrupted; the same command goes on from here.", INTERRUPTED)
     except OSError as error:
-        if error.errno not in _STORAGE:
-            raise
-        place = f" {error.filename}" if error.filename else ""
-        exits.fail(
-            f"cannot write{place}: {error.strerror}. What was written before is kept; once that is "
-            "mended, the same command goes on."
-        )
+        exits.fail(f"cannot write: {error}. The same command goes on once that is mended.")
     except ModuleNotFoundError as error:
         told = missing_extra(error)
         if told is None:
@@ -221,16 +210,3 @@ def plain_errors(*modules: str) -> Iterator[None]:
 def echo(value: object) -> None:
     """Print one JSON value."""
     typer.echo(json.dumps(value, ensure_ascii=False))
-
-
-def numbers(option: str, text: str) -> list[int]:
-    """Read whole numbers with commas between.
-
-    Raises:
-        InputError: The text is something else.
-    """
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        msg = f"{option} wants whole numbers with commas between, not {text!r}"
-        raise InputError(msg) from None

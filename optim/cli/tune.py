@@ -31,7 +31,6 @@ class TuneCommand(TuneOptions):
     data: str | None = None
     split: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
-    skip_bad_rows: bool = False
     levels: Sequence[int] | None = None
     limit: int | None = None
     scorer: str | None = None
@@ -63,7 +62,7 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
         settings=command.settings,
         planner_program=command.program,
     )
-    names = ("split", "seed", "levels", "fields", "skip_bad_rows", "limit")
+    names = ("split", "seed", "levels", "fields", "limit")
     asked = {name: getattr(command, name) for name in names}
     train: list[Question] = []
     dev = load(command.dataset, path=command.data, **asked)

@@ -10,17 +10,15 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from optim.datasets.dataset import DATASETS, DataSet, HubSource, Question, data_set, dataset
-from optim.datasets.loading import BadRowError, level_examples, load, sample
+from optim.datasets.loading import load, sample
 
 __all__ = [
     "DATASETS",
-    "BadRowError",
     "DataSet",
     "HubSource",
     "Question",
     "data_set",
     "dataset",
-    "level_examples",
     "load",
     "sample",
 ]

@@ -20,7 +20,6 @@ from optim.datasets.dataset import Question, Row, dataset
         r"Close with the number alone inside the braces of one \boxed command, without a unit."
     ),
     scorer="math",
-    columns=("id", "question", "answer", "level"),
     file=Path(__file__).with_suffix(".jsonl"),
 )
 def parse(row: Row) -> Question:

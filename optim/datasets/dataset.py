@@ -6,12 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from math import isnan
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pb_graph.errors import InputError, did_you_mean
 
@@ -82,10 +79,9 @@ class Row(dict[str, Any]):
         """
         value = self.optional_text(column)
         if value is None:
-            present = ", ".join(map(str, self)) or "none"
+            present = ", ".join(self) or "none"
             missing = f"no {column!r} (columns: {present})"
-            msg = missing if column not in self else f"{column!r} is empty"
-            raise InputError(msg)
+            raise InputError(f"{column!r} is empty" if column in self else missing)
         return value
 
     def optional_text(self, column: str) -> str | None:
@@ -95,20 +91,10 @@ class Row(dict[str, Any]):
             InputError: The column holds no text and no number.
         """
         value = self.get(column)
-        if _is_missing(value):
-            return None
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        if value is not None and not isinstance(value, str | int | float):
             msg = f"{column!r} holds {type(value).__name__}, not text"
             raise InputError(msg)
-        return str(value).strip() or None
-
-    def as_list(self, column: str) -> Any:  # noqa: ANN401 - whatever a file holds
-        """Return the list that a table's cell holds as JSON; any other value as it is."""
-        value = self.get(column)
-        if isinstance(value, str) and value.lstrip().startswith("["):
-            with suppress(ValueError):
-                return json.loads(value)
-        return value
+        return None if value is None else str(value).strip() or None
 
     def targets(self, *columns: str) -> tuple[str, ...]:
         """Return the accepted answers from the first of these columns that is present.
@@ -118,9 +104,9 @@ class Row(dict[str, Any]):
         Raises:
             InputError: All columns are absent (the error names the last), or one holds no text.
         """
-        column = next((name for name in columns if not _is_missing(self.get(name))), columns[-1])
-        value = self.as_list(column) if column == "answers" else self.get(column)
-        if not isinstance(value, (list, tuple)):
+        column = next((name for name in columns if self.get(name) not in (None, "")), columns[-1])
+        value = self.get(column)
+        if not isinstance(value, list):
             return (self.text(column),)
         if not value:
             msg = f"{column!r} is an empty list"
@@ -147,8 +133,7 @@ Reader = Callable[[Row], Question]
 Parser = Callable[[Mapping[str, Any]], Question]
 
 
-@dataclass(frozen=True, slots=True)
-class HubSource:
+class HubSource(NamedTuple):
     """A data set on the Hugging Face hub.
 
     Attributes:
@@ -172,7 +157,6 @@ class DataSet:
         instruction: Default of `Question.instruction`.
         answer_format: Default of `Question.answer_format`.
         scorer: Name of the default scorer, one of `optim.scorers.NAMES`.
-        columns: The columns that are read; a field map renames others to them.
         read: Reads one row into a question; raises InputError with the reason when it cannot.
         hub: Its place on the hub, or None.
         file: A file of this package, or None. Without hub and file, the user gives a local file.
@@ -187,7 +171,6 @@ class DataSet:
     instruction: str
     answer_format: str
     scorer: str
-    columns: tuple[str, ...]
     read: Reader
     hub: HubSource | None = None
     file: Path | None = None
@@ -210,8 +193,7 @@ class DataSet:
         )
 
 
-_DATASETS: dict[str, DataSet] = {}
-DATASETS: Mapping[str, DataSet] = MappingProxyType(_DATASETS)
+DATASETS: dict[str, DataSet] = {}
 """The data sets by name: those of this folder, and all others under `dataset`."""
 
 
@@ -224,17 +206,11 @@ def dataset(name: str, **about: Any) -> Callable[[Reader], Parser]:  # noqa: ANN
 
     Returns:
         A decorator. The decorated function reads a row into a whole question (`DataSet.parse`).
-
-    Raises:
-        ValueError: There is a data set with this name already.
     """
 
     def register(read: Reader) -> Parser:
-        if name in _DATASETS:
-            msg = f"there is a data set named {name!r} already"
-            raise ValueError(msg)
-        _DATASETS[name] = DataSet(name, read=read, **about)
-        return _DATASETS[name].parse
+        DATASETS[name] = DataSet(name, read=read, **about)
+        return DATASETS[name].parse
 
     return register
 
@@ -245,17 +221,15 @@ def data_set(name: str) -> DataSet:
     Raises:
         InputError: There is no data set with this name, or the task is missing.
     """
-    base, colon, task = name.partition(":")
+    base, _, task = name.partition(":")
     found = DATASETS.get(base)
-    if found is None or (colon and found.generate is None):
+    if found is None or (found.generate is None and task):
         msg = f"no data set named {name!r}; there are: {', '.join(DATASETS)}"
         raise InputError(msg + did_you_mean(name, DATASETS))
-    if found.generate is None:
-        return found
-    if not task:
+    if found.generate is not None and not task:
         msg = f"{name} makes questions of many tasks: name one, such as {name}:TASK"
         raise InputError(msg)
-    return replace(found, name=name, task=task)
+    return replace(found, name=name, task=task) if task else found
 
 
 def content_id(prefix: str, content: str) -> str:
@@ -267,8 +241,3 @@ def digest(value: object) -> str:
     """Return 32 hexadecimal digits for a JSON value, the same on every machine and key order."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _is_missing(value: Any) -> bool:  # noqa: ANN401 - whatever a file holds
-    # NaN is what tables hold for an empty cell.
-    return value is None or value == "" or (isinstance(value, float) and isnan(value))

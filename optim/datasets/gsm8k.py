@@ -20,7 +20,6 @@ _NUMBER = re.compile(r"-?(\d+(\.\d+)?|\.\d+)")
         "currency sign and no thousands separator."
     ),
     scorer="math",
-    columns=("question", "answer", "level"),
     hub=HubSource("openai/gsm8k", "main", "test"),
 )
 def parse(row: Row) -> Question:

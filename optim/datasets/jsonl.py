@@ -17,7 +17,6 @@ The columns of a row, of which only the first two must be there:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from string import ascii_uppercase
 
 from optim.datasets.dataset import Question, Row, content_id, dataset
@@ -35,10 +34,6 @@ _LETTER = r"Close with the letter of your choice alone inside the braces of one 
         "be."
     ),
     scorer="rouge",  # makes no assumption about the answers; "math" suits numbers and expressions
-    columns=(
-        *("question", "answer", "answers", "choices", "id", "level", "reference"),
-        *("instruction", "answer_format", "domain"),
-    ),
 )
 def parse(row: Row) -> Question:
     """Read one row: question and answer (or a list of answers); everything else when present.
@@ -46,38 +41,29 @@ def parse(row: Row) -> Question:
     Columns that are not part of a `Question` are left out.
 
     Raises:
-        InputError: A missing question or answer, a level outside 1 to 5, choices that are no list
-            of texts, or an answer that is the letter of none.
+        InputError: A missing question or answer, a level outside 1 to 5, or choices whose answer
+            is the letter of none.
     """
-    question = row.text("question")
-    read = Question(
+    question, targets = row.text("question"), row.targets("answers", "answer")
+    told = {
+        name: row.optional_text(name) or "" for name in ("instruction", "answer_format", "domain")
+    }
+    listed, choices = question, row.get("choices") or []
+    if choices:
+        letters = ascii_uppercase[: len(choices)]
+        targets = tuple(target.upper() for target in targets)
+        if not set(targets) <= set(letters):
+            msg = f"the answer of a question with choices is a letter from A to {letters[-1]}"
+            raise InputError(msg)
+        lines = [f"{letter}) {choice}" for letter, choice in zip(letters, choices, strict=False)]
+        listed = "\n".join([f"{question}\n", *lines])
+        told["answer_format"] = told["answer_format"] or _LETTER
+    return Question(
         id=row.optional_text("id") or content_id("q", question),
-        question=question,
+        question=listed,
         level=row.level(),
-        targets=row.targets("answers", "answer"),
+        targets=targets,
         reference=row.optional_text("reference"),
-        instruction=row.optional_text("instruction") or "",
-        answer_format=row.optional_text("answer_format") or "",
-        domain=row.optional_text("domain") or "",
-    )
-    return _with_choices(read, row) if row.get("choices") else read
-
-
-def _with_choices(question: Question, row: Row) -> Question:
-    given, letters = row.as_list("choices"), ascii_uppercase
-    if not isinstance(given, list | tuple) or not 1 < len(given) <= len(letters):
-        msg = f"'choices' is a list of 2 to {len(letters)} texts"
-        raise InputError(msg)
-    choices = [Row(choices=choice).text("choices") for choice in given]
-    letters = letters[: len(choices)]
-    if not {target.upper() for target in question.targets} <= set(letters):
-        msg = f"the answer of a question with choices is a letter from A to {letters[-1]}"
-        raise InputError(msg)
-    listed = "\n".join(f"{a}) {choice}" for a, choice in zip(letters, choices, strict=True))
-    return replace(
-        question,
-        question=f"{question.question}\n\n{listed}",
-        targets=tuple(target.upper() for target in question.targets),
-        answer_format=question.answer_format or _LETTER,
-        metadata={"choices": choices},
+        **told,
+        metadata={"choices": choices} if choices else {},
     )

@@ -15,7 +15,6 @@ from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset
         r"\boxed command. Leave units and explanations outside."
     ),
     scorer="math",
-    columns=("problem", "solution", "answer", "subject", "level", "unique_id"),
     hub=HubSource("HuggingFaceH4/MATH-500", None, "test"),
 )
 def parse(row: Row) -> Question:

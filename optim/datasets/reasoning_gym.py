@@ -71,7 +71,6 @@ def task_at(task: str, level: int | None, seed: int) -> Any:  # noqa: ANN401 -- 
         r"one \boxed command."
     ),
     scorer="reasoning_gym",
-    columns=("question", "answer"),
     generate=generate,
 )
 def parse(row: Row) -> Question:

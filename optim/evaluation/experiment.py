@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pb_graph
-from optim.datasets import DATASETS, data_set, level_examples
+from optim.datasets import DATASETS, data_set, load
 from optim.datasets.dataset import digest
-from optim.datasets.loading import Source, select
-from optim.methods import ESTIMATED, NAMES, PAPER, RIVALS, Grid, Method, check_distinct, methods
+from optim.methods import (
+    ESTIMATED,
+    NAMES,
+    PAPER,
+    RIVALS,
+    Method,
+    methods,
+    over_budgets,
+)
 from optim.records.logs import REMOTE
 from optim.records.shards import Shard
 from optim.scorers import NAMES as SCORERS
@@ -24,7 +32,6 @@ from optim.scorers.base import FunctionScorer
 from optim.scorers.inspect_scorers import is_inspect_scorer
 from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram
-from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
 
 _SERVED = {"mathematics", "arithmetic", "general"}  # by the package's own problems of known level
+_FOLDERS = re.compile(r"(^|[=:])(?:~|\.\.)?/(?!/)(?:[^/]*/)*")  # of a path, not of an address
 _QUESTIONS, _METHODS, _MODEL = "Questions", "Methods", "Model"
 _LIMITS, _OUTPUT = "Limits", "Output"
 
@@ -56,6 +64,7 @@ class Experiment:
 
     Attributes:
         methods: Names as `optim.methods.methods` takes them, or methods of your own.
+        grid: Budget rules that replace those of the methods, as `optim.methods.over_budgets`.
         model: A chat model, ``provider:model``, or None as for `build_graph`.
         planner_program: A tuned planner, or the path of a saved one.
         cap_policy: As for `build_graph`.
@@ -65,7 +74,6 @@ class Experiment:
             model do not count in T, and its verdicts are not kept for a second run.
         estimate_level: Without it, rows that use the level run twice: with the label, and as
             ``NAME_estimated`` with the level estimated and paid for.
-        grid: Budget rules that replace those of the methods.
         log_dir: A folder, or the address of one in a store that fsspec knows, such as
             ``s3://bucket/run``, for the logs alone.
         max_tokens_total: Tokens that earlier runs in the folder spent count. Answers that have
@@ -87,23 +95,19 @@ class Experiment:
     levels: Sequence[int] | None = _option("Only these levels, such as 1,2.", _QUESTIONS, None)
     epochs: int = _option("Repetitions.", _QUESTIONS, 1)
     seed: int = _option("Of all draws.", _QUESTIONS, 0)
-    skip_bad_rows: bool = _option("Skip rows that are no questions.", _QUESTIONS, default=False)
-    part: str | None = _option(
-        "One part, for one of N machines.", _QUESTIONS, None,
-        metavar="I/N",
-    )  # fmt: skip
+    part: str | None = _option("One part, for one of N machines.", _QUESTIONS, None, metavar="I/N")
     methods: str | Sequence[str | Method] = _option(
-        f"Names, with commas between; also {PAPER}, {RIVALS}, NAME@300 (a cap a call).",
+        f"Names, or settings files (.json), with commas between; also {PAPER}, {RIVALS}, NAME@300 "
+        "(a cap a call).",
         _METHODS,
         "vanilla,default",
-        completes=(PAPER, RIVALS, *NAMES),
         reads=str,
     )
     settings: Mapping[str, Any] = _option(
-        "A setting for all; repeatable.", _METHODS, dict, flags="--set",
-        completes=tuple(Settings.model_fields), metavar="NAME=VALUE", reads=list[str] | None,
+        "A setting for all; repeatable.", _METHODS, dict, flags="--set", metavar="NAME=VALUE",
+        reads=list[str] | None,
     )  # fmt: skip
-    grid: Grid | None = None
+    grid: str | None = _option("B_init+B_per_level, as 50,100+25,50.", _METHODS, None)
     scorer: str | Scorer | type[Scorer] | Callable[..., Any] | None = _option(
         "Instead of the default:", _METHODS, None, names=tuple(SCORERS)
     )
@@ -115,18 +119,15 @@ class Experiment:
     )
     cap_policy: CapPolicy | None = None
     temperature: float | None = _option("Above 0 with --epochs.", _MODEL, None)
-    top_p: float | None = _option("Share of likely tokens to sample from.", _MODEL, None)
-    fresh_plans: bool = _option("Plan anew for each epoch.", _MODEL, default=False)
     concurrency: int = _option("Questions answered at once.", _LIMITS, 8)
     max_tokens_total: int | None = _option("Tokens after which no answer begins.", _LIMITS, None)
-    retry_errors: bool = _option("Answer failed questions again.", _LIMITS, default=False)
     log_dir: str | Path = _option("Folder of logs and replies.", _OUTPUT, "logs", reads=str)
     work_dir: str | Path | None = _option(
         "Folder of replies where --log-dir is s3://….", _OUTPUT, None
     )
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "concurrency", "limit", "max_tokens_total"):
+        for name in ("epochs", "concurrency", "max_tokens_total"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 msg = f"{name} must be at least 1, not {value}"
@@ -145,27 +146,32 @@ class Experiment:
         """The local folder of the lock and the paid replies."""
         return Path(self.work_dir or self.log_dir)
 
-    @property
-    def source(self) -> Source:
-        """The place of the questions."""
-        return Source(
-            self.dataset, self.data, self.split, self.fields, self.skip_bad_rows, self.seed
+    def load_questions(self) -> list[Question]:
+        """Load the questions that all parts ask together, or raise as `optim.datasets.load`."""
+        return load(
+            self.dataset,
+            path=self.data,
+            split=self.split,
+            limit=self.limit,
+            seed=self.seed,
+            levels=self.levels,
+            fields=self.fields,
         )
 
-    def draw(self, pool: Sequence[Question]) -> list[Question]:
-        """Return the questions that all parts ask together, of all questions of `source`."""
-        return select(pool, limit=self.limit, seed=self.seed, levels=self.levels)
+    def in_part(self, questions: Sequence[Question]) -> list[Question]:
+        """Return the questions of this experiment's part."""
+        part = Shard.parse(self.part) if self.part else None
+        return [one for one in questions if part is None or part.has(one.id)]
 
-    def chosen_methods(self, pool: Sequence[Question]) -> tuple[Method, ...]:
+    def chosen_methods(self, questions: Sequence[Question]) -> tuple[Method, ...]:
         """Return the methods with the overrides, their estimated twins, and the grid applied.
 
         Args:
-            pool: All questions of `source`.
+            questions: The questions of all parts.
         """
-        questions = self.draw(pool)
         asked = [self.methods] if isinstance(self.methods, str) else self.methods
         chosen = [
-            self._resolve_defaults(method, is_ours=not isinstance(one, Method))
+            self._resolve_defaults(method)
             for one in asked
             for method in ((one,) if isinstance(one, Method) else methods(one, self.settings))
         ]
@@ -173,33 +179,24 @@ class Experiment:
             names = {method.name for method in chosen}
             chosen = [row for method in chosen for row in _with_estimated_level(method, names)]
         if self.grid is not None:
-            chosen = list(self.grid.over(chosen))
-        check_distinct(chosen)
-        if not chosen:
-            msg = "no method to evaluate"
+            chosen = list(over_budgets(chosen, self.grid))
+        if len({method.name for method in chosen}) < len(chosen):
+            msg = f"a method is named twice: {', '.join(method.name for method in chosen)}"
             raise InputError(msg)
         if all(question.domain in _SERVED for question in questions):
             return tuple(chosen)
-        # Levels, those of sub-questions too, are estimated by examples of the questions' own field.
-        # Where the data set has none left, there are none: never ours, which are mathematics.
-        examples = {"level_examples": level_examples(pool, questions, self.seed)}
-        return tuple(
-            method
-            if not method.settings.has_budget or method.settings.level_examples is not None
-            else replace(method, settings=method.settings.model_copy(update=examples))
-            for method in chosen
-        )
+        return tuple(map(_without_examples, chosen))
 
-    def _resolve_defaults(self, method: Method, *, is_ours: bool) -> Method:
+    def _resolve_defaults(self, method: Method) -> Method:
         """Name the method in its settings, as `build_graph` chooses it for these arguments.
 
         ``default`` takes the settings that a program was tuned with, below the overrides.
         """
         settings, program = method.settings, self.planner_program
-        saved = PlannerProgram.load(program) if isinstance(program, str | Path) else None
-        takes_them = is_ours and method.name.partition("@")[0] in {"default", ESTIMATED}
-        if takes_them and saved and saved.settings:
-            settings = saved.settings.merged_with(settings)
+        if method.name.partition("@")[0] in {"default", ESTIMATED} and program is not None:
+            saved = PlannerProgram.load(program) if isinstance(program, str | Path) else None
+            if saved and saved.settings:
+                settings = saved.settings.merged_with(settings)
         return replace(
             method,
             settings=settings.model_copy(update={"method": settings.method}),
@@ -224,12 +221,6 @@ class Experiment:
             "settings": method.settings.model_dump(mode="json"),
         }
 
-    @property
-    def sampling(self) -> dict[str, float]:
-        """Temperature and top-p, where they are set."""
-        values = {"temperature": self.temperature, "top_p": self.top_p}
-        return {name: value for name, value in values.items() if value is not None}
-
 
 def _with_estimated_level(method: Method, taken: set[str]) -> tuple[Method, ...]:
     """Return a method with its twin that has the level estimated, and is charged for it.
@@ -243,28 +234,27 @@ def _with_estimated_level(method: Method, taken: set[str]) -> tuple[Method, ...]
     return method, replace(method, name=twin, estimate_level=True)
 
 
+def _without_examples(method: Method) -> Method:
+    """Return a method that judges levels without our examples, which are mathematics."""
+    settings = method.settings
+    if not settings.has_budget or settings.level_examples is not None:
+        return method
+    return replace(method, settings=settings.model_copy(update={"level_examples": ""}))
+
+
 def provenance(
     dataset: str, *, data: str | Path | None, split: str | None, seed: int
 ) -> dict[str, Any]:
-    """Return the origin of a run for its readers. Of paths only the names are told."""
+    """Return the origin of a run for its readers. Of absolute paths only the names are told."""
     hub = None if data else data_set(dataset).hub
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": pb_graph.__version__,
-        "command": shlex.join(_without_folders(argument) for argument in sys.argv),
+        "command": shlex.join(_FOLDERS.sub(r"\1", argument) for argument in sys.argv),
         "data": Path(data).name if data else hub.path if hub else None,
         "split": split or (hub.split if hub else None),
         "seed": seed,
     }
-
-
-def _without_folders(argument: str) -> str:
-    """Return an argument of the command without the folders of paths outside the working folder."""
-    option, equals, value = argument.rpartition("=")
-    local = "local:" if value.startswith("local:") else ""
-    path = value.removeprefix(local)
-    outside = path.startswith(("~", "..")) or Path(path).is_absolute()
-    return f"{option}{equals}{local}{Path(path).name}" if outside else argument
 
 
 def scorer_name(scorer: object) -> str:
@@ -285,9 +275,10 @@ def scorer_code(scorer: object) -> str:
     """
     if scorer is None or isinstance(scorer, str) or is_inspect_scorer(scorer):
         return ""
-    scorer = scorer.function if isinstance(scorer, FunctionScorer) else scorer
-    scorer = inspect.unwrap(scorer) if callable(scorer) else scorer
-    written: Any = scorer if inspect.isroutine(scorer) or isinstance(scorer, type) else type(scorer)
+    written: Any = scorer.function if isinstance(scorer, FunctionScorer) else scorer
+    written = inspect.unwrap(written) if callable(written) else written
+    if not (inspect.isroutine(written) or isinstance(written, type)):
+        written = type(written)
     try:
         lines, _ = inspect.findsource(written)
     except (OSError, TypeError):  # typed at a prompt, or not in Python

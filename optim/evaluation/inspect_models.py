@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
     from inspect_ai.model import ChatMessage
 
-    from optim.evaluation.store import Call, Message
+    from optim.evaluation.store import Call
 
 PROVIDER = "recorded"
 _KINDS = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}
 
 
-def to_inspect(messages: Sequence[Message]) -> list[ChatMessage]:
-    """Return the messages of a call as Inspect's."""
-    return [_KINDS[message["role"]](content=message["content"]) for message in messages]
+def to_inspect(messages: Sequence[BaseMessage]) -> list[ChatMessage]:
+    """Return LangChain's messages as Inspect's."""
+    return [_KINDS[message.type](content=str(message.text)) for message in messages]
 
 
 async def show_call(call: Call) -> None:
     """Write a call into the transcript of the running sample, under its node and step."""
-    charge = call["charge"]
+    charge = call.charge
     step = "" if charge["step"] is None else f" step {charge['step'] + 1}"
     async with span(f"{charge['node']}{step}"):
-        model = get_model(f"{PROVIDER}/{call['model']}", memoize=False, call=call)
+        model = get_model(f"{PROVIDER}/{call.model}", memoize=False, call=call)
         config = GenerateConfig(max_tokens=charge["cap"])
-        await model.generate(to_inspect(call["messages"]), config=config)
+        await model.generate(to_inspect(call.messages), config=config)
 
 
 @modelapi(name=PROVIDER)
@@ -72,10 +72,10 @@ class RecordedModel(ModelAPI):
                 "needs one of its own: model_graded_qa(model=...)"
             )
             raise RuntimeError(msg)
-        charge = self._call["charge"]
+        charge = self._call.charge
         output = ModelOutput.from_content(
-            self._call["model"],
-            self._call["text"],
+            self._call.model,
+            self._call.text,
             stop_reason="max_tokens" if charge["finish"] == "length" else "stop",
         )
         output.usage = ModelUsage(
@@ -118,8 +118,8 @@ class InspectChat(BaseChatModel):
     ) -> ChatResult:
         model = get_model(role=self.role) if self.role else get_model()
         options = {name: given[name] for name in ("max_tokens", "temperature") if name in given}
-        asked: list[ChatMessage] = [_KINDS[one.type](content=str(one.text)) for one in messages]
-        output = await model.generate(asked, config=GenerateConfig(stop_seqs=stop, **options))
+        config = GenerateConfig(stop_seqs=stop, **options)
+        output = await model.generate(to_inspect(messages), config=config)
         return ChatResult(generations=[ChatGeneration(message=_to_langchain(output))])
 
 

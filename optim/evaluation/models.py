@@ -18,8 +18,6 @@ from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
 from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from optim.evaluation.store import ReplyCache
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 ModelSpec = BaseChatModel | str | None
 """A model as `build_graph` takes it."""
 
+# May differ between the machines of one evaluation, and after a restart.
 _ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
 
 
@@ -43,7 +42,6 @@ class Models:
         planner_identity: The same for planner and program.
         model: Name of the solver in logs.
         planner_model: Name of the planner in logs.
-        endpoints: Addresses of both servers, which may differ between machines.
         temperature: Of the solver. None for the provider's default.
     """
 
@@ -54,22 +52,7 @@ class Models:
     planner_identity: str
     model: str
     planner_model: str
-    endpoints: tuple[str, str] = ("", "")
     temperature: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelIdentity:
-    """A digest of a model's name, class and parameters, and one of its server's address.
-
-    The address may differ between machines that share one evaluation.
-    """
-
-    parameters: str
-    endpoint: str = ""
-
-    def __str__(self) -> str:
-        return digest([self.parameters, self.endpoint]) if self.endpoint else self.parameters
 
 
 def build_models(  # noqa: PLR0913 -- all but two by name
@@ -80,36 +63,41 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     settings: Settings,
     cache: ReplyCache,
     cap_policy: CapPolicy | None = None,
-    sampling: Mapping[str, float] | None = None,
-    fresh_plans: bool = False,
+    temperature: float | None = None,
 ) -> Models:
     """Set up solver and planner. A local model is fetched and started here.
 
+    Args:
+        model: The model that solves.
+        planner: The model that plans; None for the same.
+        program: A tuned planner, or the path of a saved one.
+        settings: Of these the time limit and the retries matter here.
+        cache: Keeps the replies.
+        cap_policy: As for `build_graph`.
+        temperature: Replaces that of the models, where the user has set one.
+
     Raises:
-        InputError: A chat model does not take the sampling.
+        InputError: A chat model has no temperature.
         ModelSetupError: A model cannot be set up.
         PlannerProgramError: The saved planner does not fit.
         WeightsError: The weights of a local model cannot be had.
     """
-    solves = _client(model, settings, cap_policy, sampling or {})
-    plans = solves if planner is None else _client(planner, settings, cap_policy, sampling or {})
 
-    def cached(found: _Client, *, is_repeated: bool) -> CachedClient:
-        one_sample = is_repeated or found.temperature == 0
-        identity = str(found.identity)
-        return CachedClient(found.client, found.name, identity, cache, one_sample=one_sample)
+    def client(spec: ModelSpec) -> tuple[ChatClient, str, str]:
+        return _client(spec, settings, cap_policy, temperature)
 
+    solves = client(model)
+    plans = solves if planner is None else client(planner)
     tuned = load_program(program)
     return Models(
-        solver=cached(solves, is_repeated=False),
-        planner=cached(plans, is_repeated=not fresh_plans),
+        solver=CachedClient(*solves, cache),
+        planner=CachedClient(*plans, cache, one_sample=True),
         program=tuned,
-        solver_identity=solves.identity.parameters,
-        planner_identity=planner_identity(plans.identity.parameters, tuned),
-        endpoints=(solves.identity.endpoint, plans.identity.endpoint),
-        model=solves.name,
-        planner_model=plans.name,
-        temperature=solves.temperature,
+        solver_identity=solves[2],
+        planner_identity=planner_identity(plans[2], tuned),
+        model=solves[1],
+        planner_model=plans[1],
+        temperature=getattr(solves[0].model, "temperature", None),
     )
 
 
@@ -126,33 +114,29 @@ def load_program(program: Planner | str | Path | None) -> Planner | None:
     return load_planner(program)
 
 
-def model_identity(
-    model: BaseChatModel, name: str | None, sampling: Mapping[str, float] | None = None
-) -> ModelIdentity:
-    """Identify a chat model.
+def model_identity(model: BaseChatModel, name: str | None, temperature: float | None = None) -> str:
+    """Identify a chat model by its name, class and parameters, but not by its server's address.
 
     Args:
         model: The chat model object.
         name: The string it was made from, or None. A local model is known by its name in the
             catalog, whose bytes are pinned, or by the content of its file.
-        sampling: Temperature and top-p, where the user has set them.
+        temperature: The temperature that the user has set, if any.
     """
-    chosen = "".join(f" {option}={value}" for option, value in sorted((sampling or {}).items()))
+    chosen = "" if temperature is None else f" temperature={temperature}"
     if name is not None and name.startswith(LOCAL_PREFIX):
         file = Path(name.removeprefix(LOCAL_PREFIX)).expanduser()
         if not file.is_file():
-            return ModelIdentity(name + chosen)
+            return name + chosen
         with file.open("rb") as bytes_of_weights:
             content = hashlib.file_digest(bytes_of_weights, "sha256").hexdigest()
-        return ModelIdentity(f"{name} {content}{chosen}")
+        return f"{name} {content}{chosen}"
     fields = dict(model._identifying_params or _provider_fields(model))  # noqa: SLF001 -- LangChain's word for it
     parameters = {name: fields[name] for name in fields if name not in _ENDPOINTS}
     # The text of an object may hold an address in memory; its type does not.
     plain = json.loads(json.dumps(parameters, default=lambda value: type(value).__qualname__))
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
-    endpoints = [str(getattr(model, field, None) or "") for field in _ENDPOINTS]
-    endpoint = digest(endpoints) if any(endpoints) else ""
-    return ModelIdentity(digest([kind, name, plain]) + chosen, endpoint)
+    return digest([kind, name, plain]) + chosen
 
 
 def planner_identity(model: str, program: Planner | None) -> str:
@@ -175,43 +159,25 @@ def _provider_fields(model: BaseChatModel) -> dict[str, object]:
     return {name: getattr(model, name) for name in sorted(own)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Client:
-    client: ChatClient
-    name: str
-    identity: ModelIdentity
-
-    @property
-    def temperature(self) -> float | None:
-        value: float | None = getattr(self.client.model, "temperature", None)
-        return value
-
-
 def _client(
     spec: ModelSpec,
     settings: Settings,
     cap_policy: CapPolicy | None,
-    sampling: Mapping[str, float],
-) -> _Client:
-    retries = RetryPolicy(settings.max_retries)
+    temperature: float | None,
+) -> tuple[ChatClient, str, str]:
+    """Return the client of a model, its name in logs, and its identity."""
+    sampling = {} if temperature is None else {"temperature": temperature}
     if isinstance(spec, BaseChatModel):
-        model, name = _with_sampling(spec, sampling), None
-        client = ChatClient(model, cap_policy, retries)
-        shown = client.name
-    else:
-        name = shown = model_name(spec)
-        file = name.removeprefix(LOCAL_PREFIX)
-        weights.fetch_if_named(file)
-        model = resolve(name, settings, **sampling)
-        client = ChatClient(model, cap_policy, retries)
-        if file != name:
-            shown = LOCAL_PREFIX + server.public_name(file)
-    return _Client(client, shown, model_identity(model, name, sampling))
-
-
-def _with_sampling(model: BaseChatModel, sampling: Mapping[str, float]) -> BaseChatModel:
-    """Return a copy with this sampling, in the place of its own."""
-    for option in sampling.keys() - type(model).model_fields.keys():
-        msg = f"{type(model).__name__} has no {option}. Configure the model object instead."
-        raise InputError(msg)
-    return model.model_copy(update=dict(sampling)) if sampling else model
+        if not sampling.keys() <= type(spec).model_fields.keys():
+            msg = f"{type(spec).__name__} has no temperature. Configure the model object instead."
+            raise InputError(msg)
+        model = spec.model_copy(update=sampling)
+        client = ChatClient(model, cap_policy, RetryPolicy(settings.max_retries))
+        return client, client.name, model_identity(model, None, temperature)
+    name = model_name(spec)
+    file = name.removeprefix(LOCAL_PREFIX)
+    weights.fetch_if_named(file)
+    model = resolve(name, settings, **sampling)
+    client = ChatClient(model, cap_policy, RetryPolicy(settings.max_retries))
+    shown = name if file == name else LOCAL_PREFIX + server.public_name(file)
+    return client, shown, model_identity(model, name, temperature)

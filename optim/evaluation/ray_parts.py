@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,8 @@ from rich.console import Console
 from optim.evaluation.run import Evaluation, EvaluationError, Progress, run_here
 from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir
 from optim.extras import require_modules
-from optim.records.logs import REMOTE, read_records
+from optim.records import Records
+from optim.records.logs import REMOTE
 from optim.records.shards import Shard
 from pb_graph.errors import InputError, PlanAndBudgetError
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from optim.datasets import Question
     from optim.evaluation.experiment import Experiment
     from optim.evaluation.run import Engine
+    from optim.evaluation.task import Meter
 
 _RESTARTS = 3  # of a part whose worker died
 
@@ -49,99 +49,82 @@ def _run_parts(
 ) -> Evaluation:
     import ray  # noqa: PLC0415 -- of an extra
 
-    experiment = _with_absolute_paths(experiment)
-    root, limit = Path(experiment.log_dir), experiment.max_tokens_total
-    folders = {number: root / f"part-{number}-of-{parts}" for number in range(1, parts + 1)}
-    if others := set(root.glob("part-*-of-*")) - set(folders.values()):
+    if experiment.part is not None or REMOTE in str(experiment.log_dir):
+        msg = "Ray runs all parts in a log_dir that all nodes see: leave --part and s3:// out"
+        raise InputError(msg)
+    root, limit = Path(experiment.log_dir).resolve(), experiment.max_tokens_total
+    folders = [root / f"part-{number}-of-{parts}" for number in range(1, parts + 1)]
+    if others := set(root.glob("part-*-of-*")) - set(folders):
         msg = f"{root} holds {min(others).name}: use as many parts as before, or another folder"
         raise InputError(msg)
-    methods = [method.name for method in experiment.chosen_methods(questions)]
-    samples = len(experiment.draw(questions)) * len(methods) * experiment.epochs
-    with lock_run_dir(root), ExitStack() as ended:
-        replies = {number: folder / REPLIES for number, folder in folders.items()}
-        spent = {n: ReplyCache(path).spent if path.exists() else 0 for n, path in replies.items()}
-        ended.enter_context(redirect_stdout(sys.stderr))  # Ray reports dead workers there
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False, configure_logging=False)
-            ended.callback(ray.shutdown)
+    program = experiment.planner_program
+    if isinstance(program, str | Path):
+        experiment = replace(experiment, planner_program=Path(program).resolve())
+    names = [method.name for method in experiment.chosen_methods(questions)]
+    with lock_run_dir(root):
+        spent = [ReplyCache(f / REPLIES).spent if f.exists() else 0 for f in folders]
+        ray.init(log_to_driver=False, configure_logging=False, ignore_reinit_error=True)
         account: Any = ray.remote(num_cpus=0)(_Account).remote(spent)
         run_part: Any = ray.remote(num_cpus=1, max_retries=_RESTARTS)(_run_part)
-        tasks = {
-            run_part.remote(replace(experiment, part=f"{n}/{parts}", log_dir=folder), account, n): n
-            for n, folder in folders.items()
-        }
+        asked, found = ray.put(list(questions)), list[Evaluation]()
+        tasks = {}
+        for place, folder in enumerate(folders):
+            one = replace(experiment, part=f"{place + 1}/{parts}", log_dir=folder)
+            tasks[run_part.remote(one, asked, account, place)] = one.part
         try:
-            with Progress(samples, sum(spent.values()), limit, console) as progress:
+            samples = len(questions) * len(names) * experiment.epochs
+            with Progress(samples, sum(spent), limit, console) as progress:
                 while tasks:
                     ready, _ = ray.wait(list(tasks), num_returns=len(tasks), timeout=1.0)
-                    for task in ready:
-                        _raise_failure(task, tasks.pop(task))
-                    total, answers, errors = ray.get(account.totals.remote())
-                    progress.show(total, answers, errors)
+                    found += [_result(task, tasks.pop(task)) for task in ready]
+                    progress.show(*ray.get(account.totals.remote()))
         finally:
             for task in tasks:
                 ray.cancel(task)
-        records = read_records(list(folders.values()), partial=True, methods=methods)
-    return Evaluation(records, total, samples - len(records), root)
+    records = Records(record for part in found for record in part.records)
+    records.sort(key=lambda record: names.index(record.method))
+    not_started = sum(part.not_started for part in found)
+    return Evaluation(records, sum(part.spent for part in found), not_started, root)
 
 
 class _Account:
     """Tokens, answers and errors of each part: one actor, which all parts call."""
 
-    def __init__(self, spent: dict[int, int]) -> None:
-        self._parts = {number: [tokens, 0, 0] for number, tokens in spent.items()}
+    def __init__(self, spent: list[int]) -> None:
+        self._parts = [[tokens, 0, 0] for tokens in spent]
 
-    def spend(self, part: int, tokens: int) -> int:
-        self._parts[part][0] = tokens
+    def note(self, place: int, *counts: int) -> int:
+        self._parts[place] = list(counts)
         return self.totals()[0]
 
-    def end(self, part: int, answers: int, errors: int) -> None:  # a repeated part counts anew
-        self._parts[part][1:] = [answers, errors]
-
     def totals(self) -> list[int]:
-        return [sum(column) for column in zip(*self._parts.values(), strict=True)]
+        return [sum(column) for column in zip(*self._parts, strict=True)]
 
 
-def _run_part(experiment: Experiment, account: Any, number: int) -> None:  # noqa: ANN401
+def _run_part(
+    experiment: Experiment,
+    questions: Sequence[Question],
+    account: Any,  # noqa: ANN401
+    place: int,
+) -> Evaluation:
     """Answer a part in a worker."""
-    import ray  # noqa: PLC0415
 
-    ended: list[bool] = []
+    def share(meter: Meter) -> Any:  # noqa: ANN401 -- awaitable
+        return account.note.remote(place, meter.cache.spent, meter.answers, meter.errors)
 
-    async def total_spent(spent: int) -> int:
-        total: int = await account.spend.remote(number, spent)  # off the event loop
-        return total
-
-    def on_end(is_scored: bool) -> None:
-        ended.append(is_scored)
-        account.end.remote(number, len(ended), ended.count(False))
-
-    console, questions = Console(quiet=True), experiment.source.read()
-    found = run_here(experiment, console, questions, total_spent=total_spent, on_end=on_end)
-    ray.get(account.spend.remote(number, found.spent))
+    return run_here(experiment, Console(quiet=True), questions, share=share)
 
 
-def _raise_failure(task: Any, number: int) -> None:  # noqa: ANN401
+def _result(task: Any, part: str | None) -> Evaluation:  # noqa: ANN401
+    """Return the result of a part that ended, or raise the reason why it failed."""
     import ray  # noqa: PLC0415
 
     try:
-        ray.get(task)
+        found: Evaluation = ray.get(task)
     except ray.exceptions.RayError as error:
-        cause = getattr(error, "cause", None)
+        cause = getattr(error, "cause", None) or "its worker died"
         if isinstance(cause, PlanAndBudgetError):
             raise cause from None
-        reason = repr(cause) if cause else f"its worker died {_RESTARTS + 1} times"
-        msg = f"part {number} failed: {reason}. Finished answers are kept; rerun the same command."
+        msg = f"part {part} failed: {cause!r}. Finished answers are kept; rerun the same command."
         raise EvaluationError(msg) from error
-
-
-def _with_absolute_paths(experiment: Experiment) -> Experiment:
-    if experiment.part is not None or REMOTE in str(experiment.log_dir) or experiment.work_dir:
-        msg = "Ray runs all parts in a log_dir that all nodes see: leave --part and --work-dir out"
-        raise InputError(msg)
-    paths: dict[str, Any] = {
-        name: Path(value).expanduser().resolve()
-        for name in ("data", "planner_program", "log_dir")
-        if isinstance(value := getattr(experiment, name), str | Path)
-    }
-    return replace(experiment, **paths)
+    return found

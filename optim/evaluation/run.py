@@ -12,10 +12,10 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import pandas as pd
 import rich
@@ -27,22 +27,18 @@ from optim.evaluation.experiment import Experiment
 from optim.evaluation.inspect_models import PROVIDER
 from optim.evaluation.models import build_models
 from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir, storage_error
-from optim.evaluation.task import Limits, MethodTask, OnEnd, make_method_task, make_task
+from optim.evaluation.task import Meter, make_task
 from optim.records import Records
-from optim.records.logs import BY_RUN, differences, log_headers, pool
-from optim.records.shards import Shard
+from optim.records.logs import BY_RUN, LogHeader, differences, log_headers, pool, task_key
 from optim.reporting.formatting import displayed, remarks, text_table
 from optim.reporting.tables import answers, figures
 from pb_graph.errors import InputError, PlanAndBudgetError
-from pb_graph.models.options import TIMEOUT
 
 if TYPE_CHECKING:
+    from inspect_ai import Task
+
     from optim.datasets import Question
-    from optim.evaluation.models import ModelSpec
-    from optim.evaluation.task import TotalSpent
-    from optim.records.logs import LogHeader
-    from optim.scorers import Scorer
-    from pb_graph.settings import Settings
+    from optim.evaluation.task import Share
 
     Engine = Callable[[Experiment, Console, Sequence[Question]], "Evaluation"]
 
@@ -90,7 +86,6 @@ class Evaluation:
 def evaluate(
     experiment: Experiment,
     *,
-    planners: Sequence[ModelSpec] = (),
     confirm: Callable[[str, int], None] | None = None,
     console: Console | None = None,
     run: Engine | None = None,
@@ -99,12 +94,10 @@ def evaluate(
 
     Args:
         experiment: The experiment.
-        planners: Run it with each of these planners, in one folder; rows and records name theirs.
-            Answers that need no planner are paid for once.
         confirm: Called before the run begins, with its size in a sentence and its number of
             answers. An error that it raises prevents the run.
         console: Where progress is shown; standard error when not given.
-        run: Runs one experiment. None runs it in this process, `on_ray` in parts on Ray.
+        run: Runs the experiment. None runs it in this process, `on_ray` in parts on Ray.
 
     Returns:
         The records and the table. An error in one answer is a record, and ends nothing.
@@ -117,27 +110,19 @@ def evaluate(
         StorageError: The folder cannot be written.
         EvaluationError: A task failed.
     """
-    console = console or Console(stderr=True)
-    each = [replace(experiment, planner=planner) for planner in planners] or [experiment]
-    questions = experiment.source.read()
+    questions = experiment.load_questions()
     if confirm is not None:
-        confirm(*_size(experiment, questions, len(each)))
-    runs = [(run or run_here)(one, console, questions) for one in each]
-    # A run on Ray returns the records of other planners in the folder, too.
-    found = {(r.method, r.planner, r.question, r.epoch): r for run in runs for r in run.records}
-    not_started = sum(run.not_started for run in runs)
-    return replace(runs[-1], records=Records(found.values()), not_started=not_started)
+        confirm(*_size(experiment, questions))
+    return (run or run_here)(experiment, console or Console(stderr=True), questions)
 
 
-def _size(experiment: Experiment, questions: Sequence[Question], planners: int) -> tuple[str, int]:
+def _size(experiment: Experiment, questions: Sequence[Question]) -> tuple[str, int]:
     """Return the size of a run in a sentence, and its number of answers."""
     model, limit = experiment.model, experiment.max_tokens_total
-    part = Shard.parse(experiment.part) if experiment.part else None
-    asked = sum(part is None or part.has(one.id) for one in experiment.draw(questions))
+    asked = len(experiment.in_part(questions))
     names = [method.name for method in experiment.chosen_methods(questions)]
-    total = asked * len(names) * experiment.epochs * planners
+    total = asked * len(names) * experiment.epochs
     epochs = f" x {experiment.epochs} epochs" if experiment.epochs > 1 else ""
-    epochs += f" x {planners} planners" if planners > 1 else ""
     named = model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL"
     most = f"at most {limit:,} tokens" if limit else "without a limit of tokens"
     text = (
@@ -152,42 +137,54 @@ def run_here(
     console: Console,
     questions: Sequence[Question],
     *,
-    total_spent: TotalSpent | None = None,
-    on_end: OnEnd = lambda _: None,
+    share: Share | None = None,
 ) -> Evaluation:
-    """Run an experiment in this process; its source has these questions.
+    """Run an experiment in this process.
 
     Args:
         experiment: The experiment.
         console: Where progress is shown.
-        questions: All questions of its source.
-        total_spent: As in `Limits`, where other processes share the limit.
-        on_end: Called when a sample ends.
+        questions: The questions of all its parts.
+        share: Where other processes share the limit, as in `Meter`.
+
+    Raises:
+        InputError: Several epochs at temperature 0, or as `evaluate`.
     """
-    drawn, methods = experiment.draw(questions), experiment.chosen_methods(questions)
-    judge, folder = experiment.build_scorer(), experiment.folder
+    methods, folder = experiment.chosen_methods(questions), experiment.folder
+    judge = experiment.build_scorer()
     with lock_run_dir(folder), closing(ReplyCache(folder / REPLIES)) as cache:
         models = build_models(
             experiment.model,
             experiment.planner,
             program=experiment.planner_program,
-            settings=_model_settings([method.settings for method in methods]),
+            settings=methods[0].settings,
             cache=cache,
             cap_policy=experiment.cap_policy,
-            sampling=experiment.sampling,
-            fresh_plans=experiment.fresh_plans,
+            temperature=experiment.temperature,
         )
-        most = experiment.max_tokens_total
-        limits = Limits(experiment.concurrency, most, cache, total_spent)
-        tasks = [make_method_task(experiment, method, drawn, models) for method in methods]
-        if left := _left_to_do(tasks, experiment):
-            with _report_disk_errors(folder, cache), _restore_logging():
-                _run(left, judge, limits, experiment, console, on_end)
-            _delete_unfinished_logs(left, experiment)
+        if experiment.epochs > 1 and models.temperature == 0:
+            msg = "epochs at temperature 0 give the same answer each time: set --temperature 0.7"
+            raise InputError(msg)
+        meter = Meter(experiment.concurrency, experiment.max_tokens_total, cache, share)
+        tasks = [
+            make_task(experiment, method, questions, models, judge, meter) for method in methods
+        ]
+        keys = [task_key(task.metadata or {}) for task in tasks]
         latest = _latest_logs(experiment)
-        logs = [latest[task.key] for task in tasks if task.key in latest]
+        todo = [
+            task
+            for key, task in zip(keys, tasks, strict=True)
+            if _is_left(task, latest.get(key), experiment)
+        ]
+        if todo:
+            samples = sum(map(_samples, todo))
+            with Progress(samples, cache.spent, meter.limit, console) as progress:
+                meter.watch = lambda: progress.show(cache.spent, meter.answers, meter.errors)
+                _run(todo, meter, experiment)
+        latest = _latest_logs(experiment)
+        logs = [latest[key] for key in keys if key in latest]
         records = Records(one for log in logs for one in pool([log], partial=True))
-    return Evaluation(records, limits.spent, limits.skipped, experiment.log_dir)
+        return Evaluation(records, cache.spent, meter.skipped, experiment.log_dir)
 
 
 class Progress:
@@ -236,80 +233,47 @@ class Progress:
             self._console.print(line)
 
 
-def _run(  # noqa: PLR0913, PLR0917
-    tasks: Sequence[MethodTask],
-    judge: Scorer,
-    limits: Limits,
-    experiment: Experiment,
-    console: Console,
-    on_end: OnEnd,
-) -> None:
+def _run(tasks: Sequence[Task], meter: Meter, experiment: Experiment) -> None:
     """Run the tasks side by side: a run that is cut short has them equally far.
 
     Raises:
         EvaluationError: A task failed as a whole.
+        StorageError: The folder cannot be written.
         KeyboardInterrupt: The run was interrupted, which Inspect keeps to itself.
     """
-    ended: list[bool] = []
-
-    def count(is_scored: bool) -> None:
-        ended.append(is_scored)
-        progress.show(limits.spent, len(ended), ended.count(False))
-        on_end(is_scored)
-
-    samples = sum(task.samples for task in tasks)
-    with Progress(samples, limits.spent, limits.tokens, console) as progress:
-        logs = inspect_eval(
-            [make_task(task, judge, limits, count) for task in tasks],
-            model=get_model(f"{PROVIDER}/{tasks[0].metadata['model']}"),
-            log_dir=str(experiment.log_dir),
-            log_format="eval",
-            log_buffer=max(1, tasks[0].samples // _FLUSHES),
-            log_realtime=False,
-            log_level="error",  # errors of samples are counted by the progress
-            max_tasks=len(tasks),
-            max_samples=experiment.concurrency,
-            display="none",
-            score_display=False,
-            ctl_server=False,
-            log_header_only=True,
-        )
-    if limits.interrupted or any(log.status == "cancelled" for log in logs):
+    try:
+        with _own_display():
+            logs = inspect_eval(
+                list(tasks),
+                model=get_model(f"{PROVIDER}/{(tasks[0].metadata or {})['model']}"),
+                log_dir=str(experiment.log_dir),
+                log_format="eval",
+                log_buffer=max(1, _samples(tasks[0]) // _FLUSHES),
+                log_realtime=False,
+                log_level="error",  # errors of samples are counted by the progress
+                max_tasks=len(tasks),
+                max_samples=experiment.concurrency,
+                display="none",
+                score_display=False,
+                ctl_server=False,
+                log_header_only=True,
+            )
+    except OSError as error:
+        raise storage_error(experiment.folder, error) from error
+    finally:
+        if meter.cache.failure is not None:
+            raise meter.cache.failure
+    if meter.interrupted or any(log.status == "cancelled" for log in logs):
         raise KeyboardInterrupt
     failed = next((log for log in logs if log.status != "success"), None)
     if failed or len(logs) < len(tasks):
-        reason = f"Inspect ran {len(logs)} of {len(tasks)} tasks"
-        if failed and failed.error:
-            reason = f"the task {failed.eval.task} failed: {failed.error.message}"
-        msg = f"{reason}. Finished answers are kept; rerun the same command for the others."
+        reason = failed.error.message if failed and failed.error else "Inspect ran not all of them"
+        msg = f"a task failed: {reason}. Finished answers are kept; rerun the same command."
         raise EvaluationError(msg)
 
 
-def _model_settings(rows: Sequence[Settings]) -> Settings:
-    """Return settings for the models that all rows share: the most patient of each."""
-    most: dict[str, float | None] = {"max_retries": max(row.max_retries for row in rows)}
-    if any(row.timeout is not None for row in rows):
-        most["timeout"] = max(row.timeout or TIMEOUT for row in rows)
-    return rows[0].model_copy(update=most)
-
-
 @contextmanager
-def _report_disk_errors(folder: Path, cache: ReplyCache) -> Iterator[None]:
-    """Raise `StorageError` if a run failed, or went on, with a folder that is not writable."""
-    try:
-        yield
-    except Exception as error:
-        cause: BaseException | None = error
-        while cause is not None and not (isinstance(cause, OSError) and cause.errno):
-            cause = cause.__cause__ or cause.__context__
-        failure = storage_error(folder, cause) if isinstance(cause, OSError) else error
-        raise cache.failure or failure from error
-    if cache.failure is not None:
-        raise cache.failure
-
-
-@contextmanager
-def _restore_logging() -> Iterator[None]:
+def _own_display() -> Iterator[None]:
     """Restore the host's logging level and rich console, which Inspect changes for good."""
     root, console = logging.getLogger(), rich.get_console()
     level, printing = root.level, console.__dict__
@@ -321,45 +285,29 @@ def _restore_logging() -> Iterator[None]:
         console.__dict__ = printing
 
 
-def _latest_logs(experiment: Experiment) -> dict[Any, LogHeader]:
+def _samples(task: Task) -> int:
+    return len(task.dataset) * (task.epochs or 1)
+
+
+def _latest_logs(experiment: Experiment) -> dict[tuple[str, ...], LogHeader]:
     """Return the latest log of each task in the log folder itself."""
-    headers = log_headers(experiment.log_dir)
-    return {header.task: header for header in headers if header.is_in(experiment.log_dir)}
+    return {header.task: header for header in log_headers(experiment.log_dir, recursive=False)}
 
 
-def _left_to_do(tasks: Sequence[MethodTask], experiment: Experiment) -> list[MethodTask]:
-    """Return the tasks without a complete log.
+def _is_left(task: Task, header: LogHeader | None, experiment: Experiment) -> bool:
+    """Return whether a task has questions, and no log with a score for each of its answers.
 
     Raises:
-        InputError: The folder holds one of the tasks under other conditions.
+        InputError: The folder holds the task under other conditions.
     """
-    latest, left = _latest_logs(experiment), []
-    for task in tasks:
-        header = latest.get(task.key)
-        now = task.metadata["conditions"]
-        before = now if header is None else header.conditions
-        if changes := differences(before, now, BY_RUN):
-            msg = (
-                f"{experiment.log_dir} already holds {task.key[1]!r} on {experiment.dataset!r} "
-                f"under other conditions ({', '.join(changes)}). Use another --log-dir."
-            )
-            raise InputError(msg)
-        if header is not None and header.log.status == "success" and not differences(before, now):
-            failed, samples = header.errors_and_samples()
-            if samples == task.samples and not (experiment.retry_errors and failed):
-                continue
-        if task.questions:
-            left.append(task)
-    return left
-
-
-def _delete_unfinished_logs(tasks: Sequence[MethodTask], experiment: Experiment) -> None:
-    """Delete the unfinished logs of these tasks: newer ones hold all their answers."""
-    import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 -- comes with Inspect
-
-    keys = {task.key for task in tasks}
-    for header in log_headers(experiment.log_dir):
-        unfinished = header.is_in(experiment.log_dir) and header.log.status != "success"
-        if header.task in keys and unfinished:
-            system, path = fsspec.core.url_to_fs(header.location)
-            system.rm(path)
+    if header is None:
+        return len(task.dataset) > 0
+    about = task.metadata or {}
+    before, now = header.conditions, about["conditions"]
+    if changes := differences(before, now, BY_RUN):
+        msg = (
+            f"{experiment.log_dir} already holds {about['method']!r} on {experiment.dataset!r} "
+            f"under other conditions ({', '.join(changes)}). Use another --log-dir."
+        )
+        raise InputError(msg)
+    return bool(differences(before, now)) or header.scored != _samples(task)

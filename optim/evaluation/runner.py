@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from optim.evaluation.store import CacheMissError, Call, OnCall, Recording, StorageError, recording
 from optim.records import is_empty_paid_answer
@@ -13,7 +13,7 @@ from optim.scorers import Score
 from pb_graph.budget.ledger import by_node, most_billed
 from pb_graph.errors import NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.settings import PLANNED, Context
+from pb_graph.settings import Context
 from pb_graph.state import Input
 from pb_graph.types import Report
 
@@ -121,24 +121,15 @@ async def score_answer(scorer: Scorer, report: Report, question: Question) -> Sc
 
 def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:
     """Return the report of a question that ended with an error: the cost of its calls."""
-    is_planned = settings.method == PLANNED
-    charges = [call["charge"] for call in calls]
-    return Report(
-        method=settings.method,
-        execution=settings.execution if is_planned else None,
-        schedule=settings.schedule if is_planned else None,
-        style=None,
-        effort=None,
-        level=level,
-        level_source=None,
-        budget=None,
-        ceiling=None,
-        answer="",
-        result=None,
-        finish=None,
-        cut_off=False,
-        steps=[],
-        usage=by_node(charges),
-        most_billed=most_billed(charges),
-        warnings=[],
-    )
+    charges = [call.charge for call in calls]
+    known: Any = {
+        "method": settings.method,
+        "level": level,
+        "answer": "",
+        "cut_off": False,
+        "steps": [],
+        "usage": by_node(charges),
+        "most_billed": most_billed(charges),
+        "warnings": [],
+    }
+    return cast("Report", dict.fromkeys(Report.__annotations__) | known)

@@ -15,22 +15,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-import threading
 from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
@@ -39,7 +30,7 @@ from optim.datasets.dataset import digest
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
-from pb_graph.models.client import IO, BlockingIO, ModelClient, WrapperClient
+from pb_graph.models.client import IO, ModelClient, WrapperClient
 from pb_graph.models.reply import Reply
 from pb_graph.types import Charge, Purpose
 
@@ -87,8 +78,8 @@ def lock_run_dir(folder: Path) -> AcquireReturnProxy:
     except Timeout:
         msg = f"another process is using the folder {folder}; wait, or use another one"
         raise InputError(msg) from None
-    except (OSError, ValueError) as error:
-        msg = f"cannot write to {folder}: {getattr(error, 'strerror', None) or error}"
+    except OSError as error:
+        msg = f"cannot write to {folder}: {error.strerror}"
         raise InputError(msg) from error
 
 
@@ -100,9 +91,7 @@ def check_run_conditions(folder: Path, conditions: Mapping[str, Any]) -> None:
     """
     path, ours = folder / RUN, json.loads(json.dumps(dict(conditions)))
     if not path.exists():
-        beside = path.with_suffix(".part")
-        beside.write_text(json.dumps(ours, indent=2, ensure_ascii=False), encoding="utf-8")
-        beside.replace(path)
+        path.write_text(json.dumps(ours, indent=2, ensure_ascii=False), encoding="utf-8")
     theirs = json.loads(path.read_text(encoding="utf-8"))
     names = sorted(theirs.keys() | ours.keys())
     other = [name for name in names if theirs.get(name) != ours.get(name)]
@@ -124,6 +113,7 @@ class ReplyCache:
         path: The file. It is made when it does not exist.
 
     Attributes:
+        spent: Completion tokens that the models wrote, in this run and in earlier ones.
         failure: The reason why nothing more can be written. From then on no model is asked.
 
     Raises:
@@ -131,10 +121,8 @@ class ReplyCache:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.RLock()
-        self._awaiting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._blocking: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._path, self.spent = path, 0
+        self._pending: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.failure: StorageError | None = None
         try:
             # Autocommit: every statement is on disk when it returns.
@@ -142,31 +130,17 @@ class ReplyCache:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_TABLES)
-            self._spent = int(self._db.execute(_SPENT).fetchone()[0])
+            self.spent = int(self._db.execute(_SPENT).fetchone()[0])
         except sqlite3.Error as error:
             raise storage_error(path, error) from error
-
-    @property
-    def spent(self) -> int:
-        """Completion tokens that the models wrote, in this run and in earlier ones."""
-        with self._lock:
-            return self._spent
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
 
-    @asynccontextmanager
-    async def exclusive(self, key: str, *, blocking: bool) -> AsyncIterator[None]:
-        """Hold a request while a model is asked: identical requests wait for its reply."""
-        if blocking:
-            with self._lock:
-                lock = self._blocking.setdefault(key, threading.Lock())
-            with lock:
-                yield
-        else:
-            async with self._awaiting.setdefault(key, asyncio.Lock()):
-                yield
+    def pending(self, key: str) -> asyncio.Lock:
+        """Return the lock of a request: identical requests wait for the reply of the first."""
+        return self._pending.setdefault(key, asyncio.Lock())
 
     def get(self, key: str, purpose: Purpose) -> Reply | None:
         """Return the reply to a request, charged to this purpose as if it had just been made."""
@@ -183,23 +157,20 @@ class ReplyCache:
         if not reply.text and not reply.tokens:
             return
         text = json.dumps(reply.to_json())
-        with self._lock:
-            self._write("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", key, text, reply.tokens)
-            self._spent += reply.tokens
+        self._write("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", key, text, reply.tokens)
+        self.spent += reply.tokens
 
     def put_lost(self, key: str, lost: Iterable[Charge]) -> None:
         """Keep the cost of a call that failed in the end."""
         charges = list(lost)
         tokens = sum(charge["output_tokens"] for charge in charges)
         if charges:
-            with self._lock:
-                self._write("INSERT INTO lost VALUES (?, ?, ?)", key, json.dumps(charges), tokens)
-                self._spent += tokens
+            self._write("INSERT INTO lost VALUES (?, ?, ?)", key, json.dumps(charges), tokens)
+            self.spent += tokens
 
     def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
-        """Execute one statement; threads take turns."""
-        with self._lock:
-            return self._db.execute(statement, values)
+        """Execute one statement."""
+        return self._db.execute(statement, values)
 
     def _write(self, statement: str, *values: object) -> None:
         """Execute one statement that writes, or raise `StorageError` and keep it in `failure`."""
@@ -210,18 +181,11 @@ class ReplyCache:
             raise self.failure from error
 
 
-class Message(TypedDict):
-    """One message of a prompt; its role is ``system``, ``human`` or ``ai``."""
-
-    role: str
-    content: str
-
-
-class Call(TypedDict):
-    """One model call as plain JSON: the model, its prompt, the reply, and the charge."""
+class Call(NamedTuple):
+    """One model call: the model, its prompt, the reply, and the charge."""
 
     model: str
-    messages: list[Message]
+    messages: Sequence[BaseMessage]
     text: str
     charge: Charge
 
@@ -293,9 +257,8 @@ class CachedClient(WrapperClient):
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, or return the reply that it once had; identical requests wait for it."""
         record = _recording.get() or Recording()
-        asked = [Message(role=one.type, content=str(one.text)) for one in messages]
-        key = self._key(asked, options, record)
-        async with self._cache.exclusive(key, blocking=isinstance(io, BlockingIO)):
+        key = self._key(messages, options, record)
+        async with self._cache.pending(key):
             reply = self._cache.get(key, options.purpose)
             if reply is not None:  # the question's budgets pay as if the model had been asked
                 for account in accounts_in_scope():
@@ -307,13 +270,14 @@ class CachedClient(WrapperClient):
             else:
                 reply = await self._ask(key, messages, options, io)
         for charge, text in [*((lost, "") for lost in reply.lost), (reply.charge, reply.text)]:
-            call = Call(model=self._name, messages=asked, text=text, charge=charge)
+            call = Call(self._name, messages, text, charge)
             record.calls.append(call)
             if record.on_call is not None:
                 await record.on_call(call)
         return reply
 
-    def _key(self, asked: list[Message], options: CallOptions, record: Recording) -> str:
+    def _key(self, messages: Sequence[BaseMessage], options: CallOptions, record: Recording) -> str:
+        asked = [{"role": one.type, "content": str(one.text)} for one in messages]
         sample = 1 if self._one_sample and not options.sampling else record.sample
         request: list[object] = [options.cap, options.schema, options.thinking, sample]
         request += [how for how in ("sampling", "continue_last") if getattr(options, how)]

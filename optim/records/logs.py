@@ -30,13 +30,11 @@ Task = tuple[str, str, str, str]
 BY_RUN: Final = frozenset({"asked", "epochs", "scorer", "scorer_code"})
 """Conditions that a later run of the same folder may change: its log replaces the earlier one."""
 
-_BY_MACHINE = frozenset({"part", "endpoints", "asked"})  # may differ between pooled folders
 _LABELS = {  # conditions that are digests, which say nothing to a person
     "solver": "the model's parameters",
     "planner": "the planner's parameters or program",
     "scorer_code": "the scorer's code",
     "asked": "the questions",
-    "endpoints": "the address of a server",
 }
 
 
@@ -65,29 +63,17 @@ class LogHeader:
     @property
     def task(self) -> Task:
         """Data set, method, model and planner: of several logs of one task the latest counts."""
-        about = self.metadata
-        return about["dataset"], about["method"], about["model"], about["planner"]
+        return task_key(self.metadata)
 
     @property
     def part(self) -> dict[str, Any]:
-        """Metadata of its part (`Shard.metadata`); empty if it is a whole."""
+        """Its part: ``number``, ``of``, and ``filled``, the parts with questions; or empty."""
         return self.metadata.get("part") or {}
 
     @property
-    def folder(self) -> str:
-        """The folder of the file."""
-        return self.location.rpartition("/")[0]
-
-    def is_in(self, log_dir: str | Path) -> bool:
-        """Return whether the log is in this folder itself, and not in one below it."""
-        return _without_protocol(self.folder) == _without_protocol(log_dir)
-
-    def errors_and_samples(self) -> tuple[int, int]:
-        """Return how many samples ended in an error, and how many there are."""
-        from inspect_ai.log import read_eval_log_sample_summaries  # noqa: PLC0415
-
-        summaries = read_eval_log_sample_summaries(self.location)
-        return sum(1 for summary in summaries if summary.error), len(summaries)
+    def scored(self) -> int:
+        """Number of answers with a score; 0 for an unfinished log."""
+        return self.log.results.completed_samples if self.log.results else 0
 
     def records(self) -> list[Record]:
         """Read the answers, in the order of the data set."""
@@ -106,10 +92,21 @@ class LogHeader:
         return [_record(self, sample, made_by) for sample in answered]
 
 
+def task_key(metadata: Mapping[str, Any]) -> Task:
+    """Return the task of a log's metadata."""
+    return metadata["dataset"], metadata["method"], metadata["model"], metadata["planner"]
+
+
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], ignored: Collection[str] = ()
 ) -> list[str]:
-    """Return the conditions in which two runs differ, such as "cutoff: 8192 → 77"."""
+    """Return the conditions in which two runs differ, such as "cutoff: 8192 → 77".
+
+    Args:
+        before: The conditions of one run.
+        now: The conditions of the other run.
+        ignored: Names of conditions that may differ.
+    """
     old, new = ({**each, "settings": None, **each["settings"]} for each in (before, now))
     new = json.loads(json.dumps(new))
     return [
@@ -119,32 +116,29 @@ def differences(
     ]
 
 
-def log_headers(log_dir: str | Path) -> list[LogHeader]:
-    """Return the headers of our logs in a folder and below it, oldest first.
+def log_headers(log_dir: str | Path, *, recursive: bool = True) -> list[LogHeader]:
+    """Return the headers of our logs in a folder, oldest first.
 
     Args:
         log_dir: A folder, or the address of one in a store that fsspec knows, such as S3.
+        recursive: Whether logs in the folders below count, too.
 
     Raises:
         InputError: The folder's store cannot be reached, or a log cannot be read.
     """
     from inspect_ai.log import list_eval_logs, read_eval_log  # noqa: PLC0415
 
+    # Else S3's client lists what was there before Inspect wrote, by a client of its own.
+    options = {"use_listings_cache": False} if REMOTE in str(log_dir) else {}
+    headers, place = [], str(log_dir)
     try:
-        # Else S3's client lists what was there before Inspect wrote, by a client of its own.
-        options = {"use_listings_cache": False} if REMOTE in str(log_dir) else {}
-        files = list_eval_logs(str(log_dir), formats=["eval"], fs_options=options)
+        files = list_eval_logs(place, formats=["eval"], recursive=recursive, fs_options=options)
+        for file in sorted(files, key=lambda file: (file.mtime or 0.0, file.name)):
+            place = file.name.removeprefix("file://")
+            headers.append(LogHeader(place, read_eval_log(file, header_only=True)))
     except Exception as error:  # any of a store's client
-        msg = f"cannot reach {log_dir}: {type(error).__name__}: {error}"
+        msg = f"cannot read the log {place}: {type(error).__name__}: {error}"
         raise InputError(msg) from error
-    headers = []
-    for file in sorted(files, key=lambda file: (file.mtime or 0.0, file.name)):
-        name = file.name.removeprefix("file://")
-        try:
-            headers.append(LogHeader(name, read_eval_log(file, header_only=True)))
-        except Exception as error:
-            msg = f"cannot read the log {name}: {error}. Move it elsewhere to read the others."
-            raise InputError(msg) from error
     ours = [header for header in headers if "conditions" in header.metadata]
     return sorted(ours, key=lambda header: header.log.eval.created)
 
@@ -169,23 +163,22 @@ def read_records(
 
     Raises:
         MissingPackageError: Inspect is not installed.
-        InputError: There is no log of ours in a folder, or one cannot be read. Parts are missing or
-            unfinished, an answer is in two folders, or logs under different conditions would be
-            mixed; or methods that would be compared were asked or scored otherwise.
+        InputError: There is no log of ours, or one cannot be read. Parts are missing or unfinished,
+            an answer is in two folders, or logs under different conditions would be mixed; or
+            methods that would be compared were asked or scored otherwise.
     """
     require_modules("inspect_ai")
-    given = [log_dir] if isinstance(log_dir, str | Path) else log_dir
-    found = {folder: log_headers(folder) for folder in given}
+    folders = [log_dir] if isinstance(log_dir, str | Path) else list(log_dir)
     latest = {
-        (folder, header.task, header.part.get("number"), header.part.get("of")): header
-        for folder, headers in found.items()
-        for header in headers
+        (folder, header.task, header.part.get("number")): header
+        for folder in folders
+        for header in log_headers(folder)
         if not methods or header.task[1] in methods
     }
-    # A part without a question has no log, and one that is missing is told of by the others.
-    empty = [str(folder) for folder, headers in found.items() if not headers]
+    # A part without a question has no log, and the logs of the others name a part that is missing.
+    empty = [str(folder) for folder in folders if all(folder != key[0] for key in latest)]
     if not latest or (empty and not all(header.part for header in latest.values())):
-        msg = f"{', '.join(empty) or 'no folder'} holds no log of `pb-optim eval`"
+        msg = f"{', '.join(empty)} holds no log of `pb-optim eval`"
         raise InputError(msg)
     tasks: dict[Task, list[LogHeader]] = {}
     for header in latest.values():
@@ -201,22 +194,17 @@ def pool(logs: Iterable[LogHeader], *, partial: bool = False) -> list[Record]:
     """Read and pool one task's logs. Their ``made_by`` names what is missing under ``gaps``.
 
     Raises:
-        InputError: Logs under different conditions or of different draws, an answer in two logs, or
-            a missing part, unless the answers may be ``partial``.
+        InputError: Logs under different conditions, an answer in two logs, or a missing part,
+            unless the answers may be ``partial``.
     """
-    headers = sorted(logs, key=_number)
+    headers = sorted(logs, key=lambda header: int(header.part.get("number", 0)))
     first, records = headers[0], {header: header.records() for header in headers}
     name = f"{first.metadata['method']!r} on {first.metadata['dataset']!r}"
     seen: dict[tuple[str, int], LogHeader] = {}
     for header, answers in records.items():
-        differ = differences(first.conditions, header.conditions, _BY_MACHINE) + [
-            f"{key} of the parts"
-            for key in ("of", "drawn")
-            if first.part.get(key) != header.part.get(key)
-        ]
-        if differ:
+        if differ := differences(first.conditions, header.conditions, {"part"}):
             msg = (
-                f"{name} differs between {first.folder} and {header.folder} in "
+                f"{name} differs between {first.location} and {header.location} in "
                 f"{', '.join(differ)}. Pool logs of the same conditions only."
             )
             raise InputError(msg)
@@ -225,7 +213,7 @@ def pool(logs: Iterable[LogHeader], *, partial: bool = False) -> list[Record]:
             if other is not header:
                 msg = (
                     f"question {record.question!r} (epoch {record.epoch}) of {name} is both in "
-                    f"{other.folder} and in {header.folder}. Leave one of these folders out."
+                    f"{other.location} and in {header.location}. Leave one of these folders out."
                 )
                 raise InputError(msg)
     about: dict[str, Any] = {"parts": first.part["of"]} if first.part else {}
@@ -244,27 +232,17 @@ def pool(logs: Iterable[LogHeader], *, partial: bool = False) -> list[Record]:
     ]
 
 
-def _without_protocol(folder: str | Path) -> str:
-    _, mark, path = str(folder).rpartition(REMOTE)
-    return path.strip("/") if mark else str(Path(folder).resolve())
-
-
-def _number(header: LogHeader) -> int:
-    return int(header.part.get("number", 0))
-
-
 def _gaps(records: Mapping[LogHeader, Sequence[Record]]) -> Iterator[str]:
     """Yield the parts with questions that are missing, and the logs that lack answers."""
-    headers = list(records)
-    sizes = headers[0].part.get("sizes", {})
-    if missing := sorted(set(map(int, sizes)) - set(map(_number, headers))):
-        named = ", ".join(map(str, missing))
-        yield f"parts {named} are missing" if missing[1:] else f"part {named} is missing"
+    numbers = {header.part.get("number") for header in records}
+    filled = next(iter(records)).part.get("filled", [])
+    if missing := [str(number) for number in filled if number not in numbers]:
+        yield f"missing parts: {', '.join(missing)}"
     for header, answers in records.items():
         spec = header.log.eval
         asked = len(spec.dataset.sample_ids or ()) * (spec.config.epochs or 1)
         if len(answers) < asked:
-            log = f"part {_number(header)}" if header.part else "its log"
+            log = f"part {header.part['number']}" if header.part else "its log"
             yield f"{log} has {len(answers)} of its {asked} answers"
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from pb_graph.errors import InputError
 
@@ -34,7 +32,7 @@ class Shard:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a part such as ``3/16``, or raise `InputError`."""
-        found = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
+        found = re.fullmatch(r"(\d+)/(\d+)", text)
         number, of = map(int, found.groups()) if found else (0, 0)
         if not 1 <= number <= of:
             msg = f"a part is such as 3/16, from 1/16 to 16/16, not {text!r}"
@@ -43,17 +41,9 @@ class Shard:
 
     def has(self, question: str) -> bool:
         """Return whether the question with this id is in the part."""
-        return _number(question, self.of) == self.number
-
-    def metadata(self, questions: Sequence[str], drawn: str) -> dict[str, Any]:
-        """Return the metadata of a log, by which its reader knows whether all parts are there.
-
-        ``drawn`` identifies the questions of every part, their epochs and their scorer.
-        """
-        sizes = Counter(str(_number(question, self.of)) for question in questions)
-        return {"number": self.number, "of": self.of, "sizes": dict(sizes), "drawn": drawn}
+        return part_of(question, self.of) == self.number
 
 
-def _number(question: str, of: int) -> int:
-    """Return the part of a question, the same on every machine."""
+def part_of(question: str, of: int) -> int:
+    """Return the part that has the question with this id, the same on every machine."""
     return int.from_bytes(hashlib.sha256(question.encode()).digest()[:8]) % of + 1

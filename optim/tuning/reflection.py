@@ -62,7 +62,7 @@ class Reflector(WrapperClient):
             chat = resolve(model_name(name), settings)
             if getattr(chat, "temperature", None) == 0.0:
                 chat = chat.model_copy(update={"temperature": _TEMPERATURE})
-        self.label, identity = name or type(chat).__name__, str(model_identity(chat, name))
+        self.label, identity = name or type(chat).__name__, model_identity(chat, name)
         cap_policy = evaluator.program.graph.cap_policy
         client = ChatClient(chat, cap_policy, RetryPolicy(settings.max_retries))
         cache, check = evaluator.replies, evaluator.check

@@ -12,8 +12,7 @@ import dspy
 import pytest
 
 import optim.tuning.options
-from optim.datasets import load
-from optim.datasets.dataset import _DATASETS
+from optim.datasets import DATASETS, load
 from optim.scorers.base import SCORERS
 from pb_graph.methods import METHODS
 from tests.support.documents import ENDPOINT, PAGES, ROOT, SERVER, name_of, snippets
@@ -34,7 +33,7 @@ pytestmark = [
 ]
 
 SHOWING = [page for page in PAGES if any(snippets(page, "python"))]
-REGISTRIES: list[Any] = [METHODS, _DATASETS, SCORERS, optim.tuning.options.OPTIMIZERS]
+REGISTRIES: list[Any] = [METHODS, DATASETS, SCORERS, optim.tuning.options.OPTIMIZERS]
 
 
 RIGHT = {question.question: question.targets[0] for question in load("arithmetic", limit=60)}

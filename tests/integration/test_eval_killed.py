@@ -61,7 +61,6 @@ def test_interrupted_and_killed_it_ends_like_a_run_that_nobody_stopped(
     assert after[: len(before)] == before
     assert len(after) == len(paid_replies(whole[0]))  # none was paid for twice
     assert last["n"] == ANSWERS
-    assert len(list(tmp_path.glob("*.eval"))) == 3  # unfinished ones are replaced
     assert figures(read_records(tmp_path)) == figures(read_records(whole[0]))
     assert last["spent"] == whole[1]["spent"] == whole[1]["paid"]
     assert last["paid"] < whole[1]["paid"]

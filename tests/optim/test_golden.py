@@ -17,7 +17,7 @@ import pytest
 from optim.e3 import Sample, accuracy_interval, compare, holm, interval, token_interval
 from optim.records import read_records
 from optim.reporting.tables import answers, by_level, figures, latency, paired, to_rows
-from pb_graph import Settings, build_graph
+from pb_graph import build_graph
 from tests.support import golden
 from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.evaluations import leaks_collected, tolerates_inspect
@@ -84,13 +84,6 @@ def test_an_old_program_plans_as_it_did() -> None:
     out = graph.invoke({"question": "How many?", "level": 4})
     assert out["report"]["method"] == "planned_vanilla"
     assert any("FRUGAL" in str(message.text) for message in model.calls[0].messages)
-
-
-def test_old_parameters_of_bam_are_settings() -> None:
-    file = json.loads(golden.BAM.read_text(encoding="utf-8"))
-    settings = Settings.read(file)
-    assert settings.schedule == "bam"
-    assert settings.bam.model_dump(mode="json") == file["bam"]
 
 
 @pytest.mark.integration

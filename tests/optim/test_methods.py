@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from optim.methods import Grid, method_from_file, methods
+from optim.methods import methods, over_budgets
 from optim.reporting.tables import paper_figures
 from pb_graph import InputError, Settings
 from pb_graph.budget import LevelTable
@@ -13,18 +13,12 @@ from pb_graph.budget import LevelTable
 
 def test_paper_stands_for_the_rows_of_the_papers_tables() -> None:
     rows = methods("paper")
+    schedules = [row.settings for row in rows if row.name == row.settings.schedule]
+    assert {(one.method, one.execution) for one in schedules} == {
+        ("plan_and_budget", "single_pass")
+    }
     assert {row.name for row in rows} == set(paper_figures().method)
     assert len(rows) == 10
-
-
-@pytest.mark.parametrize(
-    "name", ["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
-)
-def test_a_schedule_is_plan_and_budget_in_a_single_pass(name: str) -> None:
-    (row,) = methods(name)
-    settings = row.settings
-    assert (settings.method, settings.execution) == ("plan_and_budget", "single_pass")
-    assert settings.schedule == name
 
 
 def test_the_papers_budgets_are_only_said_unless_asked_otherwise() -> None:
@@ -57,14 +51,8 @@ def test_our_planning_comes_also_without_the_help_of_a_label() -> None:
     planned = Settings(method="plan_and_budget", cutoff=900)
     assert (row.settings, row.estimate_level) == (planned, True)
     assert not any(row.estimate_level for row in methods("paper,default,stepwise"))
-    (point, *_) = Grid([100], [50]).over([row])
+    (point,) = over_budgets([row], "100+50")
     assert (point.name, point.estimate_level) == ("plan_and_budget_estimated[100+50L]", True)
-
-
-def test_names_come_with_commas_or_as_a_list() -> None:
-    names = ["vanilla", "cosine"]
-    assert methods("vanilla, cosine") == methods(names)
-    assert [row.name for row in methods(names)] == names
 
 
 @pytest.mark.parametrize(
@@ -72,8 +60,6 @@ def test_names_come_with_commas_or_as_a_list() -> None:
     [
         ("no_such", {}, "no method named 'no_such'; there are: paper, rivals, vanilla"),
         ("consine", {}, "did you mean 'cosine'"),
-        ("cosine,cosine", {}, "'cosine' is named twice"),
-        ("paper,cosine", {}, "'cosine' is named twice"),
         ("vanilla", {"cutoff": 0}, "method 'vanilla': cutoff: .* greater than 0"),
         (
             "cosine",
@@ -93,36 +79,27 @@ def test_what_makes_no_sense_is_refused(
 def test_a_settings_file_is_a_method_of_its_name(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"schedule": "bam", "budget": 300, "cutoff": 900}))
-    mine = method_from_file(file, {"cutoff": 1500})
-    assert mine.name == "mine"
+    _, mine = methods(f"vanilla, {file}", {"cutoff": 1500})
     settings = mine.settings
+    assert mine.name == "mine"
     assert (settings.schedule, settings.budget, settings.cutoff) == ("bam", 300, 1500)
+    file.write_text('{"budget": 0}')
+    with pytest.raises(InputError, match=r"mine.json: budget: .*at least 1"):
+        methods(str(file))
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("grid", "complaint"),
     [
-        (None, "cannot read the settings file"),
-        ('{"budget": 0}', "mine.json: budget: .*at least 1"),
+        ("50", "50,100.25,50"),
+        ("a+1", "50,100.25,50"),
+        ("-1+0", "50,100.25,50"),
+        ("1+1", "needs a"),
     ],
 )
-def test_a_bad_settings_file_says_why(tmp_path: Path, content: str | None, complaint: str) -> None:
-    file = tmp_path / "mine.json"
-    if content is not None:
-        file.write_text(content)
+def test_a_grid_without_sense_is_refused(grid: str, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
-        method_from_file(file)
-
-
-@pytest.mark.parametrize(("initial", "per_level"), [([], [1]), ([-1], [1]), ([0, 1], [0])])
-def test_a_grid_without_sense_is_refused(initial: list[int], per_level: list[int]) -> None:
-    with pytest.raises(InputError):
-        Grid(initial, per_level)
-
-
-def test_a_grid_needs_a_method_with_a_budget() -> None:
-    with pytest.raises(InputError, match="needs a method that has one"):
-        Grid([1], [1]).over(methods("vanilla"))
+        over_budgets(methods("vanilla"), grid)
 
 
 def test_rivals_are_rows_of_their_own_as_they_were_published() -> None:

@@ -18,7 +18,7 @@ from tests.support.fault_server import Fault, FaultServer, Request
 
 FOLDER = Path(__file__).parents[1] / "golden"
 LOGS = FOLDER / "logs"
-BAM, PROGRAM = FOLDER / "bam.json", FOLDER / "program.json"
+PROGRAM = FOLDER / "program.json"
 
 MODEL = "openai:scripted"
 FRUGAL = "You plan how to solve a problem; you never solve it.\n\nUse two FRUGAL sub-questions."

@@ -18,7 +18,7 @@ Every choice, with its default, as `Settings` describes it: this page is made fr
 
 Give them as `build_graph(settings=Settings(…))` or a mapping, for one run in a `Context`, and on
 the command line with `--set NAME=VALUE`, an object as JSON: `--set 'bam={"c": {…}}'`. A JSON
-file of them is a row of `pb-optim eval --settings FILE`; the endpoint takes them behind a method's
+file of them is a row of `pb-optim eval --methods FILE`; the endpoint takes them behind a method's
 name.
 
 Given as a mapping, a file or an option, an unknown or wrong one is an `InputError` that says what

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import typer
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from optim import cli
@@ -63,7 +62,7 @@ def few(*words: str) -> tuple[dict[str, Any], str]:
     return got[0]
 
 
-def test_a_command_gets_the_fields_read_and_its_own_parameters() -> None:
+def test_a_command_gets_the_fields_read_or_their_defaults_and_its_own_parameters() -> None:
     options, seed = few(
         "--dataset", "gsm8k", "--levels", "1,2", "--set", "cutoff=90", "--set", "domain=law",
         "--seed", "x",
@@ -72,16 +71,5 @@ def test_a_command_gets_the_fields_read_and_its_own_parameters() -> None:
         dataset="gsm8k", levels=[1, 2], settings={"cutoff": 90, "domain": "law"}
     )
     assert seed == "x"
-
-
-def test_defaults_are_those_of_the_dataclass() -> None:
     options, seed = few("--dataset", "gsm8k")
-    assert Few(**options) == Few(dataset="gsm8k")
-    assert seed == "mine"
-
-
-def test_names_are_completed_also_after_a_comma() -> None:
-    (methods,) = [p for p in get_command(cli.app).commands["eval"].params if p.name == "methods"]  # type: ignore[attr-defined]
-    context = typer.Context(get_command(cli.app))
-    found = [item.value for item in methods.shell_complete(context, "vanilla,planned")]
-    assert found == ["vanilla,planned_vanilla", "vanilla,planned_global_budget"]
+    assert (Few(**options), seed) == (Few(dataset="gsm8k"), "mine")

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from optim import cli
-from optim.cli.options import plain_errors
 
 ROOT = Path(__file__).parents[3]
 TUNE = ["tune", "--dataset", "arithmetic", "--model", "test:m"]
@@ -45,14 +44,3 @@ def test_help_needs_no_extra_and_none_of_the_frameworks() -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("[0, 0]\n")
-
-
-def test_an_import_that_fails_later_is_said_as_well(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Exception, match="1"), plain_errors():  # typer's way to end
-        raise ModuleNotFoundError(name="math_verify.parser")
-    assert "this needs math_verify: pip install 'plan-and-budget[eval]'" in capsys.readouterr().err
-
-
-def test_a_fault_of_our_own_stays_a_traceback() -> None:
-    with pytest.raises(ModuleNotFoundError), plain_errors():
-        raise ModuleNotFoundError(name="optim.nowhere")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,16 +22,12 @@ from pb_graph.budget.scope import use_budget
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
-from pb_graph.types import Charge, Purpose
-from tests.support.calls import acall, call
+from pb_graph.types import Purpose
+from tests.support.calls import acall
 from tests.support.chat_model import CutOffError, ScriptedChat, in_turn
 
 LIMITS = CallOptions(cap=50, timeout=1.0)
 PLAN = Purpose("plan")
-CHARGE: dict[str, Any] = {
-    "node": "plan", "step": None, "cap": 9, "input_tokens": 1, "output_tokens": 0,
-    "reasoning_tokens": 0, "cached_tokens": 0, "seconds": 0.0, "finish": "stop", "measured": True,
-}  # fmt: skip
 
 
 def asking(
@@ -66,14 +61,26 @@ def model() -> ScriptedChat:
     return ScriptedChat(solve=in_turn("first words", "second thoughts of it"))
 
 
-def test_the_same_request_is_made_once_and_charged_in_full_each_time(
+def test_a_request_is_made_once_and_charged_in_full_to_each_node_that_asks(
     model: ScriptedChat, tmp_path: Path
 ) -> None:
     client = asking(model, tmp_path)
-    first, second = ask(client), ask(client)
-    assert first == second
-    assert first.charge["output_tokens"] == spent_in(tmp_path) == 2
+    first, second = ask(client), ask(client, purpose=Purpose("estimate", 3))
+    assert first.text == second.text
+    assert first.tokens == second.tokens == spent_in(tmp_path) == 2
+    assert (second.charge["node"], second.charge["step"]) == ("estimate", 3)
     assert len(model.calls) == 1
+
+
+def test_lost_attempts_are_charged_to_each_use_of_the_reply_and_counted_once(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedChat(solve=in_turn(CutOffError(25), "a plan of words"))
+    records = [Recording(), Recording()]
+    replies = [ask(asking(model, tmp_path, retries=1), record=record) for record in records]
+    assert [reply.tokens for reply in replies] == [29, 29]
+    assert [len(record.calls) for record in records] == [2, 2]
+    assert spent_in(tmp_path) == 29
 
 
 def test_a_known_reply_draws_on_the_budgets_around_it_as_if_it_had_been_made(
@@ -86,13 +93,6 @@ def test_a_known_reply_draws_on_the_budgets_around_it_as_if_it_had_been_made(
             ask(client)
         assert budget.spent == 2
     assert len(model.calls) == 1
-
-
-def test_the_charge_goes_to_the_node_that_asked(model: ScriptedChat, tmp_path: Path) -> None:
-    client = asking(model, tmp_path)
-    ask(client)
-    again = ask(client, purpose=Purpose("estimate", 3))
-    assert (again.charge["node"], again.charge["step"]) == ("estimate", 3)
 
 
 @pytest.mark.parametrize(
@@ -121,17 +121,6 @@ def test_where_nothing_is_sampled_every_epoch_has_the_same_reply(
     assert ask(client) == ask(client, record=Recording(sample=2))
 
 
-def test_who_asks_the_same_twice_wants_another_reply_and_later_gets_the_same_two(
-    model: ScriptedChat, tmp_path: Path
-) -> None:
-    texts = []
-    for _ in range(2):
-        client, record = asking(model, tmp_path), Recording()
-        texts.append([ask(client, record=record).text for _ in range(2)])
-    assert texts == [["first words", "second thoughts of it"]] * 2
-    assert len(model.calls) == 2
-
-
 def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
     model = ScriptedChat(solve="a plan", seconds=0.02)
     client = asking(model, tmp_path)
@@ -145,18 +134,6 @@ def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
 
     replies = asyncio.run(both())
     assert len({reply.text for reply in replies}) == len(model.calls) == 1
-
-
-def test_lost_attempts_are_charged_to_all_who_use_the_reply_and_count_after_a_restart(
-    tmp_path: Path,
-) -> None:
-    model = ScriptedChat(solve=in_turn(CutOffError(25), "a plan of words"))
-    client, records = asking(model, tmp_path, retries=1), [Recording(), Recording(), Recording()]
-    replies = [ask(client, record=record) for record in records[:2]]
-    replies.append(ask(asking(model, tmp_path, retries=1), record=records[2]))
-    assert [reply.tokens for reply in replies] == [29, 29, 29]
-    assert [len(record.calls) for record in records] == [2, 2, 2]
-    assert spent_in(tmp_path) == 29
 
 
 def test_a_failure_is_asked_again_but_its_tokens_stay_spent(tmp_path: Path) -> None:
@@ -182,13 +159,6 @@ def test_a_recall_asks_nobody(model: ScriptedChat, tmp_path: Path) -> None:
     assert len(model.calls) == 1
 
 
-def test_it_works_without_an_event_loop_as_well(model: ScriptedChat, tmp_path: Path) -> None:
-    client = asking(model, tmp_path)
-    messages = [HumanMessage("Plan this.")]
-    assert call(client, messages, LIMITS) == call(client, messages, LIMITS)
-    assert len(model.calls) == 1
-
-
 def test_a_full_disk_is_said_plainly_and_nothing_more_is_paid_for(
     model: ScriptedChat, tmp_path: Path
 ) -> None:
@@ -198,22 +168,6 @@ def test_a_full_disk_is_said_plainly_and_nothing_more_is_paid_for(
         with pytest.raises(StorageError, match=r"cannot write .*replies.sqlite: .* rerun"):
             ask(client)
     assert len(model.calls) == 1
-
-
-def test_a_file_that_is_no_store_is_named(tmp_path: Path) -> None:
-    (tmp_path / REPLIES).write_text("nonsense " * 1000)
-    with pytest.raises(StorageError, match=r"replies.sqlite"):
-        ReplyCache(tmp_path / REPLIES)
-
-
-def test_threads_and_an_event_loop_lose_no_token_of_the_account(tmp_path: Path) -> None:
-    """The reflection model of a tuning is asked from threads beside the loop that answers."""
-    cache = ReplyCache(tmp_path / REPLIES)
-    charges = [Charge(**CHARGE | {"output_tokens": 1})]
-    with ThreadPoolExecutor(8) as threads:
-        for key in range(400):
-            threads.submit(cache.put_lost, str(key), charges)
-    assert cache.spent == spent_in(tmp_path) == 400
 
 
 SAMPLED = CallOptions(cap=50, timeout=1.0, sampling=True)

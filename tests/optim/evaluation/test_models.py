@@ -23,7 +23,6 @@ class Warm(ScriptedChat):
     """A chat model with a temperature, as providers' have."""
 
     temperature: float | None = None
-    top_p: float | None = None
 
 
 def built(folder: Path, model: Any, **options: Any) -> Models:  # noqa: ANN401
@@ -47,7 +46,7 @@ def test_logs_name_a_model_but_not_where_its_file_lies(
     assert (models.model, models.planner_model) == (shown, shown)
 
 
-def test_a_model_made_from_a_name_is_made_with_the_sampling(
+def test_a_model_made_from_a_name_is_made_with_the_temperature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: dict[str, float] = {}
@@ -57,22 +56,19 @@ def test_a_model_made_from_a_name_is_made_with_the_sampling(
         return Warm(**options)
 
     monkeypatch.setattr("optim.evaluation.models.resolve", made)
-    models = built(tmp_path, "fake:model", sampling={"temperature": 0.7, "top_p": 0.9})
-    assert asked == {"temperature": 0.7, "top_p": 0.9}
+    models = built(tmp_path, "fake:model", temperature=0.7)
+    assert asked == {"temperature": 0.7}
     assert models.temperature == 0.7
     assert models.solver_identity != built(tmp_path, "fake:model").solver_identity
 
 
-def test_a_chat_model_is_copied_with_the_sampling_and_left_as_it_was(tmp_path: Path) -> None:
+def test_a_chat_model_is_copied_with_the_temperature_or_refused(tmp_path: Path) -> None:
     model = Warm()
-    models = built(tmp_path, model, sampling={"temperature": 0.7})
+    models = built(tmp_path, model, temperature=0.7)
     assert (models.temperature, model.temperature) == (0.7, None)
     assert models.solver.model.temperature == 0.7  # type: ignore[attr-defined]
-
-
-def test_a_sampling_that_a_chat_model_cannot_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="ScriptedChat has no temperature"):
-        built(tmp_path, ScriptedChat(), sampling={"temperature": 0.7})
+        built(tmp_path, ScriptedChat(), temperature=0.7)
 
 
 def test_a_model_that_tells_nothing_of_itself_is_known_by_its_fields(tmp_path: Path) -> None:

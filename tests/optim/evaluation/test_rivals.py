@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from optim.records import read_records
-from tests.support.chat_model import Call, Said, ScriptedChat, runs_on
+from tests.support.chat_model import Call, Said, ScriptedChat
 from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect
 from tests.support.figures import rows
 
@@ -46,16 +45,4 @@ def test_every_rival_is_a_row_with_all_its_tokens(tmp_path: Path) -> None:
     paid = len(model.calls)
     again = evaluated(model, tmp_path, methods="vanilla,rivals,concise@300", limit=2)
     assert len(model.calls) == paid
-    assert {row.method: row.tokens for row in rows(again.records)} == {
-        name: row.tokens for name, row in found.items()
-    }
-    assert len(read_records(tmp_path)) == len(made.records)
-
-
-def test_the_cap_in_a_rows_name_bounds_each_of_its_calls(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=runs_on)
-    made = evaluated(model, tmp_path, methods="chain_of_draft@30,vanilla@20", limit=1)
-    assert {record.method: record.tokens for record in made.records} == {
-        "chain_of_draft@30": 30,
-        "vanilla@20": 20,
-    }
+    assert again == made

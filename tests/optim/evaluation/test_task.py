@@ -100,14 +100,6 @@ def test_the_conversation_is_the_solvers(found: Evaluation) -> None:
     assert sample.output.completion == sample.messages[-1].text
 
 
-def test_the_tokens_that_inspect_counts_are_the_charged_ones(found: Evaluation) -> None:
-    for record in (r for r in found.records if r.method == "cosine" and r.epoch == 1):
-        sample = sample_of(log_of(found, "cosine"), record.level or 0)
-        usage = sample.model_usage["recorded/scripted-1"]
-        assert usage.output_tokens == record.tokens
-        assert usage.input_tokens == record.report["usage"]["input_tokens"]
-
-
 def test_a_failed_sample_is_an_error_that_still_shows_what_happened(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -11,14 +11,14 @@ from optim.rivals import adaptive_consistency
 from optim.rivals.adaptive_consistency import comparable, majority_is_stable
 from pb_graph import Settings, build_graph
 from pb_graph.models.options import CallOptions
-from tests.support.chat_model import HTTPError, ScriptedChat, in_turn
-from tests.support.graphs import Way, codes, graph_of, report_of, run
+from tests.support.chat_model import ScriptedChat, in_turn
+from tests.support.graphs import Way, report_of, run
 
 METHOD = {"method": "adaptive_consistency"}
 A, B, NONE = "So.\nFinal answer: 7", "Then \\boxed{8}", "I cannot tell."
 
 
-@pytest.mark.parametrize(("first", "second"), [(1, 0), (3, 0), (4, 0), (5, 1), (7, 7), (30, 10)])
+@pytest.mark.parametrize(("first", "second"), [(1, 0), (4, 0), (5, 1), (30, 10)])
 def test_the_stopping_rule_is_the_mass_of_a_beta_above_one_half(first: int, second: int) -> None:
     expected = beta.sf(0.5, first + 1, second + 1)
     assert majority_is_stable(first, second) == pytest.approx(expected)
@@ -39,15 +39,6 @@ def test_one_that_differs_takes_more_of_them_and_loses() -> None:
     assert report_of(model, **METHOD)["answer"] == A
     assert majority_is_stable(5, 1) < 0.95 <= majority_is_stable(6, 1)
     assert len(model.calls) == 7
-
-
-def test_answers_are_the_same_however_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adaptive_consistency, "CONFIDENCE", 0.9)
-    model = ScriptedChat(
-        solve=in_turn("Final answer: 1,000.", r"\boxed{1000}", r"\boxed{\$1000.0}")
-    )
-    report_of(model, **METHOD)
-    assert len(model.calls) == 3
 
 
 def test_it_never_asks_more_often_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,13 +71,6 @@ def test_answers_of_a_type_agree_if_they_are_read_as_the_same() -> None:
     assert len(model.calls) == 7
 
 
-def test_a_sample_that_fails_ends_the_sampling_and_keeps_what_there_is() -> None:
-    model = ScriptedChat(solve=in_turn(A, HTTPError(400)))
-    report = report_of(model, **METHOD)
-    assert report["answer"] == A
-    assert codes(report) == ["call_failed"]
-
-
 def test_only_these_calls_are_sampled() -> None:
     sampled: list[bool] = []
 
@@ -99,7 +83,6 @@ def test_only_these_calls_are_sampled() -> None:
         sampled.clear()
         run(graph)
         assert set(sampled) == {method == "adaptive_consistency"}
-    assert graph_of(ScriptedChat())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from optim.rivals import certaindex
 from optim.rivals.certaindex import PROBE, PROBE_TOKENS, result_in
 from pb_graph import ModelSetupError, Settings, build_graph
-from tests.support.chat_model import Call, HTTPError, Reply, Said, Script, ScriptedChat
+from tests.support.chat_model import Call, Reply, Said, Script, ScriptedChat
 from tests.support.graphs import QUESTION, Way, codes, report_of, run
 
 METHOD = {"method": "certaindex"}
@@ -90,19 +90,6 @@ def test_a_probe_counts_when_its_box_is_closed_and_it_does_not_hedge(
     probe: str, result: str | None
 ) -> None:
     assert result_in(probe) == result
-
-
-def test_hedging_breaks_a_row_of_equal_probes() -> None:
-    chat = model("8}", "8}", "8} but wait", "8}", "8}", "8}")
-    report_of(chat, cutoff=500, **METHOD)
-    assert sum(map(probing, chat.calls)) == 6
-
-
-def test_a_call_that_fails_keeps_what_is_written() -> None:
-    chat = model("1}", writes=lambda call: HTTPError(400) if len(call.messages) > 2 else LONG)
-    report = report_of(chat, cutoff=500, **METHOD)
-    assert report["answer"] == "and so on and so on and so"
-    assert codes(report) == ["call_failed"]
 
 
 def test_hidden_thinking_cannot_be_probed_and_is_said() -> None:

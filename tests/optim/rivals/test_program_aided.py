@@ -29,13 +29,11 @@ def test_assignments_are_worked_out_exactly(text: str, value: Fraction) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "The answer is 4.",
         "answer = unknown + 1",
         "answer = 1 / 0",
         "answer = 9 ** 9 ** 9",
         "answer = __import__('os')",
-        "answer = 2 ** 0.5",
         "for i in range(3): pass",
     ],
 )

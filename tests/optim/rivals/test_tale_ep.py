@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from optim.rivals import tale_ep
-from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, runs_on
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
 from tests.support.graphs import QUESTION, codes, report_of
 
 
@@ -30,23 +30,21 @@ def test_the_estimate_is_said_as_the_budget() -> None:
     assert "less than 50 tokens" in model.calls[1].ask
     assert "50" not in model.calls[0].ask
     assert report["budget"] == 50
-
-
-def test_the_estimate_is_in_the_ledger_as_planning_is() -> None:
-    model = estimated("about [[50]]")
-    report = report_of(model, method="tale_ep")
     spent = {name: part["output_tokens"] for name, part in report["usage"]["by_node"].items()}
-    assert spent == {"estimate": 2, "answer": 5}
-    assert report["usage"]["output_tokens"] == model.output_tokens == 7
+    assert spent == {"estimate": 1, "answer": 5}
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"]
 
 
 @pytest.mark.parametrize(
-    ("enforcement", "tokens"), [("prompt", 1 + 500), ("cap", 1 + 50), ("force", 1 + 50)]
+    ("reply", "code"), [("hard to say", "method"), (HTTPError(400), "call_failed")]
 )
-def test_an_enforced_estimate_is_a_hard_cap(enforcement: str, tokens: int) -> None:
-    model = estimated("[[50]]", runs_on)
-    report = report_of(model, method="tale_ep", enforcement=enforcement, cutoff=500)
-    assert model.output_tokens <= tokens <= report["ceiling"]
+def test_without_an_estimate_the_question_is_asked_without_a_budget(reply: Said, code: str) -> None:
+    model = estimated(reply)
+    report = report_of(model, method="tale_ep", cutoff=500)
+    assert report["answer"].endswith("42")
+    assert report["budget"] is None
+    assert "less than" not in model.calls[1].ask
+    assert codes(report) == [code]
 
 
 @pytest.mark.parametrize(
@@ -56,22 +54,7 @@ def test_an_enforced_estimate_is_a_hard_cap(enforcement: str, tokens: int) -> No
         ("Budget: [[ 1,200 ]] tokens", 1200),
         ("I think 30 to 40", 40),
         ("[[0]]", 1),
-        ("[[9999999999999999999]]", 999999999),
     ],
 )
 def test_the_number_is_read_as_models_write_it(reply: str, budget: int) -> None:
     assert report_of(estimated(reply), method="tale_ep", enforcement="prompt")["budget"] == budget
-
-
-def test_without_a_number_the_question_is_asked_without_a_budget() -> None:
-    model = estimated("hard to say")
-    report = report_of(model, method="tale_ep", cutoff=500)
-    assert report["budget"] is None
-    assert "less than" not in model.calls[1].ask
-    assert codes(report) == ["method"]
-
-
-def test_an_estimate_that_fails_does_not_cost_the_answer() -> None:
-    report = report_of(estimated(HTTPError(400)), method="tale_ep")
-    assert report["answer"].endswith("42")
-    assert codes(report) == ["call_failed"]
