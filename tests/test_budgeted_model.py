@@ -27,11 +27,9 @@ from pb_graph.agents import FINISH
 from pb_graph.budget import use_budget
 from pb_graph.models.client import RetryPolicy
 from tests.support.chat_model import (
-    Call,
     CutOffError,
     HTTPError,
     Reply,
-    Said,
     ScriptedChat,
     in_turn,
     runs_on,
@@ -63,9 +61,10 @@ def budgeted(model: ScriptedChat, total: int = 100, **options: Any) -> BudgetedC
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_call_is_capped_by_what_is_left_and_settles(way: Way) -> None:
-    model, usage = ScriptedChat(solve="21 pens"), UsageMetadataCallbackHandler()
+    usage = UsageMetadataCallbackHandler()
+    model = ScriptedChat(solve="21 pens", callbacks=[usage])
     made = budgeted(model)
-    said = run(made, ASK, way, config={"callbacks": [usage]})
+    said = run(made, ASK, way)
     assert said.text == "21 pens"
     assert [call.cap for call in model.calls] == [90]
     assert made.budget.spent == 2  # type: ignore[union-attr]
@@ -184,31 +183,6 @@ def test_a_supervisor_whose_workers_leave_nothing_still_answers(way: Way) -> Non
     assert final.text == "21 pens"
     assert boss.calls[-1].cap == 19  # of 20 kept back, the second call of a tool took one
     assert budget.spent == worker.output_tokens + boss.output_tokens <= 200
-
-
-def test_fallbacks_share_the_budget() -> None:
-    budget, good = Budget(1000), ScriptedChat(solve="21 pens")
-    lost, once = ScriptedChat(solve=ConnectionError("lost")), RetryPolicy(0)
-    first, second = (
-        BudgetedChatModel(model=model, budget=budget, per_call=100, retry_policy=once)
-        for model in (lost, good)
-    )
-    assert first.with_fallbacks([second]).invoke(ASK).text == "21 pens"
-    assert (budget.spent, budget.unknown) == (2, 100)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_an_agent_gets_a_typed_answer_at_the_end_of_its_budget(way: Way) -> None:
-    """LangChain asks again, and again, whoever answers by another tool or none."""
-    call: Any = {"name": "Pens", "args": {"number": 21}, "id": "c"}
-
-    def solve(asked: Call) -> Said:
-        last = FINISH in str(asked.messages) and asked.arguments.get("tools")
-        return Reply(tool_calls=[call]) if last else runs_on(asked)
-
-    agent: Any = create_agent(budgeted(ScriptedChat(solve=solve)), [], response_format=Pens)
-    out = run(agent, {"messages": ASK}, way, config={"recursion_limit": 20})
-    assert out["structured_response"] == Pens(number=21)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -144,19 +144,16 @@ class BudgetedRequest:
         most = min([limit for limit in limits if limit], default=None)
         call = _bound(request, needs_input=any(one.needs_input for one in accounts))
         own, *also = accounts
-        made = await io.call(
+        return await io.call(
             own.reserve,
             own.areserve,
             most,
             keep=keep,
-            at_least=self._enough,
+            at_least=min(least, most or least),
+            wait_for=self._enough,
             call=call,
             also=also,
         )
-        if made.tokens < min(least, most or least):
-            made.settle(0)
-            raise BudgetUsedUpError(accounts[0].rate.text(accounts[0].total))
-        return made
 
     async def _ask(
         self,
@@ -167,12 +164,8 @@ class BudgetedRequest:
         keep: float = 0,
         thinking: Thinking = "bounded",
     ) -> ModelResponse[Any]:
-        try:
-            capped = _with_cap(request, reservation.tokens, thinking)
-        except Exception:
-            reservation.settle(0)  # nothing was sent
-            raise
         with reservation, InnerCalls(reservation, keep) as calls:
+            capped = _with_cap(request, reservation.tokens, thinking)
             try:
                 response = await ask(capped)
             except Exception as error:
@@ -266,17 +259,16 @@ class InnerCalls(BaseCallbackHandler):
         """Reserve tokens for a call that follows a failed one, or that may cost more."""
         if parent_run_id in self._runs:
             return  # a model within a model: the outer one reports the usage of both
-        call, cap = self._call_of(messages[0], about), self._reservation.tokens
-        if self._failed or call != self._reservation.call:
-            accounts = self._reservation.accounts
+        call, made = self._call_of(messages[0], about), self._reservation
+        if self._failed or call != made.call:
             if not self._failed:
-                self._reservation.settle(0)
-            own, *also = accounts
-            again = own.reserve(cap, keep=self._keep, call=call, also=also)
-            if again.tokens < cap:  # the request's cap is already set
-                again.settle(0)
-                raise BudgetUsedUpError(accounts[0].rate.text(accounts[0].total))
-            self._reservation, self._failed = again, False
+                made.settle(0)
+            own, *also = made.accounts
+            cap = made.tokens  # which the request has already
+            self._reservation = own.reserve(
+                cap, keep=self._keep, at_least=cap, call=call, also=also
+            )
+            self._failed = False
         self._runs[run_id] = False
 
     def _call_of(self, messages: list[BaseMessage], about: dict[str, Any]) -> Bill:

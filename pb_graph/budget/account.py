@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from numbers import Integral
 from typing import Literal, Self
 
@@ -146,12 +147,13 @@ class Budget:
         """Return whether what is spent in this account is spent in `other`, too."""
         return self is other or (self.parent is not None and self.parent.is_within(other))
 
-    def reserve(
+    def reserve(  # noqa: PLR0913 -- the parts of a reservation
         self,
         tokens: int | None = None,
         *,
         keep: float = 0,
-        at_least: int = 0,
+        at_least: int = 1,
+        wait_for: int = 0,
         call: Bill = _NO_CALL,
         also: Sequence[Budget] = (),
     ) -> Reservation:
@@ -161,7 +163,8 @@ class Budget:
             tokens: Completion tokens that the call may cost. `None` for all that is left.
             keep: Tokens or dollars, in the unit of this budget, to leave for one more call that has
                 the same input and the completion.
-            at_least: Completion tokens worth waiting for while calls under way may return some.
+            at_least: Fewest completion tokens that are worth the call.
+            wait_for: Completion tokens worth waiting for while calls under way may return some.
                 There is no wait within a call (``with budget.reserve(…):``), nor in a thread that
                 runs an event loop; use `areserve` there.
             call: The model and the bound of the input, as `bound_input` returns them. A budget of
@@ -169,34 +172,35 @@ class Budget:
             also: Accounts of other trees, which the same tokens are reserved in.
 
         Returns:
-            At least one token and at most `tokens`. As a context manager, the reservation is
+            At least `at_least` and at most `tokens`. As a context manager, the reservation is
             forfeited if the block is left before it was settled.
 
         Raises:
-            BudgetUsedUpError: Nothing is left, or the input alone does not fit.
+            BudgetUsedUpError: Less than `at_least` is left, or the input alone does not fit.
             InputError: A budget counts the input, and `call` is missing.
             ValueError: A number of tokens is not whole, or is negative.
         """
         with suppress(RuntimeError):
             asyncio.get_running_loop()
-            at_least = 0  # a wait would block all tasks
-        accounts = (self, *also)
-        while isinstance(made := _try_reserve(accounts, tokens, keep, at_least, call), Future):
+            wait_for = 0  # a wait would block all tasks
+        attempt = partial(_try_reserve, (self, *also), tokens, keep, at_least, call)
+        while isinstance(made := attempt(wait_for=wait_for), Future):
             made.result()
         return made
 
-    async def areserve(
+    async def areserve(  # noqa: PLR0913 -- as `reserve`
         self,
         tokens: int | None = None,
         *,
         keep: float = 0,
-        at_least: int = 0,
+        at_least: int = 1,
+        wait_for: int = 0,
         call: Bill = _NO_CALL,
         also: Sequence[Budget] = (),
     ) -> Reservation:
         """Reserve as `reserve` does; other tasks of the event loop go on during the wait."""
-        accounts = (self, *also)
-        while isinstance(made := _try_reserve(accounts, tokens, keep, at_least, call), Future):
+        attempt = partial(_try_reserve, (self, *also), tokens, keep, at_least, call)
+        while isinstance(made := attempt(wait_for=wait_for), Future):
             await asyncio.wrap_future(made)
         return made
 
@@ -577,8 +581,14 @@ def bills_of(spending: Spending) -> list[Bill]:
     return [Bill(model, *counts) for model, counts in spending.items()]
 
 
-def _try_reserve(
-    accounts: Sequence[Budget], tokens: int | None, keep: float, at_least: int, call: Bill
+def _try_reserve(  # noqa: PLR0913 -- as `reserve`
+    accounts: Sequence[Budget],
+    tokens: int | None,
+    keep: float,
+    at_least: int,
+    call: Bill,
+    *,
+    wait_for: int,
 ) -> Reservation | Future[None]:
     """Reserve now, or return a future that is done when a call has returned tokens."""
     if call.model == "" and any(one.needs_input for one in accounts):
@@ -590,23 +600,23 @@ def _try_reserve(
         caps = [one._cap(call, units) for one, units in zip(accounts, kept, strict=True)]
         cap = min(most, *caps)
         # Within a call there is no wait: it might be for that call.
-        if cap < min(most, at_least) and not _OPEN.get():
+        if cap < min(most, wait_for) and not _OPEN.get():
             path = [one for account in accounts for one in account._path()]
             if any(one._pending for one in path):
                 future: Future[None] = Future()
                 WAITING.add(future)
                 return future
-        if cap < 1:
-            raise _used_up(accounts, call)
+        if cap < max(1, at_least):
+            raise _used_up(accounts, call, at_least)
         made = Reservation(cap, accounts, call)
         for account in accounts:
             account._book(reserved=made.most)
         return made
 
 
-def _used_up(accounts: Sequence[Budget], call: Bill) -> BudgetUsedUpError:
+def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:
     """Return an error that names the highest account that is used up; users know that one."""
-    least = call._replace(output=1)
+    least = call._replace(output=at_least)
     path = [one for account in accounts for one in reversed(account._path())]
     short = (one for one in path if one._free() < one.rate.cost(least))
     first = next(short, accounts[0])

@@ -91,9 +91,9 @@ def open_run(
         InputError: `own` is neither a number nor a `Budget`.
         ValueError: A total is not a whole number of at least 0.
     """
+    around = accounts_in_scope(None if isinstance(own, int) else require_budget("budget", own))
     total = own if isinstance(own, int) else None
     totals = [whole_number("budget", n, least=0) for n in (total, limit) if n is not None]
-    around = accounts_in_scope(None if isinstance(own, int) else require_budget("budget", own))
     if not (around or totals):
         return None
     for account in around:

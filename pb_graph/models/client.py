@@ -301,7 +301,7 @@ async def _reserve(
     tokens = max(1, _max_left(accounts))
     try:
         return await io.call(
-            own.reserve, own.areserve, tokens, at_least=tokens, call=call, also=also
+            own.reserve, own.areserve, tokens, wait_for=tokens, call=call, also=also
         )
     except BudgetUsedUpError as error:
         error.lost = tuple(lost)

@@ -64,7 +64,7 @@ class Run:
 
     async def call(self, need: int, cap: int, at_least: int, account: Budget) -> int:
         """Make one call; return the tokens that are missing."""
-        with await account.areserve(cap, at_least=at_least) as call:
+        with await account.areserve(cap, wait_for=at_least) as call:
             tokens = min(need, call.tokens)
             await asyncio.sleep(tokens / SPEED)
             self.outcome.idle += (call.tokens - tokens) * tokens / SPEED

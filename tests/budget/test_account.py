@@ -81,7 +81,7 @@ class TestWaiting:
     def test_a_thread_waits_for_tokens_that_a_call_may_return(self) -> None:
         budget = Budget(100)
         first, got = budget.reserve(), list[int]()
-        thread = threading.Thread(target=lambda: got.append(budget.reserve(50, at_least=50).tokens))
+        thread = threading.Thread(target=lambda: got.append(budget.reserve(50, wait_for=50).tokens))
         thread.start()
         while not WAITING:
             pass
@@ -96,7 +96,7 @@ class TestWaiting:
             budget = Budget(100)
             grant = budget.grant(60)
             first = budget.reserve()
-            task = asyncio.create_task(budget.areserve(30, at_least=30))
+            task = asyncio.create_task(budget.areserve(30, wait_for=30))
             while not WAITING:
                 await asyncio.sleep(0)
             {"settle": lambda: first.settle(0), "close": grant.close}.get(
@@ -111,8 +111,8 @@ class TestWaiting:
         async def taken(budget: Budget) -> int:
             with budget.reserve(80):
                 if way == "areserve":
-                    return (await budget.areserve(50, at_least=50)).tokens
-                return (await asyncio.to_thread(budget.reserve, 50, at_least=50)).tokens
+                    return (await budget.areserve(50, wait_for=50)).tokens
+                return (await asyncio.to_thread(budget.reserve, 50, wait_for=50)).tokens
 
         assert asyncio.run(taken(Budget(100))) == 20
 
@@ -121,7 +121,7 @@ class TestWaiting:
             budget = Budget(100)
             budget.reserve()
             with pytest.raises(BudgetUsedUpError):
-                budget.reserve(at_least=1)
+                budget.reserve(wait_for=1)
 
         asyncio.run(alone())
 
@@ -129,7 +129,7 @@ class TestWaiting:
         budget = Budget(100)
         budget.grant(100).reserve()
         with pytest.raises(BudgetUsedUpError):
-            budget.reserve(at_least=1)
+            budget.reserve(wait_for=1)
 
 
 class TestGrants:
@@ -308,7 +308,7 @@ class TestCallsAtOnce:
         def work(one: tuple[int, int, int, str]) -> None:
             who, wanted, cost, how = one
             try:
-                call = world.accounts[who].reserve(wanted, at_least=wanted)
+                call = world.accounts[who].reserve(wanted, wait_for=wanted)
             except BudgetUsedUpError:
                 return
             world.end(call, cost, how)
@@ -326,7 +326,7 @@ class TestCallsAtOnce:
         async def work(one: tuple[int, int, int, str], pause: int) -> None:
             who, wanted, cost, how = one
             try:
-                call = await world.accounts[who].areserve(wanted, at_least=wanted)
+                call = await world.accounts[who].areserve(wanted, wait_for=wanted)
             except BudgetUsedUpError:
                 return
             with call:
