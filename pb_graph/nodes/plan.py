@@ -76,7 +76,7 @@ def _planning(state: State) -> AbstractContextManager[None]:
 
 
 async def _decompose(query: Query, run: Run) -> list[SubQuestion]:
-    """Return the sub-questions; none where none can be had."""
+    """Return the sub-questions; none where the planner finds fewer than two."""
     graded = run.settings.planning == "fused" and run.settings.splits_budget
     request = plan_request(query, run.settings, graded=graded)
     found, steps = await run.ask_planner_with_repair(request), list[SubQuestion]()
@@ -84,9 +84,10 @@ async def _decompose(query: Query, run: Run) -> list[SubQuestion]:
         steps, notes = clean_plan(found, query, run.settings.max_steps)
         for note in notes:
             run.warn(**note)
-    if not steps:
-        run.warn("single_step", "the question is solved as one step")
-    return steps
+    if len(steps) > 1:
+        return steps
+    run.warn("single_step", "the question is solved as one step")
+    return []
 
 
 async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:

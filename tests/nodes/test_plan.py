@@ -26,6 +26,12 @@ def test_a_plan_has_sub_questions_with_hints_and_needs() -> None:
     assert report["warnings"] == []
 
 
+def test_a_plan_of_one_step_is_the_question_itself() -> None:
+    report = planned(["How many pens is that?"])
+    assert [step["question"] for step in report["steps"]] == [QUESTION["question"]]
+    assert codes(report) == ["single_step"]
+
+
 def test_what_a_plan_states_never_reaches_the_solver() -> None:
     plan = ["How many groups? | 14 / 2 = 9", "Pens: 9 * 3 = 27", "How many pens is that?"]
     model = ScriptedChat(plan=plan)
