@@ -139,9 +139,9 @@ def predictor_of(settings: Settings, tuned: str) -> str:
     if tuned in active:
         return active[tuned]
     msg = (
-        f"with method={settings.method} and planning={settings.planning} there is no {tuned!r} "
-        f"prompt to tune; there are: {', '.join(active) or 'none'}. Choose another --tune or other "
-        "settings."
+        f"With method={settings.method}, planning={settings.planning} and plan_from="
+        f"{settings.plan_from} there is no {tuned!r} prompt to tune; there are: "
+        f"{', '.join(active) or 'none'}. Choose another --tune or other settings."
     )
     raise InputError(msg)
 

@@ -108,12 +108,15 @@ def tune(  # noqa: PLR0913 -- all but three by name
     optimizer = resolve_optimizer(options)
     if optimizer.name == "miprov2":
         require_modules("optuna")
-    predictor = predictor_of(program.settings, options.tuned)
     if not train and optimizer.name == "shortest":
         msg = "examples are found among training questions, and there are none: give some"
         raise InputError(msg)
     others = None if held_out is None else questions_of(held_out)
     split = split_of(questions_of(train), questions_of(dev), others, options.seed)
+    settings = program.settings
+    if len(domains := {question.domain for question in split.dev}) == 1:
+        settings = settings.for_domain(*domains)
+    predictor = predictor_of(settings, options.tuned)
     if predictor == "level" and not options.estimate_level and all(q.level for q in split.dev):
         msg = (
             "the level of every question is known, so the prompt that judges it is never sent: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from optim import cli
 from optim.tuning import TuneResult, tune
 from optim.tuning.optimizers import OptimizerTask, read_instructions
 from optim.tuning.options import OPTIMIZERS, Optimizer, TuneOptions
-from optim.tuning.program import DEFAULT_INSTRUCTIONS
+from optim.tuning.program import DEFAULT_INSTRUCTIONS, GraphProgram
 from optim.tuning.search import questions_of
 from pb_graph import InputError, build_graph
 from pb_graph.planner.planner import Planner, load_planner
@@ -160,6 +161,13 @@ def test_progress_goes_to_standard_error_unless_a_callback_listens(
         ({"tuned": "solver"}, "candidates tunes decompose, estimate, solve, not solver"),
         ({"optimizer": "shortest"}, "shortest tunes solve, not decompose"),
         ({"tuned": "estimate"}, "no 'estimate' prompt to tune"),
+        (
+            {
+                "dev": [replace(one, domain="instruction following") for one in FEW],
+                "program": GraphProgram(ScriptedChat()),
+            },
+            "plan_from=None there is no 'decompose' prompt to tune",
+        ),
         (
             {"tuned": "estimate", "program": program_of(settings=SOLVES)},
             "the level of every question is known",
