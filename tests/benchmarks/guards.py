@@ -143,7 +143,7 @@ class Ours(Guard):
         from pb_graph import BudgetedChatModel
         from pb_graph.models.client import RetryPolicy
 
-        retry = RetryPolicy(initial_interval=0)
+        retry = RetryPolicy(max_retries=8, initial_interval=0)  # the agents try as often
         return BudgetedChatModel(model=model, per_call=PER_CALL, retry_policy=retry)
 
     def context(self) -> AbstractContextManager[Any]:

@@ -85,8 +85,12 @@ class Provider:
         if fault:
             error = {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}
             return httpx.Response(429, json=error, headers=_RETRY_NOW)
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:  # paid, and nobody is told
+            self.lost.append(bill)
+            raise
         self.known.append(bill)
-        await asyncio.sleep(self.seconds)
         if request.url.path.endswith("/responses"):
             return httpx.Response(200, json=_response(bill))
         message, finish = _message(body, bill)
