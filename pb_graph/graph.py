@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -17,14 +16,13 @@ from pydantic import BaseModel
 from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Dollars, Prices
-from pb_graph.models.caps import CapPolicy
+from pb_graph.models.caps import CapPolicy, find_policy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.finish import finish, no_answer
 from pb_graph.nodes.intake import intake
 from pb_graph.nodes.plan import estimate, plan
 from pb_graph.nodes.review import review
 from pb_graph.nodes.solve import answer, solve, synthesize
-from pb_graph.probe import load_caps
 from pb_graph.run.models import Model, Models, Program
 from pb_graph.run.run import GraphOptions, Node, NodeFunction, Route
 from pb_graph.run.tools import normalize_tools
@@ -41,7 +39,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     settings: Settings | Mapping[str, Any] | None = None,
     planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
-    cap_policy: CapPolicy | str | Path | None = None,
+    cap_policy: CapPolicy | str | None = None,
     response_format: type[BaseModel] | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     prices: Prices | Literal["auto"] | None = None,
@@ -64,8 +62,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             ``durability="sync"``, at most the call in flight is paid again when a process dies or
             a checkpointer fails; with ``"async"``, LangGraph's default, it may be the whole
             question.
-        cap_policy: The policy that turns a cap into call arguments, or the file that ``pb-graph
-            probe`` wrote. None chooses a policy by the model's class.
+        cap_policy: The policy that turns a cap into call arguments, or its name, such as ``"vllm"``
+            or ``"llama_cpp"``. None chooses a policy by the model's class.
         response_format: A pydantic model for the final answer. The output then has a
             ``structured_response``, as JSON; None if the answer does not fit the model.
         tools: LangChain tools, or functions with a docstring, that the solver may call. The tokens
@@ -86,8 +84,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         InputError: A setting is wrong.
         PlannerProgramError: The saved planner does not fit this version.
     """
-    if isinstance(cap_policy, str | Path):
-        cap_policy = load_caps(cap_policy)
+    if isinstance(cap_policy, str):
+        cap_policy = find_policy(cap_policy)
     models = Models(
         settings,
         model,

@@ -14,8 +14,9 @@ from optim.datasets.dataset import digest
 from optim.evaluation.store import CachedClient
 from pb_graph.errors import InputError
 from pb_graph.local import server, weights
+from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
-from pb_graph.models.resolve import LOCAL_PREFIX, model_name, resolve
+from pb_graph.models.resolve import model_name, resolve
 
 if TYPE_CHECKING:
     from optim.evaluation.store import ReplyCache
@@ -176,7 +177,7 @@ def _client(
         return client, client.name, model_identity(model, None, temperature)
     name = model_name(spec)
     file = name.removeprefix(LOCAL_PREFIX)
-    weights.fetch_if_named(file)
+    weights.fetch_if_named(name)
     model = resolve(name, settings, **sampling)
     client = ChatClient(model, cap_policy, RetryPolicy(settings.max_retries))
     shown = name if file == name else LOCAL_PREFIX + server.public_name(file)

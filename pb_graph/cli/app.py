@@ -24,10 +24,9 @@ from pb_graph.cli.options import (
     Version,
     budget_option,
     exits,
-    fetch_weights,
     read_set,
 )
-from pb_graph.errors import NoAnswerError
+from pb_graph.errors import InputError, NoAnswerError
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "PB_API_KEY"
 _DRAIN = 10  # seconds that running questions get when the server is told to stop
-_COLOURS = {"passed": "green", "failed": "bold red", "unsupported": "dim", "inconclusive": "yellow"}
 _METHODS = "vanilla, global_budget, planned_vanilla, planned_global_budget"
-_SCHEDULES = "weighted (default), uniform, linear, polynomial, exponential, cosine, bam"
 _server_option = partial(typer.Option, rich_help_panel="Server")
 
 app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)
@@ -71,9 +68,6 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     budget_usd: Annotated[
         float | None, budget_option(min=1e-6, help="Dollars for all of it, instead.")
     ] = None,
-    schedule: Annotated[
-        str | None, budget_option(help=f"How the budget is split: {_SCHEDULES}.")
-    ] = None,
     set_: Sets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
 ) -> None:
@@ -89,9 +83,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     with exits.handle_errors():
         try:
             total = {"usd": budget_usd} if budget_usd else budget
-            graph = _graph(
-                model, planner, program, caps, set_, method=method, budget=total, schedule=schedule
-            )
+            graph = _graph(model, planner, program, caps, set_, method=method, budget=total)
             # In an event loop Ctrl-C ends a call at once.
             report = asyncio.run(_follow(graph, given, display))
         except KeyboardInterrupt:
@@ -131,16 +123,21 @@ def _graph(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Build the graph; ``--set`` replaces other options, and those a tuned program's settings."""
     from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
+    from pb_graph.local import weights  # noqa: PLC0415
     from pb_graph.models.resolve import model_name  # noqa: PLC0415
     from pb_graph.program import PlannerProgram  # noqa: PLC0415
-    from pb_graph.serve.chat import unattended_settings  # noqa: PLC0415
+    from pb_graph.settings import Settings  # noqa: PLC0415
 
     tuned = None if program is None else PlannerProgram.load(program)
     base = tuned.settings.model_dump() if tuned and tuned.settings else {}
     named = {name: value for name, value in fields.items() if value is not None}
-    settings = unattended_settings(base | named | read_set(set_))
+    settings = Settings.read(base | named | read_set(set_))
+    if settings.review_plan:
+        msg = "review_plan pauses for a host that can answer: use the graph from Python"
+        raise InputError(msg)
     model = model_name(model)  # a wrong name shows now
-    fetch_weights(model, planner or model)
+    for name in {model, planner or model}:
+        weights.fetch_if_named(name)
     return build_graph(
         model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
     )
@@ -166,9 +163,8 @@ def models() -> None:
 def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models` lists.")]) -> None:
     """Fetch and verify the weights of a local model."""
     from pb_graph.local import weights  # noqa: PLC0415
-    from pb_graph.models.resolve import LOCAL_PREFIX  # noqa: PLC0415
 
-    name = name.removeprefix(LOCAL_PREFIX)
+    name = name.removeprefix(weights.LOCAL_PREFIX)
     with exits.handle_errors():
         path = weights.fetch(name)
     typer.echo(f"{name}: verified, at {path}")
@@ -214,8 +210,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         exits.fail("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
     import uvicorn  # noqa: PLC0415 -- an extra
 
-    from pb_graph.serve.allowance import Allowance  # noqa: PLC0415
-    from pb_graph.serve.app import Endpoint, is_loopback  # noqa: PLC0415
+    from pb_graph.serve.app import Allowance, Endpoint, is_loopback  # noqa: PLC0415
 
     key = os.environ.get(KEY_VARIABLE) or None
     if key is None and not is_loopback(host):
@@ -231,31 +226,28 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 @app.command()
 def probe(
     model: Annotated[str, typer.Argument(help="'provider:model' or 'local:NAME'.")],
-    out: Annotated[
-        Path, typer.Option(help="File to write, for `--caps` and build_graph(cap_policy=…).")
-    ] = Path("caps.json"),
 ) -> None:
     """Check whether budgets hold at an endpoint, in at most 6 calls and 2,000 tokens.
 
-    The exit code is 1 when a check fails.
+    The exit code is 1 when a check fails. The last line names the policy for `--caps`.
     """
     from rich.console import Console  # noqa: PLC0415 -- what a probe needs takes a second
     from rich.table import Table  # noqa: PLC0415
 
     from pb_graph import probe as probing  # noqa: PLC0415
     from pb_graph.cli.display import safe  # noqa: PLC0415
+    from pb_graph.local import weights  # noqa: PLC0415
 
     with exits.handle_errors():
-        fetch_weights(model)
+        weights.fetch_if_named(model)
         found = probing.probe(model)
-        told = f"{found.calls} calls, {found.tokens:,} tokens, policy {found.policy}"
-        table = Table("check", "verdict", "observed", title=found.model, caption=told)
-        for name, (verdict, observed) in found.findings.items():
-            table.add_row(probing.CHECKS[name], safe(verdict, _COLOURS[verdict]), safe(observed))
-        Console().print(table)
-        found.save(out)
+    told = f"{found.calls} calls, {found.tokens:,} tokens; caps: {found.policy}"
+    table = Table("check", "verdict", "observed", title=found.model, caption=told)
+    for name, (verdict, observed) in found.findings.items():
+        table.add_row(probing.CHECKS[name], verdict, safe(observed))
+    Console().print(table)
     if found.failed:
-        exits.fail(f"{found.model} failed: {', '.join(found.failed)} (see {out})")
+        exits.fail(f"{found.model} failed: {', '.join(found.failed)}")
 
 
 @app.command()

@@ -21,7 +21,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCa
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, tool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
@@ -50,7 +49,7 @@ class ScriptedModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ANN401, D102 -- inherited
-        return self.bind(tools=[convert_to_openai_tool(one) for one in tools], **kwargs)
+        return self.bind(tools=[one.name for one in tools], **kwargs)
 
     def _generate(self, *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401
         raise NotImplementedError
@@ -67,8 +66,8 @@ class ScriptedModel(BaseChatModel):
             self.run.spent += chunk
         is_cut = written < len(words)
         calls = [
-            ToolCall(name=one["function"]["name"], args={"job": f"job {n}"}, id=f"{done} {n}")
-            for one in tools
+            ToolCall(name=name, args={"job": f"job {n}"}, id=f"{done} {n}")
+            for name in tools
             for n in range(0 if is_cut else self.calls)
         ]
         usage = UsageMetadata(input_tokens=9, output_tokens=written, total_tokens=written + 9)

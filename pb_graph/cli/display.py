@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from pb_graph.cli.options import printable
+
 if TYPE_CHECKING:
     from pb_graph.types import SubQuestion
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
 _PLANNING = ("plan", "estimate")
 
 
@@ -29,7 +29,7 @@ class Display:
 
     def __init__(self, console: Console, level: int | None = None) -> None:
         self._console = console
-        self._live = Live(console=console, transient=True)
+        self._spinner = Spinner("dots")
         self._given = level
         self._level: int | None = None
         self._steps: list[SubQuestion] = []
@@ -37,14 +37,14 @@ class Display:
         self._shares: dict[int, int] = {}
         self._spent: dict[int, str] = {}
         self._tokens = self._solving = self._calls = 0
+        # The last one: it draws at once.
+        self._live = Live(get_renderable=self._draw, console=console, transient=True)
 
     def __enter__(self) -> Self:
         self._live.start()
-        self._refresh()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.update(Text(""))
         self._live.stop()
         if self._steps:
             self._console.print(self._plan())
@@ -70,7 +70,6 @@ class Display:
         elif kind == "step_done":
             finish = "" if event["finish"] == "stop" else f" ({event['finish']})"
             self._spent[event["index"]] = f"{event['tokens']:,}{finish}"
-        self._refresh()
 
     def describe_spending(self) -> str:
         """Return what the run has cost so far, in a sentence."""
@@ -101,9 +100,9 @@ class Display:
             source = "estimated" if self._given is None else "given"
             self._console.print(f"Level {level} of 5 ({source})")
 
-    def _refresh(self) -> None:
-        waiting = Spinner("dots", Text(f"{self._tokens:,} completion tokens"))
-        self._live.update(Group(self._plan(), waiting) if self._steps else waiting)
+    def _draw(self) -> RenderableType:
+        self._spinner.update(text=f"{self._tokens:,} completion tokens")
+        return Group(self._plan(), self._spinner) if self._steps else self._spinner
 
     def _plan(self) -> Table:
         table = Table("#", "step", box=None, header_style="bold", pad_edge=False)
@@ -123,7 +122,7 @@ class Display:
 
 def safe(text: str, style: str = "") -> Text:
     """Return a model's or a server's text without markup and control codes for the terminal."""
-    return Text(_CONTROL.sub("", text), style=style)
+    return Text(printable(text), style=style)
 
 
 def _format(number: float | None) -> str:

@@ -19,8 +19,12 @@ from pb_graph.errors import InputError, PlanAndBudgetError
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 """Exit codes."""
 
-# A name that the user gave, or the message of a server, may hold codes for the terminal.
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
+
+
+def printable(text: str) -> str:
+    """Return a text without the control codes that a model or a server may have put into it."""
+    return _CONTROL.sub("", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,7 @@ class Exits:
 
     def fail(self, message: str, code: int = FAILED) -> NoReturn:
         """End with a message and an exit code."""
-        shown = _CONTROL.sub(lambda found: repr(found[0])[1:-1], message)
-        typer.echo(f"{self.program}: {shown}", err=True)
+        typer.echo(f"{self.program}: {printable(message)}", err=True)
         raise typer.Exit(code) from None
 
     @contextmanager
@@ -88,7 +91,7 @@ Model = Annotated[
 ]
 Planner = Annotated[str | None, model_option(help="The model that plans; else the same.")]
 Program = Annotated[str | None, model_option(help="Tuned prompts: a file of `pb-optim tune`.")]
-Caps = Annotated[str | None, model_option(help="Findings on the server: a file of `probe`.")]
+Caps = Annotated[str | None, model_option(help="Kind of the server, as `probe` names it: vllm, …")]
 Sets = Annotated[
     list[str] | None,
     budget_option("--set", metavar="NAME=VALUE", help="A setting of docs/settings.md; repeatable."),
@@ -124,12 +127,3 @@ def read_set(given: Sequence[str] | None) -> dict[str, object]:
     from pb_graph.settings import value_of  # noqa: PLC0415 -- pydantic takes a moment
 
     return {name: value_of(text) for name, text in read_assignments("--set", given).items()}
-
-
-def fetch_weights(*names: str) -> None:
-    """Fetch the local models among these, with a bar; a run would fetch them in silence."""
-    from pb_graph.local.weights import fetch_if_named  # noqa: PLC0415 -- for local models only
-    from pb_graph.models.resolve import LOCAL_PREFIX  # noqa: PLC0415
-
-    for name in {*names}:
-        fetch_if_named(name.removeprefix(LOCAL_PREFIX))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
 
 DEFAULT_MODEL: Final = "qwen2.5-coder-1.5b"
-SLOTS: Final = 4  # requests decoded together, unless PB_SLOTS says; others wait
+SLOTS: Final = 4  # requests decoded together; others wait
 CONTEXT: Final = 10240  # tokens of each slot: an answer of 8192 tokens fits, and its prompt
 TIMEOUT: Final = 3600.0  # seconds: a full answer beside three others, on a slow laptop
 _PROMPT_CACHE_MIB: Final = 256  # llama.cpp would take 8 GiB
@@ -162,11 +162,9 @@ def public_name(name_or_path: str | Path) -> str:
 
 def _start(name: str, path: Path) -> LocalServer:
     """Load the model; llama.cpp listens on a free port when this returns."""
-    try:
-        import xllamacpp  # noqa: PLC0415 -- an extra, and heavy
-    except ImportError as error:
-        msg = 'Local models need llama.cpp: pip install "plan-and-budget[local]"'
-        raise ModelSetupError(msg) from error
+    weights.require_extra()
+    import xllamacpp  # noqa: PLC0415 -- an extra, and heavy
+
     params: Any = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.model_alias = {name}
@@ -179,8 +177,8 @@ def _start(name: str, path: Path) -> LocalServer:
     params.endpoint_metrics = True
     params.verbosity = _SILENT
     params.warmup = False  # costs a second, and the first prompt warms as well
-    params.n_parallel = slots = _count_from("PB_SLOTS", SLOTS)
-    params.n_ctx = CONTEXT * slots
+    params.n_parallel = SLOTS
+    params.n_ctx = CONTEXT * SLOTS
     params.kv_unified = False  # a slot that overflows a shared memory fails all the others
     params.cache_ram_mib = _PROMPT_CACHE_MIB
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
@@ -197,19 +195,12 @@ def _start(name: str, path: Path) -> LocalServer:
 
 
 def _threads() -> int:
-    """Return how many cores to compute on: those of the container, which llama.cpp cannot see."""
+    """Return ``PB_THREADS``, else the cores of the container, which llama.cpp cannot see."""
+    if chosen := os.environ.get("PB_THREADS"):
+        return int(chosen)
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     if _CGROUP_CPU.exists():
         quota, period = _CGROUP_CPU.read_text().split()
         cores = min(cores, max(1, int(quota) // int(period))) if quota != "max" else cores
-    return _count_from("PB_THREADS", cores)
-
-
-def _count_from(variable: str, default: int) -> int:
-    """Return a whole number of the environment."""
-    text = os.environ.get(variable) or str(default)
-    if not text.isdecimal() or int(text) < 1:
-        msg = f"{variable} is {text!r}. Give a whole number of at least 1."
-        raise ModelSetupError(msg)
-    return int(text)
+    return cores

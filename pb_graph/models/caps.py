@@ -1,6 +1,6 @@
 """The arguments that keep one call of a model within its cap: one function for each provider.
 
-`policy_for` chooses by the model object; ``build_graph(cap_policy=…)`` names another function. The
+`policy_for` chooses by the model object; ``build_graph(cap_policy=…)`` names another policy. The
 caller's own settings stand, unless they cannot fit into the cap. No provider's package is imported
 here.
 
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 
+from pb_graph.errors import InputError, did_you_mean
 from pb_graph.local import server
 from pb_graph.models.chat_models import address_of, classes_of, is_openai_like
 from pb_graph.models.options import CallOptions
@@ -66,6 +67,18 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
     return llama_cpp if server.is_served(address_of(model)) else openai_compatible
 
 
+def find_policy(name: str) -> CapPolicy:
+    """Return the policy of a name.
+
+    Raises:
+        InputError: There is none; the message lists the names.
+    """
+    if name in POLICIES:
+        return POLICIES[name]
+    msg = f"no cap policy is called {name!r}; there are: {', '.join(POLICIES)}"
+    raise InputError(msg + did_you_mean(name, POLICIES))
+
+
 def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
     """Return the fields to change in a copy of a model, so that a call's arguments win.
 
@@ -80,11 +93,6 @@ def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
     return {}
 
 
-def supports_continuation(policy: CapPolicy) -> bool:
-    """Return whether a policy's servers continue an unfinished last AI message."""
-    return policy in CONTINUING
-
-
 def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str | None:
     """Return the reasoning effort that a call asks for, and why; None if it asks for none.
 
@@ -92,17 +100,14 @@ def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str |
         arguments: The arguments of the call.
         options: The options that they were made from.
     """
-    said = dict(arguments)
-    for part in ("extra_body", "output_config"):
-        said |= arguments.get(part) or {}
-    for name in _EFFORTS:
-        value = said.get(name)
-        if isinstance(value, Mapping):
-            value = value.get("effort") or value.get("type")
-        if value is not None:
-            room = f"{options.thinking_room} of {options.cap} tokens are left for thinking"
-            return f"{name}={value}: {room}"
-    return None
+    said = {**arguments, **arguments.get("extra_body", {}), **arguments.get("output_config", {})}
+    name = next((name for name in _EFFORTS if said.get(name) is not None), None)
+    if name is None:
+        return None
+    value = said[name]
+    if isinstance(value, Mapping):
+        value = value.get("effort") or value.get("type")
+    return f"{name}={value}: {options.thinking_room} of {options.cap} tokens are left for thinking"
 
 
 def known_levels(model: BaseChatModel) -> tuple[list[str], str | None]:
@@ -212,29 +217,21 @@ def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     where there are more. No schema is sent: the API takes ``json_object`` only.
     """
     settings: Any = model
-    body = settings.extra_body or {}
-    if options.thinking == "off":
+    is_own = settings.reasoning_effort or "thinking" in (settings.extra_body or {})
+    is_tight = options.thinking == "bounded" and options.thinking_room < MIN_THINKING
+    if options.thinking == "off" or (is_tight and not is_own):
         return _old_cap(model, options, {"thinking": {"type": "disabled"}})
-    if options.thinking == "free" or settings.reasoning_effort or "thinking" in body:
-        return _old_cap(model, options, {})
-    if options.thinking_room < MIN_THINKING:
-        return _old_cap(model, options, {"thinking": {"type": "disabled"}})
-    level = effort_level(["low", "high", "max"], options, default="high")
+    level = None if is_own else effort_level(["low", "high", "max"], options, default="high")
     return _old_cap(model, options, {}) | ({"reasoning_effort": level} if level else {})
 
 
 def vllm(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of vLLM, started with ``--reasoning-parser``: without it, it refuses this."""
     # Whether it takes a budget of 0 is not documented.
-    budget = {"thinking_token_budget": max(1, options.thinking_room)}
-    begun = {"continue_final_message": True, "add_generation_prompt": False}
-    return _old_cap(
-        model,
-        options,
-        _thinking_budget(model, options, budget)
-        | (begun if options.continue_last else {})
-        | _response_format(model, options),
-    )
+    extra = _thinking_budget(model, options, "thinking_token_budget", least=1)
+    if options.continue_last:
+        extra |= {"continue_final_message": True, "add_generation_prompt": False}
+    return _old_cap(model, options, extra | _response_format(model, options))
 
 
 def llama_cpp(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
@@ -242,8 +239,8 @@ def llama_cpp(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 
     Models that do not think ignore the thinking budget.
     """
-    budget = _thinking_budget(model, options, {"reasoning_budget_tokens": options.thinking_room})
-    return _old_cap(model, options, budget | _response_format(model, options))
+    extra = _thinking_budget(model, options, "reasoning_budget_tokens")
+    return _old_cap(model, options, extra | _response_format(model, options))
 
 
 def _cap(
@@ -280,17 +277,17 @@ def _response_format(model: Any, options: CallOptions) -> dict[str, Any]:  # noq
 
 
 def _thinking_budget(
-    model: Any,  # noqa: ANN401
-    options: CallOptions,
-    budget: dict[str, Any],
+    model: BaseChatModel, options: CallOptions, name: str, least: int = 0
 ) -> dict[str, Any]:
     """Return the thinking budget of a server of one's own, unless thinking is free."""
     if options.thinking == "free":
         return {}
+    budget = {name: max(least, options.thinking_room)}
     if options.thinking == "bounded":
         return budget
     # The chat templates of hybrid models know this, others ignore it.
-    own = (model.extra_body or {}).get("chat_template_kwargs") or {}
+    settings: Any = model
+    own = (settings.extra_body or {}).get("chat_template_kwargs") or {}
     return budget | {"chat_template_kwargs": {**own, "enable_thinking": False}}
 
 
@@ -416,18 +413,8 @@ _BY_CLASS: dict[str, CapPolicy] = {
     "langchain_google_genai.ChatGoogleGenerativeAI": gemini,
     "langchain_ollama.ChatOllama": ollama,
 }
-POLICIES: dict[str, CapPolicy] = {
-    policy.__name__: policy
-    for policy in (
-        generic,
-        openai,
-        openai_compatible,
-        deepseek,
-        vllm,
-        llama_cpp,
-        *_BY_CLASS.values(),
-    )
-}
+_POLICIES = (generic, openai, openai_compatible, deepseek, vllm, llama_cpp, *_BY_CLASS.values())
+POLICIES: dict[str, CapPolicy] = {policy.__name__: policy for policy in _POLICIES}
 """The policies by name."""
 CONTINUING: set[CapPolicy] = {vllm, llama_cpp}
 """Policies of servers that continue an unfinished last AI message."""

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -27,11 +28,10 @@ def name_of(model: BaseChatModel) -> str:
 
 def key_of(model: BaseChatModel) -> str:
     """Return a model's name with its provider, or with the address of another server."""
-    name = name_of(model)
-    if is_openai_like(model) and (address := address_of(model)):
-        return f"{name} at {address}"
+    if is_openai_like(model) and address_of(model):
+        return describe_model(model)
     provider = model._get_ls_params().get("ls_provider")  # noqa: SLF001 -- as LangChain's tracers
-    return f"{provider}:{name}" if provider else name
+    return f"{provider}:{name_of(model)}" if provider else name_of(model)
 
 
 def describe_model(model: BaseChatModel) -> str:
@@ -92,23 +92,18 @@ class LoopConnections:
 
     def __init__(self, *models: BaseChatModel) -> None:
         self._models = models
-        self._of_loop: dict[asyncio.AbstractEventLoop, Any] = {}
-
-    @staticmethod
-    def are_shared(model: Any) -> bool:  # noqa: ANN401 -- any chat model
-        """Return whether a model shares connections; not if it was given an HTTP client."""
-        return (
-            is_openai_like(model)
-            and model.root_async_client is not None
-            and model.http_async_client is None
-        )
+        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     async def in_running_loop(self) -> tuple[BaseChatModel, ...]:
-        """Return copies of the models with connections of the running event loop."""
+        """Return copies of the models with connections of the running event loop.
+
+        Models of other protocols, and those with an HTTP client of the caller's, stay as they are.
+        """
+        model: Any = self._models[0]
+        if not is_openai_like(model) or model.http_async_client or not model.root_async_client:
+            return self._models
         loop = asyncio.get_running_loop()
         if loop not in self._of_loop:
-            for other in [other for other in list(self._of_loop) if other.is_closed()]:
-                self._of_loop.pop(other, None)
             opened = self._copies()
             self._of_loop[loop] = (await anext(opened), opened)  # open until the loop ends
         copies: tuple[BaseChatModel, ...] = self._of_loop[loop][0]
@@ -126,12 +121,6 @@ class LoopConnections:
 
 
 def _sdk_options(model: Any, side: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return fields of a copy of an OpenAI-like model whose SDK has other options.
-
-    Args:
-        model: The model.
-        side: ``client`` for calls that block, ``async_client`` for those that are awaited.
-        **options: Options of the SDK's client.
-    """
+    """Return fields of a copy of an OpenAI-like model with other options of its SDK's client."""
     sdk = getattr(model, f"root_{side}").with_options(**options)
     return {f"root_{side}": sdk, side: sdk.chat.completions}

@@ -16,11 +16,11 @@ from pb_graph.budget.rates import Bill
 from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import BudgetUsedUpError, ModelSetupError
 from pb_graph.models.caps import (
+    CONTINUING,
     CapPolicy,
     constructor_overrides,
     describe_effort,
     policy_for,
-    supports_continuation,
 )
 from pb_graph.models.chat_models import (
     LoopConnections,
@@ -52,14 +52,12 @@ T = TypeVar("T")
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
 _SILENT: RunnableConfig = {"tags": ["nostream"]}
-_GRACE = 1.0  # seconds for a client with a time limit of its own to close its connection
 _TIMEOUTS = ("timeout", "request_timeout", "default_request_timeout")
 _SAMPLING_TEMPERATURE = 0.7
 _UNSUPPORTED = frozenset({400, 422})
 _NO_CONTINUATION = (
-    "This method continues unfinished replies, which this model's cap policy does not say its "
-    "server can. Use a local model, or name the server's policy: build_graph(model, "
-    "cap_policy=vllm), or llama_cpp, of pb_graph.models.caps."
+    "This method continues unfinished replies, which this model's server is not known to do. Use a "
+    'local model, or name the server: cap_policy="vllm" or "llama_cpp".'
 )
 
 
@@ -182,61 +180,71 @@ class ChatClient:
         self.name = name_of(model)
         self.model = model.model_copy(update=change | plain)
         self._streaming = model.model_copy(update=change | streaming)
-        self._connections = (
-            LoopConnections(self.model, self._streaming)
-            if LoopConnections.are_shared(model)
-            else None
-        )
+        self._connections = LoopConnections(self.model, self._streaming)
         self._has_timeout = any(getattr(model, name, None) is not None for name in _TIMEOUTS)
         self._secrets = secrets_of(model)
         self._refuses_schema = False
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, as `ModelClient.call` describes it."""
-        if options.continue_last and not supports_continuation(self._policy):
+        if options.continue_last and self._policy not in CONTINUING:
             raise ModelSetupError(_NO_CONTINUATION)
-        accounts = _open_accounts(options)
+        around = accounts_in_scope()
+        own = around[0].limit(tokens=options.cap) if around else Budget(options.cap)
+        accounts = (own, *around[1:])  # the first one is for all attempts of the call
         lost: list[Charge] = []
         failed, is_bare = 0, self._refuses_schema
         while True:
             options = replace(options, schema=None) if is_bare else options
-            call = Bill()  # with the bound of its input, where a budget counts that
-            if any(account.needs_input for account in accounts):
-                call = bound_input(self.model, messages, self._arguments(messages, options))
-            with await _reserve(accounts, call, lost, io) as reservation:
-                attempt = replace(options, cap=reservation.tokens)
-                started = time.perf_counter()
-                try:
-                    arguments = self._arguments(messages, attempt)
-                    message = await self._send(messages, attempt, arguments, io)
-                except Exception as error:  # noqa: BLE001 -- told as one of ours, or tried again
-                    failure, seconds = error, time.perf_counter() - started
-                else:
-                    self._refuses_schema |= is_bare
-                    seconds = time.perf_counter() - started
-                    reply, tokens = read_reply(
-                        message, messages, attempt, seconds=seconds, model=self.name
-                    )
-                    _settle(reservation, tokens)
-                    if call.model:
-                        reply.charge["bill"] = [*(reservation.bill or call)]
-                    effort = describe_effort(arguments, attempt)
-                    return replace(reply, lost=tuple(lost), effort=effort)
-                lost += self._lost(reservation, failure, attempt, seconds)
-            if status_of(failure) in _UNSUPPORTED and self._sends_schema(options):
+            outcome = await self._attempt(messages, options, accounts, lost, io)
+            if isinstance(outcome, Reply):
+                self._refuses_schema |= is_bare
+                return outcome
+            if options.schema is not None and status_of(outcome) in _UNSUPPORTED:
                 is_bare = True
                 continue
             failed += 1
-            wait = self._retry_policy.wait(failure, failed, options.timeout)
+            wait = self._retry_policy.wait(outcome, failed, options.timeout)
             if wait is None or _max_left(accounts) < 1:
                 raise to_model_call_error(
-                    failure,
+                    outcome,
                     secrets=self._secrets,
                     lost=tuple(lost),
                     attempts=failed,
                     model=describe_model(self.model),
-                ) from safe_cause(failure, self._secrets)
+                ) from safe_cause(outcome, self._secrets)
             await io.sleep(wait)
+
+    async def _attempt(
+        self,
+        messages: Sequence[BaseMessage],
+        options: CallOptions,
+        accounts: Sequence[Budget],
+        lost: list[Charge],
+        io: IO,
+    ) -> Reply | Exception:
+        """Return the reply, or the error of a failed attempt, whose charge is added to `lost`."""
+        call = Bill()  # with the bound of its input, where a budget counts that
+        if any(account.needs_input for account in accounts):
+            call = bound_input(self.model, messages, self._arguments(messages, options))
+        with await _reserve(accounts, call, lost, io) as reservation:
+            options = replace(options, cap=reservation.tokens)
+            started = time.perf_counter()
+            try:
+                arguments = self._arguments(messages, options)
+                message = await self._send(messages, options, arguments, io)
+            except Exception as error:  # noqa: BLE001 -- told as one of ours, or tried again
+                if tokens := settle_failed(reservation, error):
+                    seconds = time.perf_counter() - started
+                    lost.append(charge_of(tokens, options, seconds, "error", self.name))
+                    _add_bill(lost[-1], reservation)
+                return error
+            seconds = time.perf_counter() - started
+            reply, tokens = read_reply(message, messages, options, seconds=seconds, model=self.name)
+            _settle(reservation, tokens)
+            _add_bill(reply.charge, reservation)
+            effort = describe_effort(arguments, options)
+            return replace(reply, lost=tuple(lost), effort=effort)
 
     def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
         """Return the tools and the policy's arguments."""
@@ -254,35 +262,18 @@ class ChatClient:
         io: IO,
     ) -> AIMessage:
         """Send one request, within the time limit of the model or of the options."""
-        models: tuple[BaseChatModel, ...] = (self.model, self._streaming)
-        if self._connections:
-            models = await io.call(lambda: models, self._connections.in_running_loop)
-        model = models[1] if options.stream else models[0]
+        models = (self.model, self._streaming)
+        plain, streaming = await io.call(lambda: models, self._connections.in_running_loop)
+        model = streaming if options.stream else plain
         if options.sampling:
             model = _for_samples(model)
 
         async def ainvoke(*args: Any, **kwargs: Any) -> AIMessage:  # noqa: ANN401
-            async with asyncio.timeout(None if self._has_timeout else options.timeout + _GRACE):
+            async with asyncio.timeout(None if self._has_timeout else options.timeout):
                 return await model.ainvoke(*args, **kwargs)
 
         config = {} if options.stream else _SILENT
         return await io.call(model.invoke, ainvoke, list(messages), config, **arguments)
-
-    def _sends_schema(self, options: CallOptions) -> bool:
-        bare = replace(options, schema=None)
-        return self._policy(self.model, bare) != self._policy(self.model, options)
-
-    def _lost(
-        self, reservation: Reservation, error: Exception, attempt: CallOptions, seconds: float
-    ) -> list[Charge]:
-        """Count what a failed attempt cost; return its charge if it may have been billed."""
-        tokens = settle_failed(reservation, error)
-        if tokens is None:
-            return []
-        charge = charge_of(tokens, attempt, seconds, "error", self.name)
-        if reservation.call.model:
-            charge["bill"] = [*(reservation.bill or reservation.call)]
-        return [charge]
 
 
 def _for_samples(model: BaseChatModel) -> BaseChatModel:
@@ -328,6 +319,12 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
     return tokens
 
 
+def _add_bill(charge: Charge, reservation: Reservation) -> None:
+    """Add the bill to a charge, where a budget counts more than completion tokens."""
+    if reservation.call.model:
+        charge["bill"] = [*(reservation.bill or reservation.call)]
+
+
 def _settle(reservation: Reservation, tokens: Tokens) -> None:
     reservation.settle(
         tokens.output,
@@ -335,13 +332,6 @@ def _settle(reservation: Reservation, tokens: Tokens) -> None:
         cached=tokens.cached,
         written=tokens.written,
     )
-
-
-def _open_accounts(options: CallOptions) -> tuple[Budget, ...]:
-    """Open an account for all attempts of a call; return it with the others around the call."""
-    around = accounts_in_scope()
-    own = around[0].limit(tokens=options.cap) if around else Budget(options.cap)
-    return (own, *around[1:])
 
 
 def _max_left(accounts: Sequence[Budget]) -> int:

@@ -23,14 +23,8 @@ _LENGTH_REASONS = frozenset(
     {"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"}
 )
 _FILTER_REASONS = frozenset(
-    {
-        *("content_filter", "safety", "refusal", "blocklist", "recitation", "prohibited_content"),
-        "spii",
-    }
+    {"content_filter", "safety", "refusal", "blocklist", "recitation", "prohibited_content", "spii"}
 )
-
-_LONGEST_TOKEN = 100  # characters that the tokens of no tokenizer have on average
-_LEAST_READ = 20_000  # characters of a reply
 
 
 class Tokens(NamedTuple):
@@ -105,7 +99,7 @@ def read_reply(
     seconds: float,
     model: str,
 ) -> tuple[Reply, Tokens]:
-    """Read what a model wrote, and what it cost; a text far beyond its cap is cut off.
+    """Read what a model wrote, and what it cost.
 
     Args:
         message: The response.
@@ -125,10 +119,9 @@ def read_reply(
         note = f"{model} ignored its cap of {cap} tokens and wrote {tokens.output}"
         warnings.append(ReportWarning(code="cap_ignored", message=note))
     text = _continuation(message, prompt) if options.continue_last else visible_text(message)
-    longest = max(_LEAST_READ, cap * _LONGEST_TOKEN)
     reply = Reply(
-        text[:longest],
-        finish if len(text) <= longest else "length",
+        text,
+        finish,
         charge_of(tokens, options, seconds, finish, model),
         warnings=tuple(warnings),
         tool_message=message_to_dict(message) if message.tool_calls else None,
@@ -176,8 +169,6 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
     usage: Any = message.usage_metadata or {}
     given, written, total = (usage.get(f"{kind}_tokens") for kind in ("input", "output", "total"))
     if not (_is_count(given) and _is_count(written) and _is_count(total)):
-        return _estimate(message, prompt)
-    if given == written == total == 1:  # OpenAI's client reads true as 1
         return _estimate(message, prompt)
     written += max(0, total - given - written)
     if not written and _written_text(message):  # some servers say 0 for 'not known'

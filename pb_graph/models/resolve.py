@@ -13,6 +13,7 @@ from langchain_core.runnables import RunnableWithFallbacks
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError
 from pb_graph.local import server, weights
+from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.client import IO, ChatClient, ModelClient, RetryPolicy, WrapperClient
 from pb_graph.models.options import TIMEOUT
 from pb_graph.models.provider_errors import redact
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pb_graph.types import Charge
 
 MODEL_VARIABLE = "PB_MODEL"
-LOCAL_PREFIX = "local:"
 _WAYS_OUT = (
     "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set PB_MODEL, "
     'or install the local one: pip install "plan-and-budget[local]".'
@@ -129,7 +129,7 @@ class FallbackClient(WrapperClient):
             ModelCallError: All clients failed.
         """
         failures: list[ModelCallError] = []
-        lost: tuple[Charge, ...] = ()
+        lost: list[Charge] = []
         with use_budget(open_run(limit=options.cap)):
             for client in self._clients:
                 try:
@@ -137,10 +137,10 @@ class FallbackClient(WrapperClient):
                     return replace(reply, lost=(*lost, *reply.lost))
                 except ModelCallError as failure:
                     failures.append(failure)
-                    lost = (*lost, *failure.lost)
+                    lost += failure.lost
                     if available_tokens(1, include_pending=True) < 1:
                         break
         if len(failures) == 1:
             raise failures[0]
         msg = " ".join(map(str, failures))
-        raise ModelCallError(msg, status=failures[-1].status, lost=lost)
+        raise ModelCallError(msg, status=failures[-1].status, lost=tuple(lost))

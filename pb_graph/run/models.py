@@ -12,14 +12,10 @@ from langchain_core.runnables import Runnable
 
 from pb_graph.budget.account import Budget
 from pb_graph.budget.rules import QuestionLimit
+from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ModelClient, RetryPolicy
-from pb_graph.models.resolve import (
-    LOCAL_PREFIX,
-    client_of,
-    model_name,
-    resolve,
-)
+from pb_graph.models.resolve import client_of, model_name, resolve
 from pb_graph.program import HasPlanner, PlannerProgram
 from pb_graph.settings import Context, Settings
 

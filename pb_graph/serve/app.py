@@ -7,11 +7,15 @@ import hmac
 import ipaddress
 import json
 import logging
+import math
+import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 from langchain_core.messages import AIMessage
@@ -25,7 +29,6 @@ from pb_graph.budget.rates import Prices
 from pb_graph.budget.scope import use_budget
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
 from pb_graph.methods import METHODS
-from pb_graph.serve.allowance import Allowance
 from pb_graph.serve.chat import ChatRequest, Completion
 from pb_graph.settings import Context
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from pb_graph.state import Input, Output, State
+    from pb_graph.types import Report
 
 _DOLLARS = "X-Budget-Usd"
 _KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
@@ -44,6 +48,8 @@ _KINDS = {
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+
+Period = Literal["day", "month"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,38 +95,50 @@ class Endpoint:
         """
         self._admit(request)
         chat = ChatRequest.read(await request.body())
-        totals = [total for total in (chat.total, self.max_budget) if total is not None]
-        context = Context(settings=chat.to_settings(), budget=min(totals, default=None))
-        given, completion = chat.to_input(), Completion(chat)
-        usd = request.headers.get(_DOLLARS)
-        if not chat.stream:
-            out = await _while_connected(request, self._answer(given, context, usd))
-            return _json(completion.whole(out["report"]))
-        events: asyncio.Queue[bytes | Exception] = asyncio.Queue()
-        pieces = self._pieces(given, context, usd)
-        # A client that leaves cancels the response by an anyio scope, in which LangGraph cannot
-        # clean up. A task of its own is cancelled as usual.
-        run = asyncio.create_task(_follow(pieces, completion, events.put_nowait))
+        completion = Completion(chat)
+        # The client of a stream leaves by a cancelled anyio scope, in which LangGraph cannot clean
+        # up. A task of its own is cancelled as usual.
+        events: asyncio.Queue[bytes] = asyncio.Queue()
+        work = self._run(completion, request.headers.get(_DOLLARS), events.put_nowait)
+        run = asyncio.create_task(work)
+        run.add_done_callback(lambda _: events.put_nowait(b""))
         try:
             first = await _while_connected(request, events.get())
+            if not (first and chat.stream):
+                return _json(completion.whole(run.result()))
         except BaseException:
             run.cancel()
             raise
-        if isinstance(first, Exception):
-            raise first
         body = _body(completion, first, events, run)
         headers = {"cache-control": "no-cache"}
         return StreamingResponse(body, headers=headers, media_type="text/event-stream")
 
-    async def _answer(self, given: Input, context: Context, usd: str | None) -> dict[str, Any]:
-        with self._limit(usd):
-            return await self.graph.ainvoke(given, context=context)
+    async def _run(
+        self, completion: Completion, usd: str | None, tell: Callable[[bytes], None]
+    ) -> Report:
+        """Run the graph, tell the events of a stream one by one, and return the report.
 
-    async def _pieces(self, given: Input, context: Context, usd: str | None) -> AsyncGenerator[Any]:
-        modes: Any = ["messages", "custom", "values"]
+        A piece cannot be taken back. When an attempt breaks off half-way and the answer begins
+        anew, the new answer follows after an empty line.
+        """
+        chat = completion.request
+        totals = [total for total in (chat.total, self.max_budget) if total is not None]
+        context = Context(settings=chat.to_settings(), budget=min(totals, default=None))
+        modes: Any = ["values", "messages", "custom"] if chat.stream else ["values"]
+        report, shown = None, None
         with self._limit(usd):
-            async for piece in self.graph.astream(given, context=context, stream_mode=modes):
-                yield piece
+            run: Any = self.graph.astream(chat.to_input(), context=context, stream_mode=modes)
+            async for mode, data in run:
+                if mode == "values":
+                    report = data.get("report", report)
+                elif mode == "custom" and data["event"] == "call":
+                    tell(_KEEP_ALIVE)
+                elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
+                    gap = "\n\n" if shown not in (None, data[0].id) else ""
+                    shown = data[0].id
+                    tell(_event(completion.chunk({"content": f"{gap}{data[0].text}"})))
+        assert report is not None  # noqa: S101 -- the last node either writes it or raises
+        return cast("Report", report)
 
     @contextmanager
     def _limit(self, usd: str | None) -> Iterator[None]:
@@ -153,6 +171,80 @@ class Endpoint:
             raise HTTPException(403, "without an API key only this machine is served")
 
 
+class Allowance:
+    """Dollars that the questions of one process may cost in each period, kept over restarts.
+
+    The cost of a question is written down when it ends, also when it fails or is cancelled. A
+    question that is under way when the process is killed is missing.
+
+    Args:
+        usd: Dollars.
+        period: The time after which as many dollars may be spent again, by the clock of UTC.
+        file: The SQLite database of the spending; it is made if there is none.
+        prices: As in `Budget`.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        usd: float,
+        period: Period,
+        file: str | Path,
+        prices: Prices | Literal["auto"] = "auto",
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._usd, self._prices, self._period, self._now = usd, prices, period, now
+        self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
+        self._file.execute("CREATE TABLE IF NOT EXISTS questions (start TEXT, spending TEXT)")
+        self._start, self._budget = "", Budget(usd=usd, prices=prices)
+
+    @contextmanager
+    def question(self) -> Iterator[None]:
+        """Let the calls of one question draw on what is left of the period.
+
+        Raises:
+            HTTPException: With status 429: too little is left, before the question or within it.
+        """
+        budget, start = self._open_period(), self._start
+        if budget.spent + budget.unknown >= budget.total:
+            raise self._used_up()
+        account = budget.limit()
+        try:
+            with use_budget(account):
+                yield
+        except NoAnswerError as error:  # its calls were refused: the budget's error says which one
+            if f"the budget of {budget.rate.text(budget.total)}" in str(error):
+                raise self._used_up() from error
+            raise
+        finally:
+            row = (start, json.dumps(account.spending))
+            self._file.execute("INSERT INTO questions VALUES (?, ?)", row)
+
+    def _open_period(self) -> Budget:
+        """Return the budget of the period that it is now."""
+        if (start := self._bounds()[0].isoformat()) != self._start:
+            self._start, self._budget = start, Budget(usd=self._usd, prices=self._prices)
+            self._file.execute("DELETE FROM questions WHERE start <> ?", (start,))
+            for (spending,) in self._file.execute("SELECT spending FROM questions").fetchall():
+                self._budget.charge(json.loads(spending))
+        return self._budget
+
+    def _bounds(self) -> tuple[datetime, datetime]:
+        """Return the start and the end of the period that it is now."""
+        day = self._now().replace(hour=0, minute=0, second=0, microsecond=0)
+        if self._period == "day":
+            return day, day + timedelta(days=1)
+        month = day.replace(day=1)
+        return month, (month + timedelta(days=32)).replace(day=1)
+
+    def _used_up(self) -> HTTPException:
+        end = self._bounds()[1]
+        said = f"The budget of ${self._usd:g} per {self._period} is used up. "
+        said += f"Ask again after {end:%Y-%m-%d %H:%M} UTC."
+        seconds = str(math.ceil((end - self._now()).total_seconds()))
+        return HTTPException(429, said, {"Retry-After": seconds, "x-should-retry": "false"})
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a host name or address is this machine itself."""
     try:
@@ -161,47 +253,21 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-async def _follow(
-    run: AsyncGenerator[Any], completion: Completion, tell: Callable[[bytes | Exception], None]
-) -> None:
-    """Tell the events of a run one by one, and at its end nothing (``b""``) or its error.
-
-    A piece cannot be taken back. When an attempt breaks off half-way and the answer begins anew,
-    the new answer follows after an empty line.
-    """
-    report, shown = None, None
-    try:
-        async for mode, data in run:
-            if mode == "values":
-                report = data.get("report", report)
-            elif mode == "custom" and data["event"] == "call":
-                tell(_KEEP_ALIVE)
-            elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
-                gap = "\n\n" if shown not in (None, data[0].id) else ""
-                shown = data[0].id
-                tell(_event(completion.chunk({"content": f"{gap}{data[0].text}"})))
-        assert report is not None  # noqa: S101 -- the last node either writes it or raises
-        for document in completion.ending(report):
-            tell(_event(document))
-        tell(b"")
-    except Exception as error:  # noqa: BLE001 -- told to the client
-        tell(error)
-
-
 async def _body(
-    completion: Completion,
-    event: bytes | Exception,
-    events: asyncio.Queue[bytes | Exception],
-    run: asyncio.Task[None],
+    completion: Completion, event: bytes, events: asyncio.Queue[bytes], run: asyncio.Task[Report]
 ) -> AsyncGenerator[bytes]:
     """Yield the events from the first one on; the run ends with them."""
     try:
         yield _event(completion.chunk({"role": "assistant", "content": ""}))
-        while event and isinstance(event, bytes):
+        while event:
             yield event
             event = await events.get()
-        if isinstance(event, Exception):
-            yield _event(_refusal(event)[1])
+        try:
+            documents = completion.ending(run.result())
+        except Exception as error:  # noqa: BLE001 -- told to the client
+            documents = [_refusal(error)[1]]
+        for document in documents:
+            yield _event(document)
         yield b"data: [DONE]\n\n"
     finally:
         run.cancel()
@@ -227,7 +293,6 @@ async def _while_connected(request: Request, work: Awaitable[_T]) -> _T:
     finally:
         working.cancel()
         leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 async def _health(_: Request) -> Response:

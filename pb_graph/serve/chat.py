@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import uuid4
 
 from langchain_core.messages import convert_to_messages
@@ -15,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS
-from pb_graph.settings import Settings, value_of
+from pb_graph.settings import Settings
 from pb_graph.state import Input
 
 if TYPE_CHECKING:
@@ -33,34 +32,20 @@ _UNSUPPORTED: Mapping[str, tuple[object, ...]] = {
 }
 
 
-class _Message(BaseModel):
-    """A message of OpenAI's protocol; further fields are ignored."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[dict[str, Any]] | None = None
-    name: str | None = None
-    tool_calls: list[dict[str, Any]] | None = None
-    tool_call_id: str | None = None
-
-
-class _StreamOptions(BaseModel):
-    include_usage: bool = False
-
-
 class ChatRequest(BaseModel):
     """A request for a chat completion.
 
     Attributes:
-        model: A method, with settings behind it, or any other name for the server's settings.
+        model: A method, or any other name for the server's settings.
         report: Whether the completion carries the report.
     """
 
     model_config = ConfigDict(extra="allow")
 
     model: str
-    messages: list[_Message] = Field(min_length=1)
+    messages: list[dict[str, Any]] = Field(min_length=1)
     stream: bool = False
-    stream_options: _StreamOptions = _StreamOptions()
+    stream_options: dict[str, Any] = {}
     max_completion_tokens: PositiveInt | None = None
     max_tokens: PositiveInt | None = None
     report: bool = False
@@ -79,7 +64,7 @@ class ChatRequest(BaseModel):
             request = cls.model_validate(fields)
         except ValidationError as error:
             raise InputError(describe_errors(error)) from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             msg = "the body is not JSON"
             raise InputError(msg) from error
         extra = request.model_extra or {}
@@ -101,9 +86,7 @@ class ChatRequest(BaseModel):
         Raises:
             InputError: The messages do not fit together.
         """
-        messages = [
-            {"content": ""} | message.model_dump(exclude_none=True) for message in self.messages
-        ]
+        messages = [{"content": ""} | message for message in self.messages]
         extra = self.model_extra or {}
         rest = {name: extra[name] for name in _INPUTS if name in extra}
         try:
@@ -115,18 +98,14 @@ class ChatRequest(BaseModel):
     def to_settings(self) -> Settings:
         """Return the settings that the model's name stands for.
 
-        ``vanilla`` is a method, and ``plan_and_budget:execution=stepwise,schedule=cosine`` a method
-        with settings. Any other name, such as ``gpt-5-mini``, stands for the server's settings.
+        ``vanilla`` is a method. Any other name, such as ``gpt-5-mini``, stands for the server's
+        settings.
 
         Raises:
-            InputError: The name is nearly a method's, or a setting behind the colon is wrong.
+            InputError: The name is nearly a method's.
         """
-        name, _, assignments = self.model.partition(":")
-        if name in METHODS:
-            return unattended_settings({"method": name, **_read_assignments(assignments)})
-        if "=" in assignments or did_you_mean(name, METHODS):
-            return Settings.read({"method": name})  # which says what methods there are
-        return Settings()
+        is_method = self.model in METHODS or did_you_mean(self.model, METHODS)
+        return Settings.read({"method": self.model}) if is_method else Settings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +126,15 @@ class Completion:
         """Return a chunk that adds a delta to the message; the last of them says its finish."""
         choice = {"delta": delta, "finish_reason": finish}
         # OpenAI's own chunks announce a usage that comes at the end.
-        usage = {"usage": None} if self.request.stream_options.include_usage else {}
+        usage = {"usage": None} if self.request.stream_options.get("include_usage") else {}
         return self._frame("chat.completion.chunk", choice) | usage
 
-    def ending(self, report: Report) -> Iterator[dict[str, Any]]:
-        """Yield the last chunk and, where they are wanted, one with usage and report."""
-        yield self.chunk({}, _finish_reason(report))
-        if self.request.stream_options.include_usage or self.request.report:
-            yield self._frame("chat.completion.chunk") | self._account(report)
+    def ending(self, report: Report) -> list[dict[str, Any]]:
+        """Return the last chunk and, where they are wanted, one with usage and report."""
+        last = self.chunk({}, _finish_reason(report))
+        if self.request.stream_options.get("include_usage") or self.request.report:
+            return [last, self._frame("chat.completion.chunk") | self._account(report)]
+        return [last]
 
     def _frame(self, kind: str, *choices: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -175,31 +155,6 @@ class Completion:
             "completion_tokens_details": {"reasoning_tokens": usage["reasoning_tokens"]},
         }
         return {"usage": document} | ({"report": report} if self.request.report else {})
-
-
-def unattended_settings(fields: Mapping[str, Any]) -> Settings:
-    """Return settings for a run that nobody can answer while it goes.
-
-    Raises:
-        InputError: A field is wrong, or the run would pause for a person.
-    """
-    settings = Settings.read(fields)
-    if settings.review_plan:
-        msg = "review_plan pauses for a host that can answer: use the graph from Python"
-        raise InputError(msg)
-    return settings
-
-
-def _read_assignments(text: str) -> dict[str, Any]:
-    """Read ``name=value,name=value``; values are JSON, or else text, with any commas."""
-    fields: dict[str, Any] = {}
-    for assignment in re.split(r",\s*(?=\w+=)", text) if text else ():
-        field, equals, value = assignment.partition("=")
-        if not equals:
-            msg = f"settings behind a model's name are NAME=VALUE, not {assignment!r:.100}"
-            raise InputError(msg)
-        fields[field.strip()] = value_of(value)
-    return fields
 
 
 def _finish_reason(report: Report) -> str:

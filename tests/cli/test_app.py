@@ -62,15 +62,6 @@ def reported(result: Result) -> Any:  # noqa: ANN401 -- the report, as a script 
     return checked(json.loads(result.stdout))
 
 
-class TestHelp:
-    @pytest.mark.parametrize("command", ["", "solve", "demo", "models", "pull", "serve", "probe"])
-    def test_it_fits_a_screen(self, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-        monkeypatch.setenv("COLUMNS", "80")
-        result = run(*command.split(), "--help")
-        assert result.exit_code == 0
-        assert len(result.stdout.splitlines()) <= 60
-
-
 @pytest.mark.usefixtures("model")
 class TestSolve:
     def test_it_prints_plan_answer_and_account(self, model: ScriptedChat) -> None:
@@ -88,7 +79,7 @@ class TestSolve:
     def test_json_prints_the_report_of_a_question_and_nothing_else(
         self, model: ScriptedChat
     ) -> None:
-        options = ("--method", "plan_and_budget", "--schedule", "linear", "--set", "domain=a=b")
+        options = ("--method", "plan_and_budget", "--set", "schedule=linear", "--set", "domain=a=b")
         asked = ("--budget", "321", "--level", "4")
         result = solve("--json", *options, *asked, question="-", stdin="What is\n7 * 8?\n")
         report = reported(result)
@@ -127,11 +118,11 @@ class TestErrors:
         ("options", "said"),
         [
             (("--set", "nosuch=1"), "unknown setting nosuch; there are: method, "),
-            (("--set", "power"), "--set wants NAME=VALUE, not 'power'"),
             (("--set", "review_plan=true"), "pauses for a host"),
             (("--method", "guess"), "no method 'guess'; there are: .*vanilla"),
             (("--model", "gpt-5"), "'gpt-5' names no model"),
-            (("--program", "red\x1b[31m\x07.json"), r"red\\x1b\[31m\\x07.json"),
+            (("--program", "red\x1b[31m\x07.json"), r"red\[31m.json"),
+            (("--caps", "vlm"), "did you mean 'vllm'"),
         ],
     )
     def test_a_wrong_option_is_named_with_what_would_be_right(
@@ -208,17 +199,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("model")
 class TestServe:
-    def test_it_serves_this_machine_unless_told_otherwise(
-        self, started: list[dict[str, Any]]
-    ) -> None:
-        assert run("serve", *MODEL).exit_code == 0
-        assert [(given["host"], given["port"]) for given in started] == [("127.0.0.1", 8000)]
-
     def test_others_are_served_with_a_key_only(
         self, started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        assert run("serve", *MODEL).exit_code == 0
+        assert [(given["host"], given["port"]) for given in started] == [("127.0.0.1", 8000)]
+        started.clear()
         everyone = ("serve", *MODEL, "--host", "0.0.0.0")  # noqa: S104 -- that is the point
-        monkeypatch.setenv("PB_API_KEY", "")
         refused = run(*everyone)
         assert (refused.exit_code, started) == (USAGE, [])
         assert "PB_API_KEY" in refused.stderr

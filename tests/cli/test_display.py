@@ -46,11 +46,6 @@ def shown(model: ScriptedChat, level: int | None = None, **settings: Any) -> tup
     return printed(on), report
 
 
-def planning_of(report: Report) -> int:
-    by_node = report["usage"]["by_node"]
-    return sum(by_node[node]["output_tokens"] for node in ("plan", "estimate") if node in by_node)
-
-
 def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.strip()]
 
@@ -65,13 +60,6 @@ def test_every_step_has_a_row_with_level_credit_share_and_what_it_spent() -> Non
         assert row[-4:] == [f"{number:.0f}" for number in numbers if number is not None]
     (total,) = [row for row in rows(text) if row[0] == "all"]
     assert total[1:] == ["300", str(sum(step["tokens"] or 0 for step in report["steps"]))]
-
-
-def test_a_plan_of_one_step_is_one_row() -> None:
-    text, report = shown(ScriptedChat(plan=["Only?"]), budget=300, max_steps=1)
-    (row,) = [row for row in rows(text) if row[0] == "1"]
-    assert row[-1] == str(report["usage"]["output_tokens"] - planning_of(report))
-    assert not [row for row in rows(text) if row[0] == "all"]
 
 
 @pytest.mark.parametrize(("level", "said"), [(4, "Level 4 of 5 (given)"), (None, "(estimated)")])

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pb_graph.serve.allowance import Allowance
+from pb_graph.serve.app import Allowance
 from tests.support.endpoints import client_to, endpoint_of
 from tests.support.fault_server import FaultServer
 
@@ -30,7 +30,7 @@ def ask(url: str, usd: str = "", *, stream: bool = False) -> httpx.Response:
     said = {"role": "user", "content": "How many pens does $14 buy at 3 for $2?"}
     body: dict[str, Any] = {"model": "vanilla", "messages": [said], "stream": stream}
     headers = {"X-Budget-Usd": usd} if usd else {}
-    return httpx.post(f"{url}/chat/completions", json=body, headers=headers)
+    return httpx.post(f"{url}/chat/completions", json=body, headers=headers, timeout=60)
 
 
 def serve(model: FaultServer, allowance: Allowance | None = None) -> Any:  # noqa: ANN401

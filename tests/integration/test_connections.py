@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
@@ -52,9 +51,3 @@ def test_the_connections_of_event_loops_that_have_ended_are_closed(server: Fault
 
     models = [asyncio.run(used()) for _ in range(3)]
     assert all(model.root_async_client.is_closed() for model in models)
-
-
-async def test_a_callers_own_http_client_is_used_as_it_is(server: FaultServer) -> None:
-    async with httpx.AsyncClient() as own:
-        assert not LoopConnections.are_shared(chat(server, http_async_client=own))
-    assert LoopConnections.are_shared(chat(server))

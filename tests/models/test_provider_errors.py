@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from json import JSONDecodeError
 from types import SimpleNamespace
 
@@ -10,7 +11,6 @@ from langchain_core.exceptions import ContextOverflowError, ModelRateLimitError
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.errors import ModelCallError
 from pb_graph.models.provider_errors import (
     is_transient,
     may_be_billed,
@@ -24,66 +24,31 @@ from tests.support.chat_model import HTTPError
 
 
 @pytest.mark.parametrize(
-    ("status", "remedy"),
-    [
-        (400, "context"),
-        (401, "API key"),
-        (402, "top it up"),
-        (404, "name and the base URL"),
-        (422, "refused"),
-        (429, "rate limit"),
-        (503, "try again later"),
-    ],
-)
-def test_a_status_says_what_to_do(status: int, remedy: str) -> None:
-    error = to_model_call_error(HTTPError(status, "it went wrong"))
-    assert error.status == status
-    with pytest.raises(ModelCallError, match=rf"HTTPError \(HTTP {status}\): it went .*{remedy}"):
-        raise error
-
-
-@pytest.mark.parametrize(
     ("error", "remedy"),
     [
+        (HTTPError(400), "context"),
+        (HTTPError(401), "API key"),
+        (HTTPError(402), "top it up"),
+        (HTTPError(404), "name and the base URL"),
+        (HTTPError(422), "refused"),
+        (HTTPError(429), "rate limit"),
+        (HTTPError(503), "try again later"),
         (TimeoutError(), r"Settings\.timeout"),
         (ConnectionError("refused"), "running and reachable"),
         (JSONDecodeError("Expecting value", "", 0), "base URL"),
-        (IndexError("list index out of range"), "base URL"),
     ],
+    ids=repr,
 )
-def test_without_a_status_the_kind_of_error_says_it(error: Exception, remedy: str) -> None:
+def test_an_error_says_what_happened_and_what_to_do(error: Exception, remedy: str) -> None:
     explained = to_model_call_error(error)
-    assert explained.status is None
-    with pytest.raises(ModelCallError, match=rf"{type(error).__name__}.*{remedy}"):
-        raise explained
+    assert explained.status == getattr(error, "status_code", None)
+    assert re.search(rf"{type(error).__name__}.*{remedy}", str(explained))
 
 
 def test_used_up_credit_is_no_rate_limit() -> None:
     error = HTTPError(429, "Error code: 429 - {'code': 'insufficient_quota'}")
     assert not is_transient(error)
     assert "top it up" in str(to_model_call_error(error))
-
-
-@pytest.mark.parametrize(
-    ("error", "transient"),
-    [
-        (HTTPError(408), True),
-        (HTTPError(429), True),
-        (HTTPError(503), True),
-        (HTTPError(529), True),
-        (HTTPError(400), False),
-        (HTTPError(501), False),
-        (ModelRateLimitError("slow down"), True),
-        (ContextOverflowError("too long"), False),
-        (KeyError("x"), False),
-        (ValueError("x"), False),
-    ],
-    ids=repr,
-)
-def test_a_server_in_trouble_may_recover_and_a_wrong_request_stays_one(
-    error: Exception, *, transient: bool
-) -> None:
-    assert is_transient(error) is transient
 
 
 def never_sent() -> Exception:
@@ -93,29 +58,32 @@ def never_sent() -> Exception:
 
 
 @pytest.mark.parametrize(
-    ("error", "paid"),
+    ("error", "is_tried_again", "is_billed"),
     [
-        (TimeoutError(), True),
-        (ConnectionResetError(), True),
-        (JSONDecodeError("Expecting value", "", 0), True),
-        (KeyError("choices"), True),
-        (ConnectionRefusedError(), False),
-        (never_sent(), False),
-        (HTTPError(500), False),
-        (ValueError("a mistake before the call"), False),
-        (ValueError("No generation chunks were returned"), True),
+        (HTTPError(400), False, False),
+        (HTTPError(429), True, False),
+        (HTTPError(503), True, False),
+        (HTTPError(501), False, False),
+        (ModelRateLimitError("slow down"), True, False),
+        (ContextOverflowError("too long"), False, False),
+        (never_sent(), True, False),
+        (ConnectionRefusedError(), True, False),
+        (ConnectionResetError(), True, True),
+        (TimeoutError(), True, True),
+        (JSONDecodeError("Expecting value", "", 0), True, True),
+        (KeyError("choices"), False, True),
+        (ValueError("a mistake before the call"), False, False),
     ],
     ids=repr,
 )
 def test_an_attempt_may_be_billed_once_the_request_is_on_its_way(
-    error: Exception, *, paid: bool
+    error: Exception, *, is_tried_again: bool, is_billed: bool
 ) -> None:
-    assert may_be_billed(error) is paid
+    assert (is_transient(error), may_be_billed(error)) == (is_tried_again, is_billed)
 
 
 def test_what_kept_a_request_from_being_sent_is_told() -> None:
-    dead = to_model_call_error(never_sent())
-    assert "(certificate has expired)" in str(dead)
+    assert "(certificate has expired)" in str(to_model_call_error(never_sent()))
 
 
 def from_google(status: int) -> Exception:
@@ -136,10 +104,8 @@ def with_response(status: int) -> Exception:
     [
         (HTTPError(418), 418),
         (with_response(502), 502),
-        (with_response(200), None),
         (from_google(429), 429),
         (ValueError({"code": 502, "message": "OpenRouter's, in a response that says 200"}), 502),
-        (ValueError({"code": "bad"}), None),
     ],
 )
 def test_a_status_is_found_wherever_sdks_keep_it(error: Exception, status: int | None) -> None:
@@ -184,8 +150,7 @@ def test_what_only_speaks_of_keys_stays_readable(text: str) -> None:
     assert redact(text) == text
 
 
-@pytest.mark.parametrize("text", ["word\n" * 200_000, "api key" + " " * 300_000])
-def test_a_message_stays_short_however_much_a_server_says(text: str) -> None:
-    message = str(to_model_call_error(ValueError(text)))
+def test_a_message_stays_short_however_much_a_server_says() -> None:
+    message = str(to_model_call_error(ValueError("word\n" * 200_000)))
     assert len(message) < 500
     assert "\n" not in message

@@ -41,9 +41,7 @@ def test_reasoning_that_was_left_out_is_found_in_the_total(total: int, output: i
     [
         None,
         usage(12, output_tokens=-65),
-        usage(12, input_tokens="many"),
         usage(0),
-        {"input_tokens": 1, "output_tokens": 1, "total_tokens": 1},  # 'true', as OpenAI's SDK reads
     ],
     ids=str,
 )
@@ -63,14 +61,8 @@ def test_an_empty_reply_may_be_free() -> None:
     assert tokens_of(AIMessage(""), PROMPT).output == 0
 
 
-def test_a_call_of_a_tool_is_never_free() -> None:
-    made = {"name": "look_up", "args": {"query": "how many pens for $14 " * 5}, "id": "1"}
-    assert tokens_of(AIMessage("", tool_calls=[made], usage_metadata=usage(0)), PROMPT).output > 20
-
-
-def replied(cap: int, finish: str, usage_metadata: UsageMetadata | None = None) -> Reply:
-    meta = {"finish_reason": finish}
-    message = AIMessage(FORTY, response_metadata=meta, usage_metadata=usage_metadata)
+def replied(cap: int, finish: str) -> Reply:
+    message = AIMessage(FORTY, response_metadata={"finish_reason": finish})
     return read_reply(message, PROMPT, CallOptions(cap), seconds=0.5, model="m")[0]
 
 
@@ -87,13 +79,6 @@ def test_an_estimate_is_brought_into_line_with_the_cap(cap: int, finish: str, to
     assert replied(cap, finish).tokens == tokens
 
 
-def test_a_server_that_ignores_its_cap_is_told_plainly() -> None:
-    reply = replied(20, "stop", usage(40))
-    assert [warning["code"] for warning in reply.warnings] == ["cap_ignored"]
-    assert "its cap of 20 tokens and wrote 40" in reply.warnings[0]["message"]
-    assert replied(40, "stop", usage(40)).warnings == ()
-
-
 def test_a_reply_survives_a_journal() -> None:
     reply = replied(30, "length")
     assert Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
@@ -104,7 +89,6 @@ def test_a_reply_survives_a_journal() -> None:
     [
         ({"finish_reason": "length"}, "length"),
         ({"finish_reason": "content_filter"}, "filter"),
-        ({"finish_reason": "tool_calls"}, "stop"),
         ({"stop_reason": "end_turn"}, "stop"),
         ({"stop_reason": "max_tokens"}, "length"),
         ({"stop_reason": "refusal"}, "filter"),
@@ -112,7 +96,6 @@ def test_a_reply_survives_a_journal() -> None:
         ({"finish_reason": "SAFETY"}, "filter"),
         ({"done_reason": "length"}, "length"),
         ({"incomplete_details": {"reason": "max_output_tokens"}}, "length"),
-        ({"finish_reason": None, "incomplete_details": None}, "stop"),
     ],
 )
 def test_endings_have_one_vocabulary(metadata: dict[str, Any], finish: str) -> None:
@@ -123,7 +106,6 @@ def test_endings_have_one_vocabulary(metadata: dict[str, Any], finish: str) -> N
     ("content", "visible"),
     [
         ("<think>6 * 7 is 42</think>\n\n42", "42"),
-        ("<think>6 * 7 is", ""),
         ([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "42"}], "42"),
     ],
 )

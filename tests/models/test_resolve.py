@@ -44,13 +44,7 @@ class TestWhichModel:
             assert way in str(caught.value)
 
 
-def test_the_local_default_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(ModelSetupError, match="No model was given"):
-        model_name(None)
-
-
-@pytest.mark.parametrize("name", ["gpt-5", ":gpt-5", "local:", " "])
+@pytest.mark.parametrize("name", ["gpt-5", "local:"])
 def test_a_string_that_names_no_model_is_explained(name: str) -> None:
     with pytest.raises(ModelSetupError, match=r"'provider:model'.*pb-graph models"):
         model_name(name)
@@ -69,12 +63,7 @@ def test_a_local_model_gets_time_unless_a_limit_was_chosen(monkeypatch: pytest.M
     )
     resolve.resolve("local:/models/a:b.gguf", Settings())
     resolve.resolve("local:smollm2-135m", SETTINGS)
-    resolve.resolve("local:smollm2-135m", Settings(timeout=120.0))
-    assert asked == [
-        ("/models/a:b.gguf", local.TIMEOUT),
-        ("smollm2-135m", 7),
-        ("smollm2-135m", 120),
-    ]
+    assert asked == [("/models/a:b.gguf", local.TIMEOUT), ("smollm2-135m", 7)]
 
 
 @pytest.mark.parametrize(
@@ -94,12 +83,7 @@ def test_what_a_provider_lacks_is_told(
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("opnai:gpt-5", "openai,"),
-        ("local:smolm2-135m", "smollm2-135m"),
-        ("gpt-5", "provider:model"),
-    ],
+    ("name", "meant"), [("opnai:gpt-5", "openai,"), ("local:smolm2-135m", "smollm2-135m")]
 )
 def test_a_misspelled_model_is_refused_when_the_graph_is_built(name: str, meant: str) -> None:
     with pytest.raises(ModelSetupError, match=meant) as caught:

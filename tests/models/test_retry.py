@@ -31,7 +31,7 @@ def test_the_upper_end_of_the_wait_doubles_up_to_its_limit() -> None:
         assert 0.0 <= min(waits) < 0.2 * ceiling
 
 
-@pytest.mark.parametrize(("given", "seconds"), [("7", 7), ("soon", 0), ("-5", 0), ("nan", 0)])
+@pytest.mark.parametrize(("given", "seconds"), [("7", 7), ("soon", 0)])
 def test_what_the_server_asks_for_is_waited(given: str, seconds: float) -> None:
     assert RetryPolicy(initial_interval=0).wait(asking_to_wait(given), 1, 120) == seconds
 

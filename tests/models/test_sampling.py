@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 from langchain_core.caches import InMemoryCache
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
 from pb_graph.errors import ModelSetupError
-from pb_graph.models.caps import CONTINUING
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from tests.support.calls import call
@@ -36,7 +34,6 @@ class Warm(ScriptedChat):
     [
         (0.0, SAMPLED, "0.7"),
         (0.0, CallOptions(20, 5.0), "0.0"),
-        (None, SAMPLED, "None"),
         (0.3, SAMPLED, "0.3"),
     ],
 )
@@ -57,26 +54,12 @@ def test_samples_do_not_come_from_langchains_cache() -> None:
 @pytest.mark.parametrize(
     ("said", "piece"),
     [
-        (" three, <think>four", " three, <think>four"),
         ("one, two, three", "three"),  # llama.cpp repeats what it continues
         ("one, two,three", "three"),  # and some templates trim it
     ],
 )
 def test_a_piece_is_taken_as_it_is_written_without_the_beginning(said: str, piece: str) -> None:
     assert call(ChatClient(ScriptedChat(solve=said), with_schema), BEGUN, PIECE).text == piece
-
-
-def test_a_first_piece_is_asked_for_as_any_reply_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-
-    def server(_: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
-        asked.append(limits.continue_last)
-        return {"max_tokens": limits.cap}
-
-    monkeypatch.setattr("pb_graph.models.caps.CONTINUING", {*CONTINUING, server})
-    for messages in (ASK, BEGUN):
-        call(ChatClient(ScriptedChat(), server), messages, PIECE)
-    assert asked == [False, True]
 
 
 def test_who_cannot_go_on_is_not_asked_to() -> None:

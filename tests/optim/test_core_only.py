@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 # Modules of the extras `local`, `serve`, `eval` and `tune`.
 HIDDEN = (
-    *("xllamacpp", "huggingface_hub", "platformdirs", "filelock", "starlette", "uvicorn"),
+    *("xllamacpp", "huggingface_hub", "filelock", "starlette", "uvicorn"),
     *("inspect_ai", "math_verify", "rouge_score", "datasets", "jinja2", "ipywidgets", "pandas"),
     "optuna",
 )
@@ -35,7 +35,6 @@ COMMANDS: list[tuple[str, list[str], str]] = [
     ("optim", ["eval", "--dataset", "arithmetic", *MODEL], "eval"),
     *[("optim", [name, "logs"], "eval") for name in LOGS],
     ("optim", ["tune", "--dataset", "arithmetic", *MODEL], "eval"),
-    ("pb_graph", ["models"], "local"),
     ("pb_graph", ["pull", "smollm2-135m"], "local"),
     ("pb_graph", ["solve", "2 + 2?", "--model", "local:smollm2-135m"], "local"),
     ("pb_graph", ["serve", "--model", "openai:any"], "serve"),

@@ -16,8 +16,7 @@ from pydantic import SecretStr
 from pb_graph import Settings, build_graph
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient, RetryPolicy
-from pb_graph.serve.allowance import Allowance
-from pb_graph.serve.app import Endpoint
+from pb_graph.serve.app import Allowance, Endpoint
 from tests.support.fault_server import FaultServer
 
 

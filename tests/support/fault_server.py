@@ -23,17 +23,14 @@ from pb_graph.planner.requests import LEVEL_FORM
 
 Fault = Literal[
     "rate_limit",
-    "rate_limit_with_wait",
     "no_credit",
     "unavailable",
     "reset_before",
     "stall",
-    "invalid_json",
     "no_choices",
     "half_stream",
     "empty_at_cap",
     "no_usage",
-    "refusal",
     "unknown_model",
     "bad_key",
     "context_too_long",
@@ -47,7 +44,6 @@ CHAIN = ("What is given?", "What follows?", "What is left?", "What is the answer
 
 _REFUSED: dict[Fault, tuple[int, str, str]] = {
     "rate_limit": (429, "rate_limit_exceeded", "Rate limit reached for requests."),
-    "rate_limit_with_wait": (429, "rate_limit_exceeded", "Rate limit reached; wait."),
     "no_credit": (429, "insufficient_quota", "You exceeded your current quota."),
     "unavailable": (503, "overloaded", "The engine is overloaded."),
     "unknown_model": (404, "model_not_found", "The model does not exist."),
@@ -124,7 +120,7 @@ class FaultServer:
         stall: Seconds for which the fault ``stall`` says nothing.
         pause: Seconds for which a stream says nothing half-way.
         key: The key that requests must carry; None takes any.
-        wait: The value of ``Retry-After`` in ``rate_limit_with_wait``.
+        wait: The value of ``Retry-After`` in ``rate_limit``.
         changed: Changes a true completion before it is sent.
         obeys_cap: Whether a reply ends at its cap.
 
@@ -144,7 +140,7 @@ class FaultServer:
         stall: float = 30.0,
         pause: float = 0.0,
         key: str | None = None,
-        wait: str = "0.2",
+        wait: str = "0.01",
         changed: Callable[[dict[str, Any]], dict[str, Any]] = lambda reply: reply,
         obeys_cap: bool = True,
     ) -> None:
@@ -226,7 +222,7 @@ class FaultServer:
         if code == "invalid_api_key":  # as careless servers do
             message += json.dumps(dict(request.headers))
         error = {"error": {"message": message, "type": code, "code": code, "param": None}}
-        wait = {"Retry-After": self.wait} if request.fault == "rate_limit_with_wait" else {}
+        wait = {"Retry-After": self.wait} if request.fault == "rate_limit" else {}
         return _response(status, error, **wait)
 
     async def _replied(self, request: Request, writer: asyncio.StreamWriter) -> bool:
@@ -237,8 +233,6 @@ class FaultServer:
         self.billed += 0 if streams else written
         reply = self.changed(copy.deepcopy(reply))
         parts = _events(request, reply) if streams else [_response(200, reply)]
-        if request.fault == "invalid_json" and not streams:
-            parts = [parts[0].replace(b'"choices"', b"choices  ")]
         if request.fault == "half_stream":
             whole = b"".join(parts)
             parts = [whole[: len(whole) // 2]]
@@ -297,8 +291,6 @@ def _reply(request: Request, text: str, cap: int) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": "".join(words[:cap])}
     if request.fault == "empty_at_cap":
         message["content"], finish, tokens = "", "length", request.cap
-    elif request.fault == "refusal":
-        message |= {"content": None, "refusal": "I cannot help with that."}
     prompt = len(request.text.split())
     usage = {"prompt_tokens": prompt, "completion_tokens": tokens, "total_tokens": prompt + tokens}
     reply: dict[str, Any] = {
@@ -331,8 +323,6 @@ def _events(request: Request, reply: dict[str, Any]) -> list[bytes]:
     if "usage" in reply and (request.body.get("stream_options") or {}).get("include_usage"):
         chunks.append(frame | {"choices": [], "usage": reply["usage"]})
     lines = [f"data: {json.dumps(part)}\n\n".encode() for part in chunks]
-    if request.fault == "invalid_json":
-        lines[1] = b'data: {"choices": [\n\n'
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
     lines.append(b"data: [DONE]\n\n")
     framed = [f"{len(line):x}\r\n".encode() + line + b"\r\n" for line in lines]
