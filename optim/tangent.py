@@ -59,8 +59,18 @@ class ReferencePoint:
 
     @classmethod
     def of(cls, scores: Sequence[float], tokens: Sequence[float]) -> ReferencePoint:
-        """Take the point from measured scores in [0, 1] and tokens, one of each per query."""
+        """Take the point from measured scores in [0, 1] and tokens, one of each per query.
+
+        Raises:
+            InputError: Nothing is right.
+        """
         a, t = validate_answers(scores, tokens)
+        if not a.any():
+            msg = (
+                f"none of the {len(a)} answers is right, so E³ has no tangent. Use easier "
+                "questions, a stronger model, or a scorer that fits the answers."
+            )
+            raise InputError(msg)
         return cls(PERCENT * float(a.mean()), float(t.mean()))
 
 
@@ -149,9 +159,6 @@ def metric(
             ``tokens``, or every answer wrong.
         ScorerError: The scorer cannot be set up, or cannot score an answer.
     """
-    if not devset:
-        msg = "the dev set is empty: give at least one example"
-        raise InputError(msg)
     judge = scorer_of(scorer)
 
     def score(gold: Any, pred: Any) -> float:  # noqa: ANN401 -- DSPy's
@@ -164,12 +171,6 @@ def metric(
         msg = "the program's predictions have no tokens: use optim.tuning.GraphProgram"
         raise InputError(msg)
     scores = [score(gold, pred) for gold, pred in zip(examples, answered, strict=True)]
-    if not any(scores):
-        msg = (
-            f"none of the {len(examples)} answers is right, so E³ has no tangent. Use easier "
-            "questions, a stronger model, or a scorer that fits the answers."
-        )
-        raise InputError(msg)
     return E3Metric(ReferencePoint.of(scores, [pred.tokens for pred in answered]), score)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,16 +17,13 @@ from optim.cli.options import (
 )
 from pb_graph.errors import InputError
 
-if TYPE_CHECKING:
-    from optim.reporting.page import Kind
-
 
 @plain_errors("inspect_ai")
 def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Default: report.html.")
-    ] = None,
+        str, typer.Option("--output", "-o", metavar="FILE", help="Ends with .html, .json or .csv.")
+    ] = "report.html",
     baseline: Annotated[
         str | None,
         typer.Option(help="Compare with this method. Default: vanilla, else global_budget."),
@@ -44,25 +40,22 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     """Write one HTML page about what was measured: figures, drawings and tables.
 
     Logs of several folders are pooled; what is missing or there twice is refused.
-    With --json or --csv, print the figures for machines instead, or write them to the output.
+    With --json or --csv, print the figures for machines instead.
     """
+    from optim import reporting  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
-    from optim.reporting import answers, rendered, write  # noqa: PLC0415
 
     if as_json and as_csv:
         msg = "choose one of --json and --csv"
         raise InputError(msg)
-    path = Path(output or "report.html")
-    ending = ".json" if as_json else ".csv" if as_csv else path.suffix
-    kind: Kind = "json" if ending == ".json" else "csv" if ending == ".csv" else "html"
     records = read_records(logs, partial=partial)
-    table = answers(records, prices=read_prices(prices), price_ratio=price_ratio)
-    content = rendered(table, kind, baseline, paper=paper)
-    if output is None and kind != "html":
-        typer.echo(content, nl=False)
+    table = reporting.answers(records, prices=read_prices(prices), price_ratio=price_ratio)
+    if as_json or as_csv:
+        kind = "json" if as_json else "csv"
+        typer.echo(reporting.rendered(table, kind, baseline, paper=paper), nl=False)
         return
-    write(path, content)
-    typer.echo(f"{path} is written.", err=kind != "html")
+    reporting.report(table, output, baseline=baseline, paper=paper)
+    typer.echo(f"{output} is written.")
 
 
 @plain_errors("inspect_ai")
@@ -71,13 +64,6 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     loss: Annotated[float, typer.Option(help="Points of accuracy that may be lost.")] = 3.0,
     confidence: Annotated[float, typer.Option(help="Of the proof, in percent.")] = 95.0,
     reference: Annotated[str, typer.Option(help="The row to compare with.")] = "vanilla",
-    order: Annotated[
-        str | None,
-        typer.Option(
-            help="Rows in the order of their tests, with commas between, chosen before these "
-            "answers were seen. Default: dearest first, by a part of the questions."
-        ),
-    ] = None,
     split: Annotated[
         float, typer.Option(help="Questions that choose the order and no more, in percent.")
     ] = 20.0,
@@ -108,7 +94,6 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         loss=loss,
         confidence=confidence,
         reference=reference,
-        order=None if order is None else [name.strip() for name in order.split(",")],
         split=split,
         seed=seed,
     )

@@ -14,14 +14,14 @@ from optim.extras import on_first_use
 if TYPE_CHECKING:
     from optim.reporting.certificate import certify
     from optim.reporting.charts import plot, spending
-    from optim.reporting.page import rendered, report, write
+    from optim.reporting.page import rendered, report
     from optim.reporting.tables import answers, figures, paired, paper_figures
 
 _HOMES = {
     "certify": "certificate",
     "plot": "charts",
     "spending": "charts",
-    **dict.fromkeys(("rendered", "report", "write"), "page"),
+    **dict.fromkeys(("rendered", "report"), "page"),
     **dict.fromkeys(("answers", "figures", "paired", "paper_figures"), "tables"),
 }
 __all__ = [
@@ -34,6 +34,5 @@ __all__ = [
     "rendered",
     "report",
     "spending",
-    "write",
 ]
 __getattr__ = on_first_use(__name__, _HOMES)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from optim.datasets.dataset import digest
 from optim.reporting.formatting import PAIR_COLUMNS
-from optim.reporting.tables import STUDY, figures, paired, to_rows
+from optim.reporting.tables import STUDY, choose_baseline, figures, paired, to_rows
 from optim.statistics.certificate import NonInferiorityTest, order_for_testing, run_in_order
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
@@ -47,7 +46,6 @@ def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
     loss: float = 3.0,
     confidence: float = 95.0,
     reference: str = "vanilla",
-    order: Sequence[str] | None = None,
     split: float = 20.0,
     seed: int = 0,
 ) -> Certificate:
@@ -61,28 +59,27 @@ def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
         loss: Allowed loss of accuracy, in percentage points above 0.
         confidence: In percent.
         reference: Row to compare with.
-        order: Rows in the order of their tests, chosen before these answers were seen. None lets
-            a part of the questions choose the order, which the tests then do without.
-        split: That part, in percent of the questions.
-        seed: Seed of the draw of that part.
+        split: Percentage of the questions that choose the order of the tests, and test nothing.
+        seed: Seed of their draw.
 
     Raises:
         InputError: No such row, several studies, too few questions, or a number out of its range.
     """
-    _check_rows(table, reference, order)
+    if len(table[list(STUDY)].drop_duplicates()) != 1:
+        msg = "a certificate is about one data set, solver and planner: read their logs only"
+        raise InputError(msg)
+    choose_baseline(table, reference)
     table = table[(table.method != reference) | table.score.notna()]
     answered = table.question[table.method == reference].unique()
     drawn = sorted(answered, key=lambda question: digest([seed, question]))
     places = table.question.map({question: place for place, question in enumerate(drawn)})
     table = table.assign(drawn=places, right=table.score.fillna(0.0).astype(float))
     table = table.sort_values("drawn", kind="stable")
-    count = 0
-    if order is None:
-        count = round(len(drawn) * split / PERCENT)
-        if not 0 < count < len(drawn):
-            msg = f"{split:g} % of {len(drawn)} questions cannot choose an order; give --order"
-            raise InputError(msg)
-        order = _chosen_order(table[table.drawn < count], reference)
+    count = round(len(drawn) * split / PERCENT)
+    if not 0 < count < len(drawn):
+        msg = f"{split:g} % of {len(drawn)} questions cannot choose the order of the tests"
+        raise InputError(msg)
+    order = _chosen_order(table[table.drawn < count], reference)
     tested = table[table.drawn >= count]
     scores = {
         name: group.groupby("question", sort=False).right.agg(list).to_dict()
@@ -110,17 +107,6 @@ def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
     else:
         sentence = f"No row is cheaper than {reference} on the questions that chose the order."
     return Certificate(certified, sentence, reference, loss, confidence, count, rows)
-
-
-def _check_rows(table: pd.DataFrame, reference: str, order: Sequence[str] | None) -> None:
-    if len(table[list(STUDY)].drop_duplicates()) != 1:
-        msg = "a certificate is about one data set, solver and planner: read their logs only"
-        raise InputError(msg)
-    methods = list(table.method.unique())
-    for name in [reference, *(order or ())]:
-        if name not in methods:
-            msg = f"no row named {name!r}; there are: {', '.join(methods)}"
-            raise InputError(msg)
 
 
 def _chosen_order(table: pd.DataFrame, reference: str) -> list[str]:

@@ -55,12 +55,10 @@ def plane(rows: pd.DataFrame) -> Chart:
 
     Args:
         rows: Figures with ``method``, ``accuracy``, ``tokens``, ``e3`` and the ends of the
-            intervals of the first two; optional ``kind`` (colour). The method ``default`` has a
-            square mark and a bold name.
+            intervals of the first two. The method ``default`` has a square mark and a bold name.
     """
     table = rows.dropna(subset=["accuracy", "tokens", "e3"])
-    table = pd.DataFrame({"kind": "row"}, table.index).assign(**table)
-    table["is_default"] = table.method.isin(["default", "default_estimated"])
+    table = table.assign(is_default=table.method.isin(["default", "default_estimated"]))
     # An interval that reaches far does not press the points into a corner: it is clipped.
     cheap, dear = table.tokens.min(), table.tokens.max()
     room = max(dear - cheap, 0.3 * dear)
@@ -72,31 +70,29 @@ def plane(rows: pd.DataFrame) -> Chart:
     title = "T: completion tokens per question, planning included"
     x = partial(alt.X, type="quantitative", title=title, scale=scales[0])
     y = partial(alt.Y, type="quantitative", title="accuracy, %", scale=scales[1])
-    legend = alt.Legend() if len(set(table.kind)) > 1 else None
-    color = alt.Color("kind:N", title=None, legend=legend)
     base = alt.Chart(table)
     rules = base.mark_rule(opacity=0.5, clip=True)
     marks = base.mark_point(filled=True, opacity=1).encode(
-        x("tokens"), y("accuracy"), color=color,
+        x("tokens"), y("accuracy"),
         shape=alt.Shape("is_default:N", legend=None, scale=alt.Scale(range=["circle", "square"])),
         size=alt.condition("datum.is_default", alt.value(170), alt.value(70)),
         tooltip=["method", *(alt.Tooltip(n, format=".1f") for n in ("accuracy", "tokens", "e3"))],
     )  # fmt: skip
     weight = alt.ExprRef("datum.is_default ? 'bold' : 'normal'")
-    texts = [
-        base.mark_text(align="left", fontSize=12, fontWeight=weight, stroke="white", strokeWidth=4),
-        base.mark_text(align="left", fontSize=12, fontWeight=weight),
-    ]
-    names = [text.encode(x("label_x"), y("label_y"), text="method:N") for text in texts]
+    named = base.encode(x("label_x"), y("label_y"), text="method:N")
+    names = named.mark_text(align="left", fontSize=12, fontWeight=weight)
     ranked = table.sort_values(["tokens", "accuracy"], ascending=[True, False])
     front = alt.Chart(ranked[ranked.accuracy > ranked.accuracy.cummax().shift(fill_value=-1.0)])
     layers = [
         _contours(table.e3, x_range, y_range),
         front.mark_line(interpolate="step-after", color="#999").encode(x("tokens"), y("accuracy")),
-        rules.encode(x("tokens_lower"), y("accuracy"), x2="tokens_upper", color=color),
-        rules.encode(x("tokens"), y("accuracy_lower"), y2="accuracy_upper", color=color),
+        rules.encode(x("tokens_lower"), y("accuracy"), x2="tokens_upper"),
+        rules.encode(x("tokens"), y("accuracy_lower"), y2="accuracy_upper"),
         marks,
-        *names,
+        named.mark_text(
+            align="left", fontSize=12, fontWeight=weight, stroke="white", strokeWidth=4
+        ),
+        names,
     ]
     return alt.layer(*layers, width=_WIDTH, height=_HEIGHT)
 

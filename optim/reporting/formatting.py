@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections import defaultdict
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import pandas as pd
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from optim.reporting.tables import STUDY, to_rows
 from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
@@ -45,34 +44,16 @@ def format_interval(lower: float | None, upper: float | None, digits: int | None
     return f"{low} to {'∞' if upper is None else high}"
 
 
-def format_confidence(share: float) -> str:
-    """Return a confidence from 0 to 1 in whole percent, rounded down and never 100 %."""
-    return "> 99 %" if share > 0.99 else f"{math.floor(100 * share)} %"  # noqa: PLR2004
-
-
 def p_value(value: float | None) -> str:
     """Return a p-value with three decimals."""
     return "< 0.001" if value is not None and value < 0.001 else number(value, 3)  # noqa: PLR2004
 
 
-def count(amount: int, noun: str) -> str:
-    """Return an amount with its noun: ``1 answer``, ``2 answers``."""
-    return f"{number(amount)} {noun}{'' if amount == 1 else 's'}"
-
-
-def setting(value: object) -> str:
-    """Return the value of a setting as JSON."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def settings(changes: Mapping[str, object]) -> str:
-    """Return several settings in one line."""
-    return ", ".join(f"{name}={setting(value)}" for name, value in changes.items())
-
-
-def settings_in_full(values: Mapping[str, object]) -> str:
-    """Return settings as JSON, one line each."""
-    return "\n".join(f"{name} = {setting(value)}" for name, value in values.items())
+def settings(values: Mapping[str, object], separator: str = ", ") -> str:
+    """Return settings as names with values in JSON, with a separator between."""
+    return separator.join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items()
+    )
 
 
 def _with_interval(name: str, ends: str, digits: int | None) -> Callable[[Row], str]:
@@ -179,10 +160,3 @@ def console() -> Console:
     """Return the standard output; wide where no terminal says how wide it is."""
     found = Console()
     return found if found.is_terminal else Console(width=_WIDE)
-
-
-def plain_text(*shown: RenderableType) -> str:
-    """Return what would be printed, one below the other."""
-    file = io.StringIO()
-    Console(file=file, width=console().width, force_jupyter=False).print(*shown, sep="\n")
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())

@@ -6,12 +6,11 @@ import base64
 import hashlib
 import json
 import math
-import re
 import shlex
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -22,7 +21,6 @@ from optim.reporting.formatting import (
     COLUMNS,
     DASH,
     PAIR_COLUMNS,
-    count,
     difference,
     displayed,
     factor,
@@ -34,14 +32,13 @@ from pb_graph.errors import InputError
 if TYPE_CHECKING:
     from optim.records import Record
 
-Kind = Literal["html", "json", "csv"]
 Row = dict[str, Any]
+Tables = dict[str, pd.DataFrame]
 
 _TEMPLATES = Environment(
     loader=PackageLoader("optim", ""), autoescape=True, undefined=StrictUndefined,
     trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
 )  # fmt: skip
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ALPHA = 0.05
 _DRAWN = ("figures", "paired", "token_parts")  # tables that have a place of their own
 _FOUND = ("accuracy, %", "completion", "prompt", "money", "E³")  # figures of the first sentence
@@ -68,16 +65,18 @@ def report(
         InputError: Another ending, no record, no such baseline, or a file that cannot be written.
     """
     file = Path(path)
-    kind: Any = file.suffix.removeprefix(".")
-    if kind not in {"html", "json", "csv"}:
-        msg = f"a report ends with .html, .json or .csv, not {file.name!r}"
-        raise InputError(msg)
     table = records if isinstance(records, pd.DataFrame) else answers(records)
-    return write(file, rendered(table, kind, baseline, paper=paper))
+    content = rendered(table, file.suffix.removeprefix("."), baseline, paper=paper)
+    try:
+        file.write_text(content, encoding="utf-8", errors="replace")
+    except OSError as error:
+        msg = f"cannot write {file}: {error.strerror}"
+        raise InputError(msg) from error
+    return file
 
 
 def rendered(
-    table: pd.DataFrame, kind: Kind, baseline: str | None = None, *, paper: bool = False
+    table: pd.DataFrame, kind: str, baseline: str | None = None, *, paper: bool = False
 ) -> str:
     """Return a report as the text of a file.
 
@@ -88,8 +87,11 @@ def rendered(
         paper: Whether to include the paper's published figures.
 
     Raises:
-        InputError: No answer, or no such baseline.
+        InputError: Another kind, no answer, or no such baseline.
     """
+    if kind not in _KINDS:
+        msg = f"a report ends with .html, .json or .csv, not .{kind}"
+        raise InputError(msg)
     if table.empty:
         msg = "there is no answer to report on yet"
         raise InputError(msg)
@@ -98,55 +100,53 @@ def rendered(
         (study, _tables(study, baseline if baseline in set(study.method) else None, paper=paper))
         for _, study in table.groupby(list(STUDY), sort=False)
     ]
-    if kind == "csv":
-        pairs = [found["paired"].add_prefix("vs_") for _, found in studies]
-        lines = [
-            found["figures"].merge(pair, "left", left_on="method", right_on="vs_method")
-            for (_, found), pair in zip(studies, pairs, strict=True)
-        ]
-        text: str = pd.concat(lines).to_csv(index=False, lineterminator="\n")
-        return text
-    if kind == "json":
-        document = [
-            _about(study)
-            | {"questions": study.question.nunique(), "made_by": _made_by(study)}
-            | {name: to_rows(frame) for name, frame in found.items()}
-            for study, found in studies
-        ]
-        return json.dumps({"studies": document}, ensure_ascii=False, allow_nan=False) + "\n"
-    return render(
-        "reporting/page.html.j2",
-        title=": ".join(", ".join(table[name].unique()) for name in ("dataset", "model")),
-        views=[_view(study, found, f"s{n}") for n, (study, found) in enumerate(studies)],
-        total=f"{count(len(table), 'answer')}, {count(table.tokens.sum(), 'completion token')}",
-        notes=tables.paper_notes() if paper else [],
-    )
+    return _KINDS[kind](studies)
 
 
-def render(template: str, **context: object) -> str:
-    """Fill a template of this package that extends ``reporting/base.html.j2``.
+def _csv(studies: list[tuple[pd.DataFrame, Tables]]) -> str:
+    lines = [
+        found["figures"].merge(
+            found["paired"].add_prefix("vs_"), "left", left_on="method", right_on="vs_method"
+        )
+        for _, found in studies
+    ]
+    text: str = pd.concat(lines).to_csv(index=False, lineterminator="\n")
+    return text
 
-    Everything is escaped unless it is markup. The page's policy forbids scripts, and allows the
-    one style sheet by its hash. Control characters and lone surrogates are replaced.
+
+def _json(studies: list[tuple[pd.DataFrame, Tables]]) -> str:
+    document = [
+        {name: study[name].iloc[0] for name in STUDY}
+        | {"questions": study.question.nunique(), "made_by": _made_by(study)}
+        | {name: to_rows(frame) for name, frame in found.items()}
+        for study, found in studies
+    ]
+    return json.dumps({"studies": document}, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _html(studies: list[tuple[pd.DataFrame, Tables]]) -> str:
+    """Fill the template, which escapes everything but markup.
+
+    The page's policy forbids scripts, and allows the one style sheet by its hash.
     """
     style = Markup(files("optim.reporting").joinpath("page.css").read_text("utf-8"))  # noqa: S704
     hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'"
-    html = _TEMPLATES.get_template(template).render(style=style, policy=policy, **context)
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", html).encode("utf-8", "replace").decode()
+    table = pd.concat([study for study, _ in studies])
+    return _TEMPLATES.get_template("reporting/page.html.j2").render(
+        style=style,
+        policy=f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; "
+        "form-action 'none'",
+        title=": ".join(", ".join(table[name].unique()) for name in ("dataset", "model")),
+        views=[_view(study, found, f"s{n}") for n, (study, found) in enumerate(studies)],
+        total=f"{number(len(table))} answers, {number(table.tokens.sum())} completion tokens",
+        notes=tables.paper_notes() if "paper_rows" in studies[0][1] else [],
+    )
 
 
-def write(path: Path, content: str) -> Path:
-    """Write a file that the user named, and return its path; raise `InputError` if that fails."""
-    try:
-        path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        msg = f"cannot write {path}: {error.strerror}"
-        raise InputError(msg) from error
-    return path
+_KINDS = {"html": _html, "json": _json, "csv": _csv}
 
 
-def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> dict[str, pd.DataFrame]:
+def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> Tables:
     """Return every table of one study by its name."""
     found = {
         "figures": tables.figures(study),
@@ -164,16 +164,12 @@ def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> dict[s
     return found
 
 
-def _about(study: pd.DataFrame) -> Row:
-    return {name: study[name].iloc[0] for name in STUDY}
-
-
 def _made_by(study: pd.DataFrame) -> dict[str, Row]:
     found: dict[str, Row] = study.groupby("method", sort=False).made_by.first().to_dict()
     return found
 
 
-def _view(study: pd.DataFrame, found: dict[str, pd.DataFrame], name: str) -> Row:
+def _view(study: pd.DataFrame, found: Tables, name: str) -> Row:
     """Return what the template shows of one study."""
     frame, pairs, levels = found["figures"], found["paired"], found["by_level"]
     made_by = _made_by(study)
@@ -184,8 +180,9 @@ def _view(study: pd.DataFrame, found: dict[str, pd.DataFrame], name: str) -> Row
     if levels.accuracy.notna().any():
         drawn["Accuracy by level"] = charts.by_level(levels)
     further = {key: table for key, table in found.items() if key not in _DRAWN and len(table)}
-    return _about(study) | {
+    return {
         "id": name,
+        **{label: study[label].iloc[0] for label in STUDY},
         "facts": _facts(study, made_by),
         "findings": list(_findings(frame, pairs)),
         "doubts": [*_doubts(study, frame, made_by), *formatting.remarks(frame)],
@@ -199,7 +196,7 @@ def _view(study: pd.DataFrame, found: dict[str, pd.DataFrame], name: str) -> Row
         },
         "prompts": _by_text({m: str(made.get("prompt") or "") for m, made in made_by.items()}),
         "settings": {
-            method: formatting.settings_in_full(made["settings"])
+            method: formatting.settings(made["settings"], "\n")
             for method, made in made_by.items()
             if "settings" in made
         },
@@ -281,15 +278,11 @@ def _doubts(study: pd.DataFrame, frame: pd.DataFrame, made_by: dict[str, Row]) -
     failed = frame[frame.errors > 0]
     if len(failed):
         each = ", ".join(f"{row.method} ({row.errors})" for row in failed.itertuples())
-        total = count(failed.errors.sum(), "answer")
-        yield f"{total} ended in an error and have no score: {each}. They are in no figure."
+        yield f"Answers that ended in an error, and are in no figure: {each}."
     asked = study.groupby("method", sort=False).question.nunique()
     missing = study.question.nunique() - asked
     if lacking := ", ".join(f"{name} ({n} missing)" for name, n in missing.items() if n):
-        yield (
-            f"Not every method was asked every question: {lacking}. The rows are about "
-            "different questions; each paired difference is about shared ones."
-        )
+        yield f"The rows are about different questions: {lacking}."
     for names, gaps in _by_text({m: made.get("gaps", "") for m, made in made_by.items()}).items():
         yield f"Not all of {names} is here: {gaps}."
 

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class SearchEndedError(PlanAndBudgetError):
-    """Nothing more is paid for: the budget is spent, or the reflection model returns nothing."""
+    """Nothing more is paid for: the budget is spent."""
 
 
 class OutageError(PlanAndBudgetError):

@@ -61,23 +61,22 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
     GEPA's own folder holds a pickle, and scores of another tangent; it is given none. Answers that
     were paid for come from the evaluator instead.
     """
-    objectives = task.evaluator.options.objectives
+    options = task.evaluator.options
     made = dspy.GEPA(
         metric=task.metric(),
         max_metric_calls=task.answers,
         reflection_minibatch_size=min(_MINIBATCH, len(task.train)),
-        reflection_lm=task.reflection.language_model(),
         instruction_proposer=lambda candidate, reflective_dataset, components_to_update: {
             name: _better(task, name, candidate[name], reflective_dataset.get(name, ()))
             for name in components_to_update
         },
         use_merge=False,  # there is one instruction to change
-        num_threads=task.threads,
+        num_threads=options.concurrency,
         track_stats=True,
         seed=task.seed,
         gepa_kwargs={
-            "acceptance_criterion": Acceptance(objectives),
-            "frontier_type": "hybrid" if objectives == 1 else "objective",
+            "acceptance_criterion": Acceptance(options.objectives),
+            "frontier_type": "hybrid" if options.objectives == 1 else "objective",
             "cache_evaluation": False,  # it mixes up train and dev
             "stop_callbacks": [lambda _: task.is_refused],
         },

@@ -1,4 +1,4 @@
-"""The work of a round, and the optimizers: functions that propose candidates."""
+"""The work of an optimizer, and the optimizers: functions that propose candidates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 
 from optim.records import PLANNING
 from optim.tangent import E3Metric, example_of
@@ -39,17 +38,17 @@ _REFUSED = 10**9  # tokens of a question that was not answered: any answer is be
 
 @dataclass(frozen=True, slots=True)
 class OptimizerTask(SharedOnDeepcopy):
-    """The work of one round.
+    """The work of an optimizer.
 
     Attributes:
         evaluator: Measures; what was measured before costs nothing.
-        incumbent: The best candidate so far.
+        incumbent: The candidate to improve.
         reference: Its accuracy and tokens on dev.
         train: Questions to learn from; those of dev where there are none.
         dev: Questions that candidates are chosen by.
         predictor: The predictor to tune.
         reflector: Writes instructions; None for optimizers that need none.
-        answers: The most answers, cached ones included, that the round should ask for.
+        answers: The most answers, cached ones included.
         seed: Of everything drawn by chance.
     """
 
@@ -76,11 +75,6 @@ class OptimizerTask(SharedOnDeepcopy):
         return self.reflector
 
     @property
-    def threads(self) -> int:
-        """Number of questions that are answered at once."""
-        return self.evaluator.options.concurrency
-
-    @property
     def is_refused(self) -> bool:
         """Return whether nothing more can be paid for."""
         return self.evaluator.refusal is not None
@@ -100,9 +94,9 @@ class OptimizerTask(SharedOnDeepcopy):
 def candidates(task: OptimizerTask) -> list[Candidate]:
     """Return the incumbent with each instruction that the user gives, or of the package's list."""
     given = task.evaluator.options.candidates
-    listed = given is not None and not isinstance(given, str | Path)
-    texts = list(given) if listed else read_instructions(given, task.predictor)  # type: ignore[arg-type]
-    return task.candidates(texts)
+    if given is None or isinstance(given, str | Path):
+        given = read_instructions(given, task.predictor)
+    return task.candidates(given)
 
 
 def read_instructions(path: str | Path | None, predictor: str) -> list[str]:
@@ -127,50 +121,15 @@ def read_instructions(path: str | Path | None, predictor: str) -> list[str]:
     return [text.strip() for text in texts if text.strip()]
 
 
-def copro(task: OptimizerTask) -> list[Candidate]:
-    """Run DSPy's COPRO with E³'s tangent as its metric."""
-    writes = task.reflection.language_model()
-    made = dspy.COPRO(metric=task.metric(), prompt_model=writes, breadth=6, depth=2)
-    shown = {"display_progress": False, "display_table": 0}
-    return compile_with(task, made, eval_kwargs={"num_threads": task.threads, **shown})
-
-
-def miprov2(task: OptimizerTask) -> list[Candidate]:
-    """Run DSPy's MIPROv2 without examples, with E³'s tangent as its metric."""
-    writes = task.reflection.language_model()
-    made = dspy.MIPROv2(
-        metric=task.metric(),
-        prompt_model=writes,
-        task_model=writes,  # never asked: the program brings its own
-        auto=None,
-        num_candidates=6,
-        max_bootstrapped_demos=0,
-        max_labeled_demos=0,
-        max_errors=10**9,  # our program does not raise
-        num_threads=task.threads,
-        seed=task.seed + 1,  # 0 would count as not given
-    )
-    return compile_with(
-        task,
-        made,
-        num_trials=10,
-        minibatch=False,  # a trial that repeats an instruction costs nothing
-        program_aware_proposer=False,  # our source code tells nothing about the task
-        fewshot_aware_proposer=False,
-    )
-
-
 def compile_with(
     task: OptimizerTask,
     made: Any,  # noqa: ANN401 -- an optimizer of DSPy's, which has no types
-    **arguments: Any,  # noqa: ANN401
 ) -> list[Candidate]:
     """Let an optimizer of DSPy's compile the incumbent.
 
     Args:
-        task: The round.
+        task: The work.
         made: The optimizer, with a metric for predictions with ``answer``, ``score``, ``tokens``.
-        arguments: Of its ``compile``; train and dev sets are passed where it takes them.
 
     Returns:
         The candidates that met all of dev, and the one that DSPy returned.
@@ -180,21 +139,21 @@ def compile_with(
     """
     takes = inspect.signature(made.compile).parameters
     # An optimizer that evaluates on its training set, as COPRO does, gets dev for it.
-    sets = {"trainset": task.dev if "eval_kwargs" in takes else task.train, "valset": task.dev}
-    given: dict[str, Any] = {n: list(map(example_of, sets[n])) for n in sets if n in takes}
-    if "seed" in takes:
-        given["seed"] = task.seed
-    lm = {"lm": task.reflector.language_model()} if task.reflector else {}
-    compiled = None
+    train = task.dev if "eval_kwargs" in takes else task.train
+    arguments = {
+        "trainset": list(map(example_of, train)),
+        "valset": list(map(example_of, task.dev)),
+        "eval_kwargs": {"num_threads": task.evaluator.options.concurrency},
+        "seed": task.seed,
+    }
+    given = {name: value for name, value in arguments.items() if name in takes}
+    last: list[Candidate] = []
     try:
-        with silenced(), dspy.context(**lm, trace=None, disable_history=True):
-            compiled = made.compile(EvaluatedProgram(task), **(given | arguments))
-    except Exception as error:
-        if isinstance(error, AdapterParseError) and task.reflector and not task.is_refused:
-            task.evaluator.refusal = task.reflector.unusable()
+        with silenced(), dspy.context(trace=None, disable_history=True):
+            last = [made.compile(EvaluatedProgram(task), **given).candidate]
+    except Exception:
         if not task.is_refused:  # else what was measured counts, however the optimizer failed
             raise
-    last = [compiled.candidate] if isinstance(compiled, EvaluatedProgram) else []
     return [*task.evaluator.measured(task.dev), *last]
 
 

@@ -27,7 +27,6 @@ class Optimizer:
             ``"module:function"``. The loop measures each candidate exactly on dev.
         reflects: Needs a reflection model.
         learns: Needs training questions.
-        once: Proposes the same in a second round.
         tunes: The values of ``--tune`` that it takes.
     """
 
@@ -35,7 +34,6 @@ class Optimizer:
     propose: Callable[[Any], Sequence[Any]] | str
     reflects: bool = False
     learns: bool = False
-    once: bool = False
     tunes: Sequence[str] = PROMPTS
 
     def candidates(self, task: Any) -> Sequence[Any]:  # noqa: ANN401 -- typing it would load DSPy
@@ -70,11 +68,9 @@ def optimizer(
 
 
 optimizer("gepa", reflects=True, learns=True)("optim.tuning.gepa:gepa")
-optimizer("copro", reflects=True)("optim.tuning.optimizers:copro")
-optimizer("miprov2", reflects=True, learns=True)("optim.tuning.optimizers:miprov2")
-optimizer("candidates", once=True)("optim.tuning.optimizers:candidates")
-optimizer("shortest", learns=True, once=True, tunes=("solve",))("optim.tuning.optimizers:shortest")
-optimizer("halving", once=True, tunes=("settings",))("optim.tuning.settings:halving")
+optimizer("candidates")("optim.tuning.optimizers:candidates")
+optimizer("shortest", learns=True, tunes=("solve",))("optim.tuning.optimizers:shortest")
+optimizer("halving", tunes=("settings",))("optim.tuning.settings:halving")
 
 _USUAL = {"solve": "shortest", "settings": "halving"}
 

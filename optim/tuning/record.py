@@ -24,7 +24,6 @@ from pb_graph.settings import Settings
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from optim.reporting.charts import Chart
     from optim.tuning.search import Search
     from optim.tuning.verdict import Trial
     from pb_graph.program import PlannerProgram
@@ -128,21 +127,6 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield Text(f"{name}, against the package's own prompt{examples}:", "bold")
         yield from (safe(f"- {line}", "red") for line in own_text.splitlines())
         yield from (safe(f"+ {line}", "green") for line in text.splitlines())
-
-
-def plot_candidates(record: Record) -> Chart:
-    """Draw every candidate: accuracy against tokens, with 95 % intervals and the Pareto front.
-
-    Args:
-        record: ``result.record`` of what `optim.tune` returns.
-    """
-    from optim.reporting.charts import plane  # noqa: PLC0415 -- brings Altair
-
-    frame = pd.DataFrame(record["candidates"])
-    ends = ("tokens_lower", "tokens_upper", "accuracy_lower", "accuracy_upper")
-    frame = frame.astype(dict.fromkeys(ends, float))  # None where there is a single question
-    names = frame["name"].where(frame.role != "other", "")
-    return plane(frame.assign(method=names, kind=frame.role))
 
 
 def _table(record: Record) -> str:

@@ -3,48 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from langchain_core.messages import HumanMessage
 
 from optim.evaluation.models import model_identity
 from optim.evaluation.store import CachedClient, Recording, recording
-from optim.tuning.evaluator import SearchEndedError
 from pb_graph.errors import PlanAndBudgetError
-from pb_graph.models.client import (
-    IO,
-    AsyncIO,
-    BlockingIO,
-    ChatClient,
-    RetryPolicy,
-    WrapperClient,
-    run_sync,
-)
+from pb_graph.models.client import AsyncIO, ChatClient, RetryPolicy
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.resolve import model_name, resolve
-from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
-    import dspy
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import BaseMessage
 
     from optim.tuning.evaluator import Evaluator
-    from pb_graph.models.reply import Reply
 
 _CAP = 2048  # completion tokens of a reflection
 _TEMPERATURE = 1.0  # the same prompt is asked several times, for different ideas
-_EMPTY_REPLIES = 3  # in a row, that end a search
 _MARKED = re.compile(r"```[\w-]*\n(.*?)```|<instruction>(.*?)(?:</instruction>|\Z)", re.DOTALL)
 
 
-class Reflector(WrapperClient):
+class Reflector:
     """Asks the reflection model through the evaluator's cache and budget, from any thread.
 
-    The n-th identical request of a run gets the n-th reply that was ever given to it, so a run
-    that is started again takes the same decisions. Requests of several threads run at once.
+    The n-th identical prompt of a run gets the n-th reply that was ever given to it, so a run
+    that is started again takes the same decisions.
 
     Args:
         model: As for `build_graph`. A model made from a name is asked at temperature 1, if it
@@ -53,61 +38,47 @@ class Reflector(WrapperClient):
 
     Attributes:
         label: The model's name, for the record.
+        model: The model that is asked.
     """
 
     def __init__(self, model: BaseChatModel | str, evaluator: Evaluator) -> None:
-        settings, chat, name = evaluator.program.settings, model, None
-        if isinstance(chat, str):
-            name = chat
-            chat = resolve(model_name(name), settings)
-            if getattr(chat, "temperature", None) == 0.0:
-                chat = chat.model_copy(update={"temperature": _TEMPERATURE})
-        self.label, identity = name or type(chat).__name__, model_identity(chat, name)
-        cap_policy = evaluator.program.graph.cap_policy
-        client = ChatClient(chat, cap_policy, RetryPolicy(settings.max_retries))
-        cache, check = evaluator.replies, evaluator.check
-        super().__init__(CachedClient(client, self.label, identity, cache, before=check))
+        settings, name = evaluator.program.settings, model if isinstance(model, str) else None
+        if isinstance(model, str):
+            model = resolve(model_name(model), settings)
+            if getattr(model, "temperature", None) == 0.0:
+                model = model.model_copy(update={"temperature": _TEMPERATURE})
+        self.model, self.label = model, name or type(model).__name__
+        policy, retries = evaluator.program.graph.cap_policy, RetryPolicy(settings.max_retries)
+        self._client = CachedClient(
+            ChatClient(model, policy, retries),
+            self.label,
+            model_identity(model, name),
+            evaluator.replies,
+            before=evaluator.check,
+        )
         self._options = CallOptions(_CAP, settings.timeout or TIMEOUT, purpose=Purpose("reflect"))
-        self._evaluator, self._recording, self._empty = evaluator, Recording(), 0
+        self._evaluator, self._recording = evaluator, Recording()
 
     def ask(self, prompt: str) -> str:
-        """Return the reply to a prompt. Raises as `call`."""
-        return run_sync(self.call([HumanMessage(prompt)], self._options, BlockingIO())).text
+        """Return the reply to a prompt.
 
-    def language_model(self) -> dspy.LM:
-        """Return the model as DSPy's optimizers want it."""
-        return language_model(LangChainEngine(self, self._options))
-
-    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:  # noqa: ARG002 -- the evaluator's loop awaits
-        """Make one call, or return the reply that an earlier start paid for.
-
-        An error ends the search: optimizers would go on, and ask again.
+        An error ends the search: an optimizer would go on, and ask again.
 
         Raises:
-            SearchEndedError: The budget is spent, or several replies in a row were empty.
+            SearchEndedError: The budget is spent.
             ModelCallError: The model could not be called.
             StorageError: The disk is full.
         """
         try:
-            return self._evaluator.run(self._asked, messages, options)
+            return self._evaluator.run(self._asked, prompt)
         except PlanAndBudgetError as error:
             self._evaluator.refusal = error
             raise
 
-    async def _asked(self, messages: Sequence[BaseMessage], options: CallOptions) -> Reply:
+    async def _asked(self, prompt: str) -> str:
         with recording(self._recording):
-            reply = await self.wrapped.call(messages, options, AsyncIO())
-        self._empty = 0 if reply.text.strip() else self._empty + 1
-        if self._empty >= _EMPTY_REPLIES:
-            raise self.unusable()
-        return reply
-
-    def unusable(self) -> SearchEndedError:
-        """Return the error for a model whose replies hold no instruction."""
-        return SearchEndedError(
-            f"the reflection model {self.label} returned nothing that could be used: choose "
-            "another --reflection-model, or --optimizer candidates, which needs none"
-        )
+            reply = await self._client.call([HumanMessage(prompt)], self._options, AsyncIO())
+        return reply.text
 
 
 def instruction_in(reply: str) -> str:

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from optim.extras import require_modules
-from optim.reporting.formatting import plain_text
 from optim.tangent import scorer_of
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.options import TuneOptions, resolve_optimizer
 from optim.tuning.program import GraphProgram, predictor_of
-from optim.tuning.record import record_of, shown
+from optim.tuning.record import record_of
 from optim.tuning.reflection import Reflector
 from optim.tuning.search import Search, questions_of, split_of
 from pb_graph.cli.display import safe
@@ -49,7 +47,7 @@ class TuneResult:
     search: Search
 
     def __repr__(self) -> str:
-        return plain_text(*shown(self.artefact))
+        return f"{self.verdict.verdict}: {self.verdict.reason}"
 
     @property
     def verdict(self) -> Verdict:
@@ -100,14 +98,12 @@ def tune(  # noqa: PLR0913 -- all but three by name
 
     Raises:
         InputError: No usable questions, or one in two sets; choices that do not go together; every
-            answer wrong; a budget below one round's; or a folder that belongs to another run.
+            answer wrong; a budget that is too small; or a folder that belongs to another run.
         PlanAndBudgetError: A model cannot be set up or reached, or the disk is full. Finished
             answers are kept.
     """
     options = TuneOptions(**choices)
     optimizer = resolve_optimizer(options)
-    if optimizer.name == "miprov2":
-        require_modules("optuna")
     if not train and optimizer.name == "shortest":
         msg = "examples are found among training questions, and there are none: give some"
         raise InputError(msg)

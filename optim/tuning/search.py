@@ -1,8 +1,7 @@
-"""The tuning loop: measure, propose, measure exactly, take the best; then the held-out verdict.
+"""The search: measure, propose, measure exactly, take the best; then the held-out verdict.
 
-Optimizers average over examples, and E³ is no average. So each round gives them its tangent at the
-incumbent, and every candidate is then ranked by exact E³ on dev. Only a better candidate replaces
-the incumbent, so its E³ never falls.
+Optimizers average over examples, and E³ is no average. So they get its tangent at the original, and
+every candidate is then ranked by exact E³ on dev.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import combinations, count
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from optim.datasets.dataset import digest
 from optim.datasets.loading import normalized, sample
 from optim.evaluation.store import check_run_conditions
-from optim.tangent import question_of
+from optim.tangent import ReferencePoint, question_of
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.verdict import Trial, Verdict, judge, pareto_front, winner_of
@@ -34,7 +33,6 @@ _COMPARED = 2  # on the held-out questions: the original and the winner of dev
 _FEWEST_DEV = 6  # of dev and held-out together: two to compare on, so that there is an interval
 _HELD_OUT = 3  # one of every three questions
 _NAMED = 5  # question ids that an error names
-_MIN_GAIN = 0.01  # relative gain of E³ below which a round is the last
 
 
 class Split(NamedTuple):
@@ -83,7 +81,7 @@ class Search:
         A spent budget ends the search, not the call.
 
         Raises:
-            InputError: Every answer wrong, a budget below one round's, or a folder of another run.
+            InputError: Every answer wrong, a budget that is too small, or a folder of another run.
             PlanAndBudgetError: A model is out of reach, or the disk is full.
         """
         evaluator, dev, held_out = self.evaluator, len(self.split.dev), len(self.split.held_out)
@@ -103,7 +101,7 @@ class Search:
         )
         evaluator.limit = budget - compared
         self._measure(original, "original")
-        self.ended = self._rounds()
+        self.ended = self._propose()
         self.callback(f"The search ended: {self.ended}.")
         evaluator.limit, evaluator.refusal = budget, None
         winner = winner_of(self.trials, self.original)
@@ -114,11 +112,6 @@ class Search:
     def original(self) -> Trial:
         """The original on dev."""
         return self.trials[0]
-
-    @property
-    def incumbent(self) -> Trial:
-        """The best so far; of equals the first."""
-        return max(self.trials, key=lambda trial: trial.e3)
 
     @property
     def candidate(self) -> Candidate:
@@ -149,50 +142,36 @@ class Search:
             "estimate_level": options.estimate_level,
         }
 
-    def _rounds(self) -> str:
-        """Let the optimizer propose, round by round; return why that ended."""
-        for number in count(1):
-            before = self.incumbent.e3
-            self._round(number)
-            refusal = self.evaluator.refusal
-            if isinstance(refusal, SearchEndedError):
-                return str(refusal)  # what was measured counts
-            if refusal is not None:
-                raise refusal
-            if self.optimizer.once:
-                break
-            if self.incumbent.e3 / before - 1.0 < _MIN_GAIN:
-                return f"the last round gained less than {_MIN_GAIN:.1%}"
-        return f"{self.optimizer.name} proposes only once"
-
-    def _round(self, number: int) -> None:
-        before, options = self.incumbent, self.evaluator.options
-        self.callback(f"Round {number}: {self.optimizer.name}, from E³ {before.e3:.2f}.")
-        # Half of the budget, so that the tangent moves once. It is taken from the whole, not from
-        # what remains: a resumed run must go the same way.
-        half = max(2 * len(self.split.dev), options.budget // 2)
-        whole = options.budget - _COMPARED * len(self.split.held_out)
+    def _propose(self) -> str:
+        """Measure what the optimizer proposes, and return why the search ended."""
+        evaluator, original = self.evaluator, self.original
         task = OptimizerTask(
-            evaluator=self.evaluator,
-            incumbent=before.candidate,
-            reference=before.reference,
+            evaluator=evaluator,
+            incumbent=original.candidate,
+            reference=ReferencePoint.of(original.scores, original.costs),
             train=self.split.train,
             dev=self.split.dev,
             predictor=self.predictor,
             reflector=self.reflector,
-            answers=whole if self.optimizer.once else half,
-            seed=options.seed + number,
+            answers=evaluator.limit,
+            seed=evaluator.options.seed,
         )
         with suppress(SearchEndedError):  # of a user's optimizer that measures beyond the budget
             for candidate in self.optimizer.candidates(task):
                 if all(candidate != one.candidate for one in self.trials):
                     with suppress(SearchEndedError, OutageError):  # others may be known already
                         self._measure(candidate, self.optimizer.name)
+        refusal = evaluator.refusal
+        if refusal is None:
+            return f"all that {self.optimizer.name} proposed is measured"
+        if isinstance(refusal, SearchEndedError):
+            return str(refusal)  # what was measured counts
+        raise refusal
 
     def _measure(self, candidate: Candidate, origin: str) -> None:
         trial = Trial(candidate, self.evaluator.measure(candidate, self.split.dev), origin)
         self.trials.append(trial)
-        better = ", the best so far" if trial is self.incumbent else ""
+        better = ", the best so far" if trial is max(self.trials, key=lambda one: one.e3) else ""
         self.callback(
             f"{origin}: E³ {trial.e3:.2f} (accuracy {trial.accuracy:.1f} %, "
             f"T {trial.tokens:.0f}){better}"
@@ -224,10 +203,6 @@ def split_of(
     Raises:
         InputError: Too few dev questions, none held out, or a question that is in two sets.
     """
-    if not dev or (held_out is not None and not held_out):
-        empty, purpose = ("held-out", "judge the winner") if dev else ("dev", "choose candidates")
-        msg = f"the {empty} split is empty. Give questions that {purpose}."
-        raise InputError(msg)
     if held_out is None:
         if len(dev) < _FEWEST_DEV:
             msg = (
@@ -236,6 +211,9 @@ def split_of(
             )
             raise InputError(msg)
         held_out, dev = draw(dev, _HELD_OUT, seed)
+    if not dev or not held_out:
+        msg = "give questions of dev, to choose candidates, and held-out ones, to judge the winner"
+        raise InputError(msg)
     sets = {"train": train, "dev": dev, "held-out": held_out}
     for (first, some), (second, others) in combinations(sets.items(), 2):
         texts = {normalized(question.question) for question in some}

@@ -17,7 +17,7 @@ from optim.datasets.loading import sample
 from optim.e3 import smoothed_e3
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.verdict import Trial
-from pb_graph.budget.rules import BudgetRule, Fixed, LevelTable, PerLevel
+from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
 from pb_graph.settings import PLANNED, Settings, choices
 
 if TYPE_CHECKING:
@@ -95,16 +95,11 @@ def settings_around(base: Settings, count: int, seed: int) -> list[Settings]:
 
 
 def scale_budget(rule: BudgetRule, factor: float) -> BudgetRule:
-    """Return a rule with ``factor`` times the tokens, whole and at least one."""
-
-    def times(tokens: int) -> int:
-        return max(1, round(tokens * factor)) if tokens else 0
-
-    if isinstance(rule, LevelTable):
-        return LevelTable(tokens={level: times(tokens) for level, tokens in rule.tokens.items()})
-    if isinstance(rule, PerLevel):
-        return PerLevel(initial=times(rule.initial), per_level=times(rule.per_level))
-    return Fixed(tokens=times(rule.tokens))
+    """Return a rule with ``factor`` times the tokens at every level, whole and at least one."""
+    if isinstance(rule, Fixed):
+        return Fixed(tokens=max(1, round(rule.tokens * factor)))
+    tokens = {level: max(1, round(rule.total(level) * factor)) for level in LEVELS}
+    return LevelTable(tokens=tokens)
 
 
 def _changed(base: Settings, changes: dict[str, Any]) -> Settings:

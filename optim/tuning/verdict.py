@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from optim.e3 import (
-    ReferencePoint,
     Sample,
     accuracy_interval,
     compare,
@@ -17,10 +17,8 @@ from optim.e3 import (
     interval,
     token_interval,
 )
-from optim.reporting.formatting import format_confidence
 from optim.statistics.estimates import PERCENT
 from optim.tuning.evaluator import OutageError, SearchEndedError
-from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
@@ -74,23 +72,6 @@ class Trial:
     def e3(self) -> float:
         """A²/T; 0 when nothing is right."""
         return e3(self.scores, self.costs) if any(self.scores) else 0.0
-
-    @property
-    def reference(self) -> ReferencePoint:
-        """The point at which the tangent touches.
-
-        Raises:
-            InputError: Nothing is right.
-        """
-        if not any(self.scores):
-            reason = next((f" One answer: {one.error}." for one in self.results if one.error), "")
-            msg = (
-                f"none of the {len(self.results)} dev questions is answered right, so E³ is 0."
-                f"{reason} Try easier questions (--levels), a stronger model, more tokens (--set "
-                "budget=...), or another scorer."
-            )
-            raise InputError(msg)
-        return ReferencePoint.of(self.scores, self.costs)
 
     def against(self, other: Trial) -> Comparison:
         """Compare with another candidate's answers to the same questions, paired."""
@@ -213,8 +194,8 @@ def decide(winner: Trial, original: Trial, comparison: Comparison) -> VerdictNam
 def _conclusion(verdict: VerdictName, comparison: Comparison) -> str:
     if verdict == "kept":
         return "So the original is kept."
-    share = comparison.probability_higher
-    sure = "unknown" if share is None else format_confidence(share)
+    # Rounded down: 90 % is never said of less, and 100 % never.
+    sure = f"{min(99, math.floor(PERCENT * (comparison.probability_higher or 0.0)))} %"
     if verdict == "better":
         return f"Higher with a one-sided confidence of {sure}."
     return (

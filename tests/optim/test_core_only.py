@@ -25,7 +25,6 @@ CALLS = {
     "optim.report([None], folder + '/report.html')": "eval",
     "as_scorer('math')": "eval",
     "optim.load('gsm8k')": "eval",
-    "optim.tune(program, [], QUESTIONS, scorer=score, run_dir=folder, optimizer='miprov2')": "eval",
     "optim.tune(program, [], QUESTIONS, scorer=score, run_dir=folder, tuned='settings')": "eval",
     "build_graph('local:smollm2-135m').invoke({'question': '2 + 2?'})": "local",
 }
@@ -86,7 +85,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 -- J
 
 
 @pytest.mark.integration
-def test_every_call_names_the_extra_before_anything_is_paid(found: Any) -> None:  # noqa: ANN401
+def test_every_call_names_the_extra(found: Any) -> None:  # noqa: ANN401
     wrong = {
         call: found["told"].get(call)
         for call, extra in CALLS.items()

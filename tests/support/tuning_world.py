@@ -27,6 +27,10 @@ from optim.tuning.program import Candidate, predictor_of
 from optim.tuning.reflection import Reflector
 from optim.tuning.search import Search, split_of
 from pb_graph import Settings
+from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
+from pb_graph.planner import engine
+from pb_graph.types import Purpose
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 from tests.support.questions import generate
 
@@ -101,6 +105,13 @@ def says(*replies: Said) -> ScriptedChat:
     return ScriptedChat(solve=lambda call: _in_form(call, next(turns)))
 
 
+def language_model(*replies: Said) -> dspy.LM:
+    """The same as DSPy's optimizers want it."""
+    client = ChatClient(says(*replies), with_schema)
+    options = CallOptions(2048, 60.0, purpose=Purpose("reflect"))
+    return engine.language_model(engine.LangChainEngine(client, options))
+
+
 def _in_form(call: Call, said: Said) -> Said:
     if not said or not isinstance(said, str):
         return said
@@ -149,7 +160,7 @@ def bench_in(
 
 def trying(*instructions: str) -> Optimizer:
     """An optimizer that proposes these."""
-    return Optimizer("candidates", lambda task: task.candidates(instructions), once=True)
+    return Optimizer("candidates", lambda task: task.candidates(instructions))
 
 
 def run(  # noqa: PLR0913 -- all but three by name

@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 from optim import cli
 
 ROOT = Path(__file__).parents[3]
-TUNE = ["tune", "--dataset", "arithmetic", "--model", "test:m"]
 COMMANDS = [
     (["eval", "--dataset", "arithmetic", "--model", "test:m"], "inspect_ai", "eval"),
-    ([*TUNE, "--optimizer", "miprov2"], "optuna", "tune"),
+    (["tune", "--dataset", "arithmetic", "--model", "test:m"], "pandas", "eval"),
 ]
 
 

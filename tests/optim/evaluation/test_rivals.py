@@ -5,13 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.chat_model import Call, Said, ScriptedChat
-from tests.support.evaluations import (
-    evaluated,
-    leaks_collected,
-    rows,
-    solves,
-    tolerates_inspect,
-)
+from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect
+from tests.support.figures import rows
 
 __all__ = ["leaks_collected"]  # applies to every test here
 

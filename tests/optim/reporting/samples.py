@@ -10,7 +10,6 @@ from optim.methods import NAMES
 from optim.records import Record
 from pb_graph.types import Report, StepReport, Usage
 
-BUDGETS = {1: 200, 2: 250, 3: 350, 4: 450, 5: 600}
 _STEPS = ("Read what is given.", "Set up the equation.", "Solve it for the unknown.")
 
 
@@ -44,7 +43,6 @@ def record(  # noqa: PLR0913
     right = skill > 0 and luck < skill * (1.6 - 0.18 * level)
     failed = errors and chance.random() < 0.015
     account = report(method, level, chance)
-    output = f"We get \\(x = {question}\\).\n\n" * (1 + level) + f"\\boxed{{{question}}}"
     shown: dict[str, Any] = {
         "dataset": "math500",
         "method": method,
@@ -55,11 +53,11 @@ def record(  # noqa: PLR0913
         "level": level,
         "score": None if failed else float(right),
         "error": "the server answered HTTP 500" if failed else None,
-        "output": "" if failed else output,
+        "output": "" if failed else f"\\boxed{{{question}}}",
         "target": str(question if right else question + 1),
         "report": account,
         "question_text": f"What is the value of x if 2x = {2 * question} and y < 3 & z > 4?",
-        "explanation": "" if failed else f"{question} {'equals' if right else 'differs'}",
+        "explanation": "",
     }
     return Record(**(shown | fields))
 
@@ -76,7 +74,7 @@ def travelled(question: int) -> Record:
 def report(method: str, level: int, chance: random.Random) -> Report:
     baseline = method in NAMES[:4]
     stepwise, planned = method == "stepwise", method.startswith("planned") or not baseline
-    budget = None if method.endswith("vanilla") else BUDGETS[level]
+    budget = None if method.endswith("vanilla") else 100 + 100 * level
     steps = _steps(budget if not baseline else None, chance, stepwise=stepwise) if planned else []
     solved = sum(step["tokens"] or 0 for step in steps)
     whole = round(chance.lognormvariate(0, 0.45) * (180 + 90 * level) * (0.7 if budget else 1.0))
@@ -94,37 +92,28 @@ def report(method: str, level: int, chance: random.Random) -> Report:
         answer="",
         steps=steps,
         usage={**_usage(sum(nodes.values()), len(nodes)), "by_node": by_node},
-        warnings=[
-            {"code": "grades_corrected", "message": "estimate: the credits were re-normalised"}
-        ]
-        if stepwise and level == 5
-        else [],
+        warnings=[],
     )
 
 
 def _steps(budget: int | None, chance: random.Random, *, stepwise: bool) -> list[StepReport]:
-    shares = [] if budget is None else [budget // 2, budget // 3, budget // 6]
-    steps = []
-    for index, question in enumerate(_STEPS):
-        share = shares[index] if shares else None
-        cut = chance.random() < 0.15
-        used = None if share is None else share if cut else round(share * chance.uniform(0.3, 0.98))
-        steps.append(
-            StepReport(
-                index=index,
-                question=question,
-                hint="One thing after the other.",
-                depends_on=[index - 1] if index else [],
-                level=3 if budget else None,
-                credit=100 / 3 if budget else None,
-                budget=share,
-                cap=share,
-                tokens=used if stepwise else None,
-                finish=("forced" if cut else "stop") if stepwise else None,
-                answer="x = 4" if stepwise else None,
-            )
+    shares = [None if budget is None else budget // part for part in (2, 3, 6)]
+    return [
+        StepReport(
+            index=index,
+            question=question,
+            hint="One thing after the other.",
+            depends_on=[index - 1] if index else [],
+            level=3 if budget else None,
+            credit=100 / 3 if budget else None,
+            budget=share,
+            cap=share,
+            tokens=round(share * chance.uniform(0.3, 0.98)) if stepwise and share else None,
+            finish="stop" if stepwise else None,
+            answer="x = 4" if stepwise else None,
         )
-    return steps
+        for index, (question, share) in enumerate(zip(_STEPS, shares, strict=True))
+    ]
 
 
 def _usage(tokens: int, calls: int) -> Usage:

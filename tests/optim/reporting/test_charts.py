@@ -10,7 +10,8 @@ import pytest
 from optim.reporting import answers, figures, plot, spending
 from optim.reporting import charts as draw
 from optim.reporting.tables import by_level, token_parts
-from tests.optim.reporting.samples import records
+from pb_graph.errors import InputError
+from tests.optim.reporting.samples import record, records
 
 TABLE = answers(records(["vanilla", "cosine", "stepwise", "default"], errors=False))
 CHARTS = {
@@ -40,10 +41,14 @@ def test_the_default_is_marked_and_every_method_is_labelled() -> None:
 
 
 def test_names_do_not_cover_each_other() -> None:
-    rows = figures(answers(records(["vanilla", "cosine", "linear", "uniform"], errors=False)))
-    rows["accuracy"], rows["tokens"] = 50.0, [400.0, 401.0, 402.0, 600.0]
-    xs, ys = draw._label_places(rows, [300.0, 700.0], [0.0, 100.0])
-    places = sorted(zip(xs, ys, strict=True))[:3]
-    heights = sorted(y for _, y in places)
-    assert min(b - a for a, b in itertools.pairwise(heights)) >= 3.4  # 14 of 400 pixels
-    assert plot(records(["vanilla"], errors=False)).to_dict()
+    rows = figures(answers(records(["vanilla", "cosine", "linear"], errors=False)))
+    rows["accuracy"], rows["tokens"] = 50.0, [400.0, 401.0, 402.0]
+    _, ys = draw._label_places(rows, [300.0, 700.0], [0.0, 100.0])
+    assert min(b - a for a, b in itertools.pairwise(sorted(ys))) >= 3.4  # 14 of 400 pixels
+
+
+def test_one_chart_shows_one_study() -> None:
+    with pytest.raises(InputError, match="one chart shows one data set"):
+        plot([record("vanilla", 0, score=1.0), record("vanilla", 0, score=1.0, model="other")])
+    with pytest.raises(InputError, match="no answer has a score yet"):
+        plot([record("vanilla", 0, score=None, error="HTTP 500")])

@@ -89,36 +89,6 @@ def test_p_value_interval_and_probability_say_the_same(
     )
 
 
-def test_the_pseudo_questions_are_half_of_each_cell() -> None:
-    rights = np.array([[1, 1, 0, 1, 0.0], [1, 0, 0, 0, 1.0]])
-    tokens = np.array([[100, 90, 200, 120, 80.0], [150, 160, 210, 170, 300.0]])
-    more = np.hstack([rights, [[1, 1, 0, 0], [1, 0, 1, 0]]])
-    costs = np.hstack([tokens, np.repeat(tokens.mean(axis=1, keepdims=True), 4, axis=1)])
-    weights = np.array([1] * 5 + [0.5] * 4)
-    accuracy = np.average(more, axis=1, weights=weights)[:, None]
-    mean = tokens.mean(axis=1)[:, None]
-    psi = 2 * (more - accuracy) / accuracy - (costs - mean) / mean
-    error = math.sqrt(weights @ (psi[0] - psi[1]) ** 2 / 7 / 6)
-    ((a,), (b,)) = accuracy**2 / mean
-    found = compare(samples(rights[0], tokens[0]), samples(rights[1], tokens[1]))
-    assert found.log_se == pytest.approx(error)
-    reach = math.exp(stats.t.ppf(0.975, 4) * error)
-    assert (found.lower, found.upper) == pytest.approx((a / b / reach, a / b * reach))
-    assert found.probability_higher == pytest.approx(stats.t.cdf(math.log(a / b) / error, 4))
-
-
-def test_equal_scores_on_few_questions_prove_nothing_about_accuracy() -> None:
-    scores = [1, 1, 0, 0, 0]
-    found = compare(
-        samples(scores, [100, 90, 200, 150, 180]), samples(scores, [151, 134, 302, 224, 271])
-    )
-    assert found.ratio == pytest.approx(1.5, abs=0.01)
-    assert found.lower < 0.3
-    assert found.upper > 8
-    assert found.p_value > 0.5
-    assert 0.6 < found.tokens_lower < found.tokens_ratio < found.tokens_upper < 0.7
-
-
 def test_accuracy_alone_is_mcnemars_exact_test() -> None:
     found = compare(samples([1] * 9 + [0], [9] * 10), samples([0] * 8 + [1, 1], [9] * 10))
     assert found.accuracy_test == "mcnemar"
@@ -178,34 +148,22 @@ def test_other_questions_are_named_or_dropped_on_request() -> None:
 def test_the_paired_interval_covers_as_often_as_it_says(
     accuracies: list[float], cost: float, questions: int, epochs: int
 ) -> None:
-    covered, _ = paired(accuracies, cost, questions, 300, epochs)
-    assert covered >= 0.92
+    assert paired(accuracies, [1.0, cost], questions, 300, epochs) >= 0.92
 
 
 # --- in words
 
 
-def test_undecided_accuracy_is_said_first() -> None:
-    scores = [1, 1, 0, 0, 0]
-    found = compare(
-        samples(scores, [90, 100, 110, 100, 100]), samples(scores, [150, 151, 149, 152, 150])
-    )
-    said = describe(found)
-    assert said.startswith("accuracy undecided: no question differs; tokens 0.66 times (0.6")
-    assert f"; E³ 1.50 times (0.{100 * found.lower:02.0f} to {found.upper:.0f}); n = 5" in said
-    assert said.endswith("biased upwards")
-
-
 @pytest.mark.parametrize(
     ("scores_a", "scores_b", "words"),
     [
-        ([0, 0], [0, 0], "accuracy undecided: nothing is right on either side; tokens 1.00 times"),
-        ([1, 1], [0, 0], "E³ has no ratio, b's being 0 ("),
-        ([0, 0], [1, 1], "E³ 0.00 times (0.00 to more than 1000); accuracy -100.0 points"),
+        ([0, 0], [0, 0], "accuracy undecided: no question differs; tokens 1.00 times"),
+        ([1, 1], [0, 0], "; E³ has no ratio, b's being 0; n = 2, 95 % intervals"),
+        ([1, 0], [1, 1], "accuracy -50.0 points (-100.0 to"),
         ([1], [1], "tokens 1.00 times; E³ 1.00 times; n = 1; below 30"),
     ],
 )
-def test_what_has_no_ratio_or_no_end_is_said(
+def test_a_comparison_is_said_in_a_sentence(
     scores_a: list[float], scores_b: list[float], words: str
 ) -> None:
     a, b = (samples(scores, [10] * len(scores)) for scores in (scores_a, scores_b))

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from optim.tuning.evaluator import OutageError, SearchEndedError
-from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
-from pb_graph import Settings
 from tests.support.chat_model import HTTPError, ScriptedChat, thinks_in_vain
-from tests.support.tuning_world import DEV, MINIMAL, bench_in, original, world
+from tests.support.tuning_world import DEV, bench_in, original, world
 
 FEW = DEV[:6]
 
@@ -34,30 +32,6 @@ def test_known_answers_cost_nothing_in_this_start_and_in_the_next(tmp_path: Path
     assert (spent.answers, spent.tokens) == (len(FEW), model.output_tokens)
 
 
-def test_a_candidate_brings_its_own_words_and_settings(tmp_path: Path) -> None:
-    model = world()
-    frugal = original().with_instruction("decompose", MINIMAL)
-    with bench_in(tmp_path, model) as bench:
-        usual, terse = bench.one(original(), FEW[0]), bench.one(frugal, FEW[0])
-        other = bench.one(Candidate(settings=Settings(method="planned_global_budget")), FEW[0])
-    assert terse.tokens < usual.tokens
-    assert other.report["method"] == "planned_global_budget"
-    plans = [call for call in model.calls if call.node == "plan"]
-    told = {str(call.messages[0].text).split("\n")[0] for call in plans}
-    assert told == {DEFAULT_INSTRUCTIONS["decompose"].split("\n")[0], MINIMAL}
-
-
-def test_candidates_that_ask_the_same_share_the_replies(tmp_path: Path) -> None:
-    model = world()
-    with bench_in(tmp_path, model) as bench:
-        first = bench.measure(original(), FEW[:3])
-        calls = len(model.calls)
-        other = bench.measure(original(schedule="cosine"), FEW[:3])
-        assert [one.tokens for one in other] == [one.tokens for one in first]
-        assert len(model.calls) == calls
-        assert bench.spent.answers == 6  # the budget of answers counts both
-
-
 def test_threads_that_ask_the_same_at_once_pay_once(tmp_path: Path) -> None:
     """DSPy submits an example again when it has taken two minutes."""
     model = world(seconds=0.2)
@@ -66,13 +40,6 @@ def test_threads_that_ask_the_same_at_once_pay_once(tmp_path: Path) -> None:
         assert bench.spent.answers == 1
     assert len({(one.score, one.tokens) for one in found}) == 1
     assert len(model.solving()) == 1
-
-
-def test_no_more_answers_than_allowed_run_at_once(tmp_path: Path) -> None:
-    model = world(seconds=0.05)
-    with bench_in(tmp_path, model, concurrency=2) as bench:
-        bench.measure(original(), FEW)
-    assert model.record.most_at_once == 2
 
 
 def test_a_paid_and_empty_answer_is_wrong_at_its_cost(tmp_path: Path) -> None:

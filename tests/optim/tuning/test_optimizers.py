@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 import pytest
 
-from optim.tangent import example_of
+from optim.tangent import ReferencePoint, example_of
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.gepa import Acceptance
 from optim.tuning.optimizers import (
@@ -18,7 +18,7 @@ from optim.tuning.optimizers import (
     compile_with,
     read_instructions,
 )
-from optim.tuning.options import OPTIMIZERS, Optimizer, optimizer
+from optim.tuning.options import OPTIMIZERS, Optimizer
 from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
 from optim.tuning.reflection import Reflector
 from optim.tuning.search import Search
@@ -37,6 +37,7 @@ from tests.support.tuning_world import (
     Style,
     asked_in,
     bench_in,
+    language_model,
     luck,
     original,
     run,
@@ -46,14 +47,12 @@ from tests.support.tuning_world import (
     world,
 )
 
-copro, gepa, miprov2, shortest = (
-    OPTIMIZERS[name] for name in ("copro", "gepa", "miprov2", "shortest")
-)
+gepa, shortest = OPTIMIZERS["gepa"], OPTIMIZERS["shortest"]
 LEARN, CHOOSE = TRAIN[:10], DEV[:12]
 
 
 def task(bench: Evaluator, reflection: ScriptedChat | None = None, **fields: Any) -> OptimizerTask:  # noqa: ANN401
-    """A round on a few questions."""
+    """The work on a few questions."""
     dev = fields.pop("dev", CHOOSE)
     chosen: dict[str, Any] = {
         "train": LEARN,
@@ -61,10 +60,11 @@ def task(bench: Evaluator, reflection: ScriptedChat | None = None, **fields: Any
         "seed": 1,
         "reflector": Reflector(reflection or says(PLAIN, THOROUGH, MINIMAL), bench),
     }
+    measured = Trial(original(), bench.measure(original(), dev))
     return OptimizerTask(
         evaluator=bench,
         incumbent=original(),
-        reference=Trial(original(), bench.measure(original(), dev)).reference,
+        reference=ReferencePoint.of(measured.scores, measured.costs),
         dev=dev,
         predictor="decompose",
         **chosen | fields,
@@ -81,18 +81,13 @@ def searched(folder: Path, chosen: Optimizer, **options: Any) -> Search:  # noqa
 
 
 @pytest.mark.parametrize(
-    "chosen",
-    [gepa, copro, miprov2, trying(PLAIN, THOROUGH, MINIMAL)],
-    ids=lambda one: one.name,
+    "chosen", [gepa, trying(PLAIN, THOROUGH, MINIMAL)], ids=lambda one: one.name
 )
 def test_every_optimizer_finds_the_frugal_instruction(chosen: Optimizer, tmp_path: Path) -> None:
     result = searched(tmp_path, chosen, reflection=says(PLAIN, THOROUGH, MINIMAL))
     assert result.candidate.instructions == {"decompose": MINIMAL}
     verdict = result.verdict
     assert (verdict.verdict, round(verdict.after.e3, 2)) == ("better", 10.18)  # type: ignore[union-attr]
-    assert verdict.comparison is not None
-    assert verdict.comparison.lower is not None
-    assert (verdict.comparison.questions, verdict.comparison.lower > 1.0) == (100, True)
 
 
 def test_two_objectives_keep_the_front_of_accuracy_and_tokens(tmp_path: Path) -> None:
@@ -104,32 +99,22 @@ def test_two_objectives_keep_the_front_of_accuracy_and_tokens(tmp_path: Path) ->
 def test_an_optimizer_object_of_dspys_brings_its_own_metric(tmp_path: Path) -> None:
     with bench_in(tmp_path) as bench:
         work = task(bench)
-        writes = work.reflection.language_model()
+        writes = language_model(PLAIN, THOROUGH, MINIMAL)
         own = dspy.COPRO(metric=work.metric(), prompt_model=writes, breadth=4, depth=1)
-        assert MINIMAL in texts(compile_with(work, own, eval_kwargs={}))
+        assert MINIMAL in texts(compile_with(work, own))
         demos = dspy.BootstrapFewShot(metric=work.metric(), max_bootstrapped_demos=1)
         with pytest.raises(InputError, match="0 demos"):
             compile_with(work, demos)
 
 
-def test_an_optimizer_of_ones_own_is_registered_by_name() -> None:
-    @optimizer("brief", once=True)
-    def brief(work: OptimizerTask) -> list[Any]:
-        return list(work.candidates([MINIMAL]))
-
-    assert OPTIMIZERS.pop("brief") is brief
-    assert brief.once
-
-
 # Limits and traps of DSPy's optimizers
 
 
-@pytest.mark.parametrize("chosen", [copro, gepa, miprov2], ids=lambda one: one.name)
 def test_a_spent_budget_ends_an_optimizer_silently_with_what_it_has(
-    chosen: Optimizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with bench_in(tmp_path, answers=30) as bench:
-        chosen.candidates(task(bench))
+        gepa.candidates(task(bench))
         assert bench.spent.answers == 30
     assert capsys.readouterr() == ("", "")
 
@@ -208,9 +193,9 @@ def test_the_program_never_raises_and_a_refused_answer_scores_lowest(tmp_path: P
 
 def test_instructions_are_read_between_lines_of_dashes(tmp_path: Path) -> None:
     file = tmp_path / "candidates"
-    file.write_text("---\nOne - or two --- words.\n---\n\nTwo,\nin lines.\n-----  \nThree.\n---\n")
+    file.write_text("---\nOne - or two --- words.\n---\n\nTwo,\nin lines.\n---\n")
     found = read_instructions(file, "decompose")
-    assert found == ["One - or two --- words.", "Two,\nin lines.", "Three."]
+    assert found == ["One - or two --- words.", "Two,\nin lines."]
     with pytest.raises(InputError, match="cannot read the candidates"):
         read_instructions("/nowhere", "decompose")
 
@@ -260,24 +245,13 @@ def test_sets_of_two_four_and_six_right_training_answers_are_tried(tmp_path: Pat
     for example in trials[6].candidate.examples["solve"]:
         target = known[example["problem"]].targets[0]
         assert example["solution"].endswith(rf"\boxed{{{target}}}")
-    # A set takes from each level in turn.
-    right = {known[q.question].level for q in LEARN if luck(q) < 0.8}
-    assert [known[problem].level for problem in shown(found.candidate)] == sorted(right)[:4]  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize(
-    ("solve", "why"),
-    [
-        (lambda call: "so " * 600 + boxed(call), "too long"),
-        (lambda call: boxed(call) if call.forced else Reply(reasoning=10**6), "forced"),
-    ],
-)
-def test_long_answers_and_forced_endings_are_no_examples(
-    tmp_path: Path,
-    solve: Any,  # noqa: ANN401
-    why: str,
-) -> None:
-    assert not any(shown(one.candidate) for one in taught(tmp_path, solve).trials), why
+def test_forced_endings_are_no_examples(tmp_path: Path) -> None:
+    def solve(call: Call) -> Said:
+        return boxed(call) if call.forced else Reply(reasoning=10**6)
+
+    assert not any(shown(one.candidate) for one in taught(tmp_path, solve).trials)
 
 
 def test_the_solvers_instruction_is_tuned_by_the_other_optimizers(tmp_path: Path) -> None:

@@ -59,35 +59,18 @@ def test_identity_is_prompts_and_the_settings_that_bear_on_answers() -> None:
     assert changed.with_instruction("decompose", f" {OWN}\n") == base
 
 
-@pytest.mark.parametrize(
-    ("settings", "tuned", "predictor"),
-    [
-        ({"planning": "two_call"}, "decompose", "decompose"),
-        ({"planning": "two_call", "execution": "single_pass"}, "estimate", "estimate"),
-        ({"planning": "fused"}, "decompose", "fused"),
-        ({"method": "planned_vanilla", "planning": "fused"}, "decompose", "decompose"),
-        ({"method": "vanilla"}, "settings", "decompose"),
-    ],
-)
-def test_a_tuned_predictor_is_the_one_that_is_sent(
-    settings: dict[str, Any], tuned: str, predictor: str
-) -> None:
-    chosen = Settings(**({"method": "plan_and_budget"} | settings))
-    assert predictor_of(chosen, tuned) == predictor
+def test_a_tuned_predictor_is_the_one_that_is_sent() -> None:
+    def chosen(tuned: str, **settings: Any) -> str:  # noqa: ANN401
+        return predictor_of(Settings(**({"method": "plan_and_budget"} | settings)), tuned)
 
-
-def test_a_prompt_that_is_never_sent_cannot_be_tuned() -> None:
+    assert chosen("decompose", planning="two_call") == "decompose"
+    assert chosen("decompose", planning="fused") == "fused"
+    assert chosen("estimate", planning="two_call", execution="single_pass") == "estimate"
     with pytest.raises(InputError, match="no 'estimate' prompt to tune; there are: none"):
-        predictor_of(Settings(method="concise"), "estimate")
+        chosen("estimate", method="concise")
 
 
-METHODS = (
-    "plan_and_budget",
-    "planned_vanilla",
-    "planned_global_budget",
-    "global_budget",
-    "vanilla",
-)
+METHODS = ("plan_and_budget", "planned_vanilla", "planned_global_budget", "global_budget")
 
 
 @pytest.mark.parametrize(
@@ -108,12 +91,6 @@ def test_a_program_opens_exactly_the_prompts_that_its_settings_send(
 
 
 # DSPy's optimizers
-
-
-def test_best_of_n_samples_a_program() -> None:
-    best = dspy.BestOfN(module=program_of(), N=2, reward_fn=lambda *_: 1.0, threshold=1.0)
-    with dspy.context(lm=dspy.LM("openai/gpt-5-mini")):
-        assert best(question=DEV[0].question).answer
 
 
 def test_bootstrapped_demos_are_carried_into_the_planners_prompts() -> None:
@@ -159,10 +136,9 @@ def test_rows_of_the_training_data_are_no_demos(method: str, tmp_path: Path) -> 
 # Questions and errors
 
 
-@pytest.mark.parametrize("settings", [{"method": "vanilla"}, PLANNING])
-def test_a_mistyped_model_is_raised_and_no_empty_answer(settings: dict[str, Any]) -> None:
+def test_a_mistyped_model_is_raised_and_no_empty_answer() -> None:
     with pytest.raises(ModelSetupError, match="nosuch"):
-        GraphProgram("nosuch:x", settings=settings)(question="What?")
+        GraphProgram("nosuch:x", settings=PLANNING)(question="What?")
 
 
 def test_an_answer_that_failed_is_wrong_at_its_cost() -> None:
@@ -179,13 +155,13 @@ def test_a_graph_loads_what_a_program_saves(tmp_path: Path, settings: dict[str, 
     program = bootstrapped(program_of(settings=settings))
     program.save(path)
     said = []
-    for given in (program, path, str(path)):
+    for given in (program, path):
         model = world()
         graph = build_graph(model, planner_program=given, cap_policy=with_schema)
         report = graph.invoke({"question": DEV[0].question, "level": 2})["report"]
         assert report["method"] == settings["method"]
         said.append([(turn.type, str(turn.text)) for turn in model.calls[0].messages])
-    assert said[0] == said[1] == said[2]
+    assert said[0] == said[1]
     assert program_of(settings=settings).load(path).candidate == program.candidate
     assert program_of(settings=None, planner_program=program).candidate == program.candidate
 
@@ -197,20 +173,13 @@ def test_settings_override_those_of_a_saved_program_one_by_one(tmp_path: Path) -
     assert GraphProgram(planner_program=path).settings == Settings(budget=300, cutoff=700)
     changed = GraphProgram(planner_program=path, settings={"cutoff": 900})
     assert changed.settings == Settings(budget=300, cutoff=900)
-    assert GraphProgram(planner_program=path, settings=Settings()).settings == Settings()
 
 
 def test_a_graph_and_a_run_take_the_program_as_it_is_now() -> None:
     program, model, asked = program_of(), world(), {"question": DEV[0].question}
     graph = build_graph(model, planner_program=program, cap_policy=with_schema)
     other = build_graph(model, settings=Settings(method="vanilla"), cap_policy=with_schema)
-    for words in (MINIMAL, "Plan."):
-        program.decompose.signature = program.decompose.signature.with_instructions(words)
-        for out in (
-            graph.invoke(asked),
-            other.invoke(asked, context=Context(planner_program=program)),
-        ):
-            assert out["report"]["method"] == "planned_vanilla"
-            assert str(model.calls[-2].messages[0].text).startswith(words)
-    own = build_graph(model, planner_program=program, settings=Settings(method="vanilla"))
-    assert own.invoke(asked)["report"]["method"] == "vanilla"
+    program.decompose.signature = program.decompose.signature.with_instructions(MINIMAL)
+    for out in (graph.invoke(asked), other.invoke(asked, context=Context(planner_program=program))):
+        assert out["report"]["method"] == "planned_vanilla"
+        assert str(model.calls[-2].messages[0].text).startswith(MINIMAL)

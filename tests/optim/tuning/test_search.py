@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from optim.tuning.evaluator import OutageError
-from optim.tuning.optimizers import OptimizerTask
-from optim.tuning.options import OPTIMIZERS, Optimizer
-from optim.tuning.program import Candidate
+from optim.tuning.options import OPTIMIZERS
 from optim.tuning.search import split_of
 from pb_graph import InputError
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
@@ -32,7 +30,7 @@ from tests.support.tuning_world import (
     world,
 )
 
-copro, gepa, miprov2 = (OPTIMIZERS[name] for name in ("copro", "gepa", "miprov2"))
+gepa = OPTIMIZERS["gepa"]
 ALL = trying(PLAIN, THOROUGH, MINIMAL)
 
 # The questions
@@ -41,11 +39,9 @@ ALL = trying(PLAIN, THOROUGH, MINIMAL)
 @pytest.mark.parametrize(
     ("sets", "complaint"),
     [
-        ({"dev": []}, "the dev split is empty"),
-        ({"held_out": []}, "the held-out split is empty"),
+        ({"held_out": []}, "give questions of dev"),
         ({"dev": DEV[:5], "held_out": None}, "5 dev questions are too few"),
         ({"train": FEW[:1]}, "dev and train share 1 questions"),
-        ({"train": REST}, "held-out and train share 6 questions"),
         ({"held_out": FEW[3:5]}, "held-out and dev share 2 questions"),
     ],
 )
@@ -68,7 +64,7 @@ def test_a_third_of_dev_is_held_out_evenly_over_the_levels() -> None:
 
 
 def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none of the 12 dev questions .*--levels.*stronger"):
+    with pytest.raises(InputError, match=r"none of the 12 answers is right.* a stronger model"):
         run(tmp_path, ALL, world({"usual": Style(0.0, 5)}))
 
 
@@ -87,10 +83,8 @@ def test_the_folder_of_another_run_is_refused(
     )
     run(tmp_path, ALL)
     others: list[tuple[dict[str, Any], str]] = [
-        ({"dev": DEV[1:13], "train": FEW[:1]}, "dev, train"),
-        ({"start": original(domain="physics")}, "original"),
-        ({"objectives": 2}, "optimizer"),
-        ({"seed": 1}, "seed"),
+        ({"dev": DEV[1:13], "train": FEW[:1], "objectives": 2}, "dev, optimizer, train"),
+        ({"start": original(domain="physics"), "seed": 1}, "original, seed"),
         ({"model": ScriptedChat(reports_usage=False)}, "planner, solver"),
     ]
     for other, named in others:
@@ -109,27 +103,6 @@ def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(tmp_pa
     assert found.evaluator.spent.answers <= 45
 
 
-def test_so_it_does_where_a_users_optimizer_measures_beyond_it(tmp_path: Path) -> None:
-    def greedy(task: OptimizerTask) -> list[Candidate]:
-        found = task.candidates([MINIMAL, PLAIN, THOROUGH])
-        for candidate in found:
-            task.evaluator.measure(candidate, task.dev)
-        return found
-
-    found = run(tmp_path, Optimizer("greedy", greedy), answers=45)
-    assert found.ended.startswith("the budget of 45 answers is spent")
-    assert found.verdict.verdict == "kept"
-
-
-@pytest.mark.parametrize("optimizer", [gepa, copro, miprov2], ids=lambda one: one.name)
-def test_a_reflection_model_that_returns_nothing_ends_the_search(
-    optimizer: Optimizer, tmp_path: Path
-) -> None:
-    found = run(tmp_path, optimizer, reflection=says(""))
-    assert found.ended.startswith("the reflection model ScriptedChat returned nothing")
-    assert found.verdict.verdict == "kept"
-
-
 def test_a_candidate_that_a_server_refuses_ends_only_that_one(tmp_path: Path) -> None:
     model = world()
     usual = model.solve
@@ -143,31 +116,13 @@ def test_a_candidate_that_a_server_refuses_ends_only_that_one(tmp_path: Path) ->
     assert texts(run(tmp_path, ALL, model).trials[1:]) == [PLAIN, THOROUGH]
 
 
-def test_a_round_without_a_gain_is_the_last(tmp_path: Path) -> None:
-    found = run(tmp_path, copro, reflection=says(PLAIN))
-    assert found.ended == "the last round gained less than 1.0%"
-    assert {trial.origin for trial in found.trials[1:]} == {"copro"}
-
-
-def test_another_predictor_and_another_start_can_be_tuned(tmp_path: Path) -> None:
+def test_another_predictor_can_be_tuned(tmp_path: Path) -> None:
     start = original(
         method="plan_and_budget", planning="two_call", execution="single_pass", enforcement="prompt"
     )
-    found = run(tmp_path / "1", trying("Judge."), tuned="estimate", start=start)
+    found = run(tmp_path, trying("Judge."), tuned="estimate", start=start)
     told = [dict(trial.candidate.instructions) for trial in found.trials]
     assert told == [{}, {"estimate": "Judge."}]
-    begun = original().with_instruction("decompose", THOROUGH)
-    found = run(tmp_path / "2", trying(MINIMAL), start=begun)
-    assert found.original.candidate == begun
-    assert found.candidate == original().with_instruction("decompose", MINIMAL)
-
-
-def test_a_callback_hears_of_every_step(tmp_path: Path) -> None:
-    told: list[str] = []
-    run(tmp_path, trying(MINIMAL), callback=told.append)
-    assert told[0].startswith("12 dev and 6 held-out questions; 12 answers are kept back")
-    assert [line.partition(":")[0] for line in told[1:4]] == ["original", "Round 1", "candidates"]
-    assert "the best so far" in told[3]
 
 
 def test_the_same_call_again_pays_for_nothing_and_finds_the_same(tmp_path: Path) -> None:

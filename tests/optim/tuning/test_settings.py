@@ -22,7 +22,6 @@ from optim.tuning.settings import (
     halving,
     scale_budget,
     settings_around,
-    width_of,
 )
 from optim.tuning.verdict import Trial
 from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
@@ -109,19 +108,9 @@ def task(bench: FakeBench, answers: int = 10**6, seed: int = 0) -> OptimizerTask
 # What it begins with
 
 
-@pytest.mark.parametrize("answers", [100, 400, 1000])
-@pytest.mark.parametrize("counts", [[5, 8], [5, 10, 20, 40], [5, 10, 20, 40, 67]])
-def test_a_plan_stays_within_its_answers(counts: list[int], answers: int) -> None:
-    width, asked = width_of(counts, answers), [0, *counts]
-    rungs = [-(-width // 2**rung) for rung in range(len(counts))]
-    paid = sum(kept * (asked[n + 1] - asked[n]) for n, kept in enumerate(rungs))
-    assert width == 1 or 0.6 * answers < paid <= answers
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_forty_questions_and_four_hundred_answers_vary_everything(seed: int) -> None:
+def test_forty_questions_and_four_hundred_answers_vary_everything() -> None:
     bench = FakeBench(hilly)
-    halving(task(bench, answers=360, seed=seed))
+    halving(task(bench, answers=360))
     tried = [candidate.settings for candidate in bench.met]
     planned = [one for one in tried if one.has_plan]
     assert {one.method for one in tried} == {"plan_and_budget", *REFERENCES}
@@ -135,16 +124,13 @@ def test_it_begins_with_the_methods_without_a_plan_and_never_with_the_original()
     assert [settings.method for settings in entered[:2]] == list(REFERENCES)
     assert START not in entered
     assert len({settings.model_dump_json() for settings in entered}) == 10
-    plain = settings_around(Settings(method="vanilla", cutoff=700), 5, seed=0)
-    assert [one.method for one in plain][:2] == ["global_budget", "plan_and_budget"]
-    assert {one.cutoff for one in plain} == {700}
 
 
 @pytest.mark.parametrize(
     ("rule", "half"),
     [
         (LevelTable(), LevelTable(tokens={1: 100, 2: 125, 3: 175, 4: 225, 5: 300})),
-        (PerLevel(initial=0, per_level=30), PerLevel(initial=0, per_level=15)),
+        (PerLevel(initial=100, per_level=0), LevelTable(tokens=dict.fromkeys(range(1, 6), 50))),
         (Fixed(tokens=1), Fixed(tokens=1)),
     ],
 )
@@ -155,26 +141,14 @@ def test_budgets_keep_their_proportions(rule: Any, half: Any) -> None:  # noqa: 
 # What it finds
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_it_finds_better_settings(seed: int) -> None:
+def test_it_finds_better_settings_and_gives_up_worse_ones_early() -> None:
     bench = FakeBench(hilly)
-    found = halving(task(bench, answers=1000, seed=seed))
+    found = halving(task(bench, answers=1000))
+    assert {one.settings.method: n for one, n in bench.met.items()}["vanilla"] < len(DEV)
     start, *trials = (
         Trial(one, bench.measure(one, DEV)).e3 for one in (Candidate(settings=START), *found)
     )
     assert max(trials) > 2 * start
-
-
-def test_a_method_without_a_plan_may_win_and_is_given_up_early_where_it_is_worse() -> None:
-    def easy(settings: Settings) -> tuple[float, float]:
-        return 0.9, 500 if settings.has_plan else 200 if settings.has_budget else 100
-
-    bench = FakeBench(easy)
-    found = halving(task(bench, answers=400))
-    assert "vanilla" in {one.settings.method for one in found}
-    bench = FakeBench(hilly)
-    halving(task(bench, answers=400))
-    assert {one.settings.method: n for one, n in bench.met.items()}["vanilla"] < len(DEV)
 
 
 def test_prompts_and_examples_of_the_original_stay() -> None:
@@ -189,10 +163,6 @@ def test_prompts_and_examples_of_the_original_stay() -> None:
 # Limits
 
 
-def test_a_spent_budget_ends_it_with_the_settings_that_are_measured() -> None:
-    assert halving(task(FakeBench(hilly, answers=150), answers=400)) == []
-
-
 def test_a_question_that_a_server_refuses_under_some_settings_ends_only_those() -> None:
     bench = FakeBench(hilly, refused=lambda one: one.enforcement == "cap")
     found = halving(task(bench, answers=400))
@@ -202,30 +172,23 @@ def test_a_question_that_a_server_refuses_under_some_settings_ends_only_those() 
 
 def test_the_same_seed_goes_the_same_way_within_its_answers() -> None:
     killed = FakeBench(hilly, answers=200)
-    halving(task(killed, answers=400))
-    again, fresh, other = FakeBench(hilly, paid=killed.paid), FakeBench(hilly), FakeBench(hilly)
+    assert halving(task(killed, answers=400)) == []
+    again, fresh = FakeBench(hilly, paid=killed.paid), FakeBench(hilly)
     assert halving(task(again, answers=400)) == halving(task(fresh, answers=400))
     assert again.asked == fresh.asked
     assert 250 < fresh.met.total() <= 360  # the original has answered the other 40
-    halving(task(other, answers=400, seed=1))
-    assert set(other.met) != set(fresh.met)
 
 
-def test_better_settings_of_the_graph_are_found_judged_and_adopted(tmp_path: Path) -> None:
-    """A plan is needed, and one call is enough; a second start finds the same."""
+def test_better_settings_of_the_graph_are_found_and_adopted(tmp_path: Path) -> None:
+    """A plan is needed, and one call is enough."""
 
     def needs_a_plan(call: Call) -> Said:
         text = "\n".join(str(message.text) for message in call.messages)
         question = next(one for one in DEV if one.question in text)
         return "so " * 60 + (question.targets[0] if "What follows?" in text else "wrong")
 
-    model, results, calls = ScriptedChat(solve=needs_a_plan), [], []
-    for _ in range(2):
-        start, sets = Candidate(settings=START), {"dev": DEV[:18], "held_out": None}
-        how: dict[str, Any] = {"start": start, "tuned": "settings", "answers": 150} | sets
-        results.append(run(tmp_path, OPTIMIZERS["halving"], model, **how))
-        calls.append(len(model.calls))
-    first, second = results
-    assert first.candidate.settings.execution == "single_pass"
-    assert second.candidate == first.candidate
-    assert calls[1] == calls[0]
+    start = Candidate(settings=START)
+    sets: dict[str, Any] = {"dev": DEV[:18], "held_out": None, "tuned": "settings"}
+    model = ScriptedChat(solve=needs_a_plan)
+    found = run(tmp_path, OPTIMIZERS["halving"], model, start=start, answers=150, **sets)
+    assert found.candidate.settings.execution == "single_pass"
