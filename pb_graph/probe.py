@@ -95,7 +95,7 @@ def probe(model: str | BaseChatModel | None = None) -> Probe:
         msg = f"Not one call to {found.model} got a reply. {counted.observed}"
         raise ModelSetupError(msg)
     found.policy = policy.__name__
-    found.findings = {**_check_count(counted, free), "thinking_off": thinking_off}
+    found.findings = {**_check_count(counted), "thinking_off": thinking_off}
     return found
 
 
@@ -149,21 +149,20 @@ def _check_thinking_off(
     return policy, finding
 
 
-def _check_count(counted: _Reply | Finding, free: _Reply | Finding) -> dict[str, Finding]:
+def _check_count(counted: _Reply | Finding) -> dict[str, Finding]:
     """Check the cap, the finish reason and the usage of a reply that has to be cut off."""
     if isinstance(counted, Finding):
         return dict.fromkeys(("output_cap", "cut_is_said", "usage"), counted)
-    replies = [reply for reply in (counted, free) if isinstance(reply, _Reply)]
-    cap, message, tokens = max(replies, key=lambda one: one.tokens.output - one.cap)
+    cap, message, tokens = counted
     is_over = tokens.output > cap or len(message.text) > cap * _LONG_TOKEN
-    is_cut, finish = counted.tokens.output == counted.cap, finish_of(counted.message)
-    capped: Verdict = "passed" if is_cut or finish == "length" else "inconclusive"
-    said: Verdict = "passed" if finish == "length" else "failed"
+    is_cut, is_said = tokens.output == cap, finish_of(message) == "length"
+    capped: Verdict = "passed" if is_cut or is_said else "inconclusive"
+    said: Verdict = "passed" if is_said else "failed"
     sizes = f"{tokens.output} tokens, {len(message.text)} characters, for a cap of {cap}"
     return {
         "output_cap": Finding("failed" if is_over else capped, sizes),
-        "cut_is_said": Finding(said if is_cut else "inconclusive", f"said: {finish}"),
-        "usage": _check_usage(counted.message),
+        "cut_is_said": Finding(said if is_cut else "inconclusive", f"said: {finish_of(message)}"),
+        "usage": _check_usage(message),
     }
 
 

@@ -24,6 +24,7 @@ from pb_graph.cli.options import (
     Version,
     budget_option,
     exits,
+    printable,
     read_set,
 )
 from pb_graph.errors import InputError, NoAnswerError
@@ -146,17 +147,11 @@ def _graph(
 @app.command()
 def models() -> None:
     """List the local models, all under Apache-2.0, and which of them are fetched."""
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
     from pb_graph.local import weights  # noqa: PLC0415
 
-    table = Table("model", "size", "fetched", box=None)
-    with exits.handle_errors():
-        for one in weights.CATALOG.values():
-            is_here = "yes" if weights.installed(one.name) else "no"
-            table.add_row(f"local:{one.name}", f"{one.bytes / 2**20:.0f} MiB", is_here)
-    Console().print(table)
+    for one in weights.CATALOG.values():
+        state = "fetched" if weights.installed(one.name) else "not fetched"
+        typer.echo(f"local:{one.name:<20} {one.bytes / 2**20:>5.0f} MiB  {state}")
 
 
 @app.command()
@@ -231,21 +226,15 @@ def probe(
 
     The exit code is 1 when a check fails. The last line names the policy for `--caps`.
     """
-    from rich.console import Console  # noqa: PLC0415 -- what a probe needs takes a second
-    from rich.table import Table  # noqa: PLC0415
-
-    from pb_graph import probe as probing  # noqa: PLC0415
-    from pb_graph.cli.display import safe  # noqa: PLC0415
+    from pb_graph import probe as probing  # noqa: PLC0415 -- what a probe needs takes a second
     from pb_graph.local import weights  # noqa: PLC0415
 
     with exits.handle_errors():
         weights.fetch_if_named(model)
         found = probing.probe(model)
-    told = f"{found.calls} calls, {found.tokens:,} tokens; caps: {found.policy}"
-    table = Table("check", "verdict", "observed", title=found.model, caption=told)
     for name, (verdict, observed) in found.findings.items():
-        table.add_row(probing.CHECKS[name], verdict, safe(observed))
-    Console().print(table)
+        typer.echo(f"{verdict:<12} {probing.CHECKS[name]}: {printable(observed)}")
+    typer.echo(f"{found.calls} calls, {found.tokens:,} tokens; --caps {found.policy}")
     if found.failed:
         exits.fail(f"{found.model} failed: {', '.join(found.failed)}")
 

@@ -101,12 +101,12 @@ def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
 
 
 @pytest.mark.parametrize("misdeed", ["", "ignores_cap"])
-def test_the_command_prints_a_table_and_ends_with_an_exit_code(
+def test_the_command_prints_the_findings_and_ends_with_an_exit_code(
     misdeed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with PromiseServer(misdeed, thinks=False) as server:
         monkeypatch.setattr("pb_graph.probe.resolve", lambda *_: chat_to(server.url))
         result = CliRunner().invoke(app, ["probe", "fake:m"])
-    assert "caps: openai_compatible" in result.stdout
+    assert "--caps openai_compatible" in result.stdout
     assert result.exit_code == (FAILED if misdeed else 0)
     assert ("output_cap" in result.stderr) == bool(misdeed)

@@ -225,20 +225,3 @@ def test_a_client_that_leaves_cancels_its_question(stream: bool) -> None:
 
     with endpoint_of(model, plan_from=1) as url:
         asyncio.run(leave(url))
-
-
-async def test_streams_at_once_are_all_answered_and_accounted_for() -> None:
-    async def one(client: openai.AsyncOpenAI, number: int) -> int:
-        said: list[Any] = [{"role": "user", "content": f"Question {number}?"}]
-        name = METHODS[number % len(METHODS)]
-        made: Any = await client.chat.completions.create(model=name, messages=said, **STREAMED)
-        text, chunk = "", None
-        async for chunk in made:
-            text += "".join(choice.delta.content or "" for choice in chunk.choices)
-        assert text == ANSWER
-        return int(chunk.usage.completion_tokens)
-
-    with FaultServer(latency=0.05) as model, endpoint_of(client_to(model)) as url:
-        async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
-            told = await asyncio.gather(*(one(client, number) for number in range(50)))
-    assert sum(told) == paid(model, 0)
