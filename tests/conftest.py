@@ -31,16 +31,10 @@ sys.dont_write_bytecode = False
 
 _FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
 
-# Files that run in one process: they load the same model, or fork off the same server.
-_GROUPS = {
-    **dict.fromkeys(["test_local_model.py", "test_end_to_end.py"], "local model"),
-    **dict.fromkeys(
-        [
-            *("test_cli.py", "test_durability.py", "test_eval_killed.py", "test_machines.py"),
-            *("test_pause_killed.py", "test_tune_killed.py"),
-        ],
-        "forked",
-    ),
+# Files that run in one process of pytest-xdist, as their processes are forked off the same server.
+_FORKED = {
+    *("test_cli.py", "test_durability.py", "test_killed.py", "test_machines.py"),
+    "test_pause_killed.py",
 }
 
 # No collection need go through the million objects that the tests import.
@@ -61,7 +55,7 @@ class ByFile(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return _GROUPS.get(Path(file).name, file)
+        return "forked" if Path(file).name in _FORKED else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:

@@ -134,24 +134,6 @@ class TestDollars:
             "prompt may cost" in out["messages"][-1].text or "used up" in out["messages"][-1].text
         )
 
-    def test_a_sub_agent_counts_tokens_below_its_leads_dollars(self) -> None:
-        worker = ScriptedChat(solve=always(20))
-        inner = create_agent(worker, [look_up], middleware=[TokenBudgetMiddleware(300)])
-
-        @tool
-        def delegate() -> str:
-            """Let somebody else do it."""
-            return str(inner.invoke(ASK)["messages"][-1].text)
-
-        ask: Any = {"name": "delegate", "args": {}, "id": "d"}
-        lead = ScriptedChat(solve=in_turn(Reply("off", tool_calls=[ask]), "done"))
-        budget = Budget(usd=0.05, prices=PRICES)
-        outer = create_agent(lead, [delegate], middleware=[TokenBudgetMiddleware(budget)])
-        out = outer.invoke(ASK)
-        assert 0 < worker.output_tokens <= 300
-        assert out["tokens_spent"] == worker.output_tokens + lead.output_tokens
-        assert spent(budget) == paid(budget.rate, worker, lead)
-
 
 def pausing(model: ScriptedChat, budget: Any, saver: Any, **options: Any) -> Any:
     guard = TokenBudgetMiddleware(budget, on_used_up="pause", **options)
@@ -159,28 +141,13 @@ def pausing(model: ScriptedChat, budget: Any, saver: Any, **options: Any) -> Any
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["here", "another process"])
 class TestPausing:
     def paused(self, unit: str) -> tuple[ScriptedChat, Any, Any, Any]:
         model, saver = ScriptedChat(solve=always(40)), InMemorySaver()
-        budget: Any = 400 if unit == "total" else budget_of(unit, 3000)
-        agent = pausing(model, budget, saver)
+        agent = pausing(model, 400 if unit == "total" else budget_of(unit, 3000), saver)
         return model, saver, agent, agent.invoke(ASK, THREAD)
 
-    def goes_on(self, unit: str, decision: Any, *, is_elsewhere: bool) -> Any:
-        model, saver, agent, out = self.paused(unit)
-        before = len(model.calls)
-        if is_elsewhere:
-            budget: Any = 400 if unit == "total" else budget_of(unit, 3000)
-            if isinstance(budget, Budget):
-                budget.charge(out["tokens_by_model"])
-            agent = pausing(model, budget, saver)
-        return out, model, before, agent.invoke(Command(resume=decision), THREAD)
-
-    def test_a_pause_tells_what_was_spent_and_what_is_asked_next(
-        self, unit: str, *, is_elsewhere: bool
-    ) -> None:
-        del is_elsewhere
+    def test_a_pause_tells_what_was_spent_and_what_is_asked_next(self, unit: str) -> None:
         model, _, agent, out = self.paused(unit)
         value = out["__interrupt__"][0].value
         assert value["unit"] == {"total": "completion tokens", "usd": "dollars"}.get(unit, "tokens")
@@ -189,29 +156,34 @@ class TestPausing:
         assert "seven words" in value["asked"]
         assert agent.get_state(THREAD).next
 
+    @pytest.mark.parametrize("is_elsewhere", [False, True], ids=["here", "another process"])
     def test_a_raised_run_goes_on_and_pauses_again(self, unit: str, *, is_elsewhere: bool) -> None:
+        model, saver, agent, first = self.paused(unit)
+        before = len(model.calls)
+        if is_elsewhere:
+            budget: Any = 400 if unit == "total" else budget_of(unit, 3000)
+            if isinstance(budget, Budget):
+                budget.charge(first["tokens_by_model"])
+            agent = pausing(model, budget, saver)
         by = {"total": 200, "usd": 0.004}.get(unit, 1000)
-        first, model, before, out = self.goes_on(
-            unit, {"action": "raise", "by": by}, is_elsewhere=is_elsewhere
-        )
+        out = agent.invoke(Command(resume={"action": "raise", "by": by}), THREAD)
         assert len(model.calls) > before
         one, two = (found["__interrupt__"][0].value for found in (first, out))
         assert two["total"] == pytest.approx(one["total"] + by)
         assert one["spent"] < two["spent"] <= two["total"]
         assert out["tokens_spent"] == model.output_tokens
 
-    def test_a_run_told_to_finish_answers_out_of_the_reserve(
-        self, unit: str, *, is_elsewhere: bool
+    @pytest.mark.parametrize(("action", "further"), [("finish", 1), ("stop", 0)])
+    def test_a_run_told_to_end_pays_for_one_answer_at_most(
+        self, unit: str, action: str, further: int
     ) -> None:
-        _, model, before, out = self.goes_on(unit, {"action": "finish"}, is_elsewhere=is_elsewhere)
-        assert len(model.calls) <= before + 1
+        model, _, agent, _ = self.paused(unit)
+        before = len(model.calls)
+        out = agent.invoke(Command(resume={"action": action}), THREAD)
+        assert len(model.calls) <= before + further
         assert not out["messages"][-1].tool_calls
+        assert ("stopped" in out["messages"][-1].text) == (action == "stop")
         assert "__interrupt__" not in out
-
-    def test_a_run_told_to_stop_ends_with_a_message(self, unit: str, *, is_elsewhere: bool) -> None:
-        _, model, before, out = self.goes_on(unit, {"action": "stop"}, is_elsewhere=is_elsewhere)
-        assert len(model.calls) == before
-        assert "stopped" in out["messages"][-1].text
 
 
 def test_a_decision_without_its_amount_is_refused() -> None:

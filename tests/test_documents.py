@@ -36,7 +36,6 @@ SOURCES = "\n".join(
     for folder in ("pb_graph", "optim", "plan_and_budget", "tests/benchmarks")
     for file in (ROOT / folder).rglob("*.py")
 )
-# Names of LangChain and pydantic.
 # Names of LangChain, DSPy and pydantic.
 ELSEWHERE = {"azure_openai", "google_genai", "model_json_schema", "set_llm_cache", "set_lm"}
 
@@ -136,6 +135,6 @@ def test_the_fields_of_the_report_are_those_of_a_run() -> None:
 
 
 def test_every_page_that_a_page_names_is_there() -> None:
-    for path in PAGES:
+    for path in CHECKED:
         links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", path.read_text("utf-8"))
         assert not [link for link in links if not (path.parent / link).exists()], path

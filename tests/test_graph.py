@@ -17,11 +17,10 @@ from pb_graph import build_graph
 from pb_graph.settings import choices
 from tests.support import worlds
 from tests.support.chat_model import Call, ScriptedChat
-from tests.support.graphs import CHAIN, DIAMOND, Way, report_of
+from tests.support.graphs import DIAMOND, Way, report_of
 from tests.support.worlds import followed
 
 README = Path(__file__).parent.parent / "README.md"
-SCHEDULES = choices("schedule")
 METHODS = [
     *({"method": method} for method in choices("method") if method != "plan_and_budget"),
     {"method": "plan_and_budget", "execution": "single_pass"},
@@ -45,15 +44,6 @@ def test_every_method_answers_and_accounts_for_every_call(method: dict[str, Any]
     assert report["ceiling"] is not None
     assert model.output_tokens <= report["ceiling"]
     assert report["warnings"] == []
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_every_schedule_splits_the_whole_budget(schedule: str) -> None:
-    model = ScriptedChat(plan=CHAIN, levels=[1, 3, 5, 2], credits=[10, 20, 30, 40])
-    report = report_of(model, schedule=schedule, budget=301, rollover=False, **STEPWISE)
-    assert sum(step["budget"] for step in report["steps"]) == 301
-    assert [step["credit"] for step in report["steps"]] in ([10, 20, 30, 40], [None] * 4)
-    assert all(step["cap"] == step["budget"] for step in report["steps"])
 
 
 @both_ways

@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import pytest
 from deepagents import create_deep_agent
-from deepagents.backends.utils import create_file_data
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -18,7 +17,7 @@ from langgraph.types import Command
 from langgraph_supervisor import create_supervisor
 
 from tests.support.chat_model import Reply, ScriptedChat, in_turn
-from tests.support.graphs import Way, checked, graph_of, run
+from tests.support.graphs import Way, graph_of, run
 
 stepwise = partial(graph_of, execution="stepwise")
 
@@ -38,13 +37,6 @@ class HostContext:
 
     settings: str = "the host's own"
     plan_and_budget: Any = None
-
-
-class WithReport(MessagesState):
-    """A host's state that has keys of its own, one of which we write, too."""
-
-    report: Any
-    mine: str
 
 
 def calls_tool(name: str, **args: str) -> Reply:
@@ -110,32 +102,6 @@ def test_a_host_gets_one_message_with_the_answer(kind: str, way: Way) -> None:
     if kind != "deepagents":  # which makes a tool's result of it
         (said,) = ours(out["messages"])
         assert said.usage_metadata["output_tokens"] == solver.output_tokens  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("way", get_args(Way))
-def test_a_host_whose_state_has_a_report_gets_ours_in_place_of_its_own(way: Way) -> None:
-    builder: Any = StateGraph(WithReport)
-    builder.add_node("plan_and_budget", stepwise(ScriptedChat(solve="21 pens")))
-    builder.add_edge(START, "plan_and_budget")
-    out = run(builder.compile(), ASK | {"report": "the host's", "mine": "stays"}, way)
-    assert checked(out["report"])["answer"] == "21 pens"
-    assert out["mine"] == "stays"
-    assert "answer" not in out
-
-
-def test_a_subagent_of_deepagents_sees_the_tasks_description_and_nothing_else() -> None:
-    solver = ScriptedChat()
-    said = [("system", "Answer like a pirate."), ("human", "I have 12 zebras."), ("human", "And?")]
-    host_of("deepagents", stepwise(solver)).invoke({"messages": said})
-    for call in solver.calls:
-        assert TASK in str(call.messages)
-        assert not any(word in str(call.messages) for word in ("pirate", "zebras", "And?"))
-
-
-def test_an_agents_files_are_its_own_business() -> None:
-    files = {"/notes.txt": create_file_data("Seven apples.")}
-    out = run(host_of("deepagents", stepwise(ScriptedChat())), ASK | {"files": files})
-    assert said_by_us(out["messages"]) == ["Final answer: 42"]
 
 
 @pytest.mark.parametrize("way", get_args(Way))

@@ -11,7 +11,6 @@ from pb_graph.methods import METHODS, method
 from pb_graph.models.options import CallOptions
 from pb_graph.prompts import MethodInput, PromptMessage, question_block
 from pb_graph.run.run import Run
-from pb_graph.settings import choices
 from pb_graph.state import State
 from pb_graph.types import Purpose, Query
 from tests.support.chat_model import ScriptedChat
@@ -75,12 +74,6 @@ def test_a_method_of_several_calls_has_each_in_the_ledger(twice: str, way: Way) 
     assert model.calls[1].ask == "Sure?"
 
 
-def test_a_method_of_ones_own_is_a_choice_like_any_other(twice: str) -> None:
-    assert twice in choices("method")
-    assert twice in Settings.model_json_schema()["properties"]["method"]["enum"]
-    assert Settings(method=twice).has_budget
-
-
 def test_a_name_is_registered_once() -> None:
     with pytest.raises(ValueError, match="'vanilla' is registered already"):
 
@@ -91,6 +84,8 @@ def test_a_name_is_registered_once() -> None:
     assert METHODS["vanilla"].function is None
 
 
-def test_a_cell_of_a_notebook_may_define_its_method_again(twice: str) -> None:
+def test_a_method_of_ones_own_is_a_choice_and_may_be_defined_again(twice: str) -> None:
+    assert twice in Settings.model_json_schema()["properties"]["method"]["enum"]
+    assert Settings(method=twice).has_budget
     method(twice, "Asks twice, again.", source="a test")(METHODS[twice].function or method)
     assert METHODS[twice].description == "Asks twice, again."

@@ -42,10 +42,3 @@ def test_the_files_that_the_sdist_and_llms_txt_name_are_there() -> None:
     links = re.findall(r"\]\(([^)]+)\)", (ROOT / "llms.txt").read_text("utf-8"))
     assert links
     assert not [name for name in (*included, *links) if not (ROOT / name).exists()]
-
-
-def test_the_skill_says_what_it_is_and_when_to_use_it() -> None:
-    head = SKILL.read_text("utf-8").split("---\n")[1]
-    fields = dict(line.split(": ", 1) for line in head.splitlines())
-    assert fields["name"] == SKILL.parent.name
-    assert 0 < len(fields["description"]) <= 1024

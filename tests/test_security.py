@@ -46,15 +46,11 @@ def test_a_sub_question_changes_no_budget_no_cap_and_no_other_step(
     attack: str, position: int
 ) -> None:
     tame = ScriptedChat(plan=CHAIN)
-    plan = [*CHAIN[:position], f"{attack}?", *CHAIN[position + 1 :]]
-    wild = ScriptedChat(plan=plan)
+    wild = ScriptedChat(plan=[*CHAIN[:position], f"{attack}?", *CHAIN[position + 1 :]])
     expected, found = (solving(report_of(model, **STEPWISE)) for model in (tame, wild))
-    for name in ("budget", "ceiling", "level"):
-        assert found[name] == expected[name]
-    for name in ("budget", "cap", "tokens", "credit", "answer"):
-        assert [s[name] for s in found["steps"]] == [s[name] for s in expected["steps"]]
-    others = [step["question"] for step in found["steps"] if step["index"] != position]
-    assert others == [step for step in CHAIN if step != CHAIN[position]]
+    assert found["steps"][position].pop("question") == f"{attack}?"
+    del expected["steps"][position]["question"]
+    assert found == expected
     assert spent_on(wild) == spent_on(tame)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import given
 from pydantic import ValidationError
 
 from pb_graph import Context, InputError, Settings
-from pb_graph.budget import Fixed, LevelTable, PerLevel
+from pb_graph.budget import LevelTable, PerLevel
 from tests.support import worlds
 
 
@@ -25,7 +25,6 @@ from tests.support import worlds
         ({"power": 0}, "greater than 0"),
         ({"timeout": float("inf")}, "finite"),
         ({"bam": {"c": {1: 1.0}}}, "bam.c needs one value for each level 1 to 5"),
-        ({"bam": {"beta": dict.fromkeys(range(1, 6), 0.0)}}, "greater than 0"),
     ],
     ids=str,
 )
@@ -36,15 +35,7 @@ def test_what_is_out_of_range_is_refused_with_the_range(
         Settings(**chosen)
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        {"tokens": {"1": 200}},
-        {"rule": "flat", "tokens": 300},
-        "400",
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("rule", [{"rule": "flat", "tokens": 300}, "400"], ids=str)
 def test_what_is_no_budget_is_refused_in_one_sentence(rule: object) -> None:
     with pytest.raises(InputError, match=r"^budget: a budget is a whole number of tokens[^;]*$"):
         Settings.read({"budget": rule})
@@ -68,17 +59,11 @@ class TestDomains:
 
 
 @pytest.mark.parametrize(
-    ("budget", "total"),
-    [
-        (300, 300),
-        (Fixed(tokens=300), 300),
-        (PerLevel(initial=100, per_level=50), 250),
-        (LevelTable(tokens={1: 1, 2: 2, 3: 30, 4: 4, 5: 5}), 30),
-        ({"rule": "per_level", "initial": 0, "per_level": 10}, 30),
-    ],
+    "budget",
+    [30, PerLevel(initial=0, per_level=10), {"rule": "per_level", "initial": 0, "per_level": 10}],
 )
-def test_a_budget_is_a_number_or_a_rule(budget: Any, total: int) -> None:  # noqa: ANN401
-    assert Settings(budget=budget).budget_rule.total(3) == total
+def test_a_budget_is_a_number_or_a_rule(budget: Any) -> None:  # noqa: ANN401
+    assert Settings(budget=budget).budget_rule.total(3) == 30
 
 
 @given(worlds.settings())
@@ -124,14 +109,6 @@ def test_a_context_that_cannot_be_used_says_what_can(given: Any, complaint: str)
         Context.resolve(Context(**given))
 
 
-@dataclass
-class Host:
-    """A host's own context."""
-
-    user: str = "someone"
-    plan_and_budget: Any = None
-
-
 OWN = Context(settings=Settings(budget=222))
 
 
@@ -142,8 +119,8 @@ OWN = Context(settings=Settings(budget=222))
         (OWN, OWN),
         ({"settings": "the host's own"}, Context()),
         ({"plan_and_budget": {"settings": {"budget": 222}}}, OWN),
-        (Host(), Context()),
-        (Host(plan_and_budget={"settings": {"budget": 222}}), OWN),
+        (SimpleNamespace(user="someone", plan_and_budget=None), Context()),
+        (SimpleNamespace(plan_and_budget={"settings": {"budget": 222}}), OWN),
     ],
     ids=str,
 )
@@ -151,9 +128,7 @@ def test_our_context_is_found_in_that_of_a_host(found: object, context: Context)
     assert Context.resolve(found) == context
 
 
-@pytest.mark.parametrize(
-    "wrong", [Settings(), Host(plan_and_budget=Settings()), {"plan_and_budget": 7}]
-)
+@pytest.mark.parametrize("wrong", [Settings(), {"plan_and_budget": 7}])
 def test_what_stands_in_the_place_of_a_context_is_not_ignored(wrong: object) -> None:
     with pytest.raises(InputError, match=r"Give settings as context=Context\(settings="):
         Context.resolve(wrong)

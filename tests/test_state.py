@@ -62,11 +62,7 @@ def test_a_server_can_describe_input_output_and_context() -> None:
     context = graph.get_context_jsonschema()
     assert context
     assert set(context["properties"]) >= {"settings", "model", "planner"}
-
-
-def test_the_exported_graph_has_no_checkpointer_and_its_name() -> None:
-    assert graph.checkpointer is None
-    assert graph.name == "plan_and_budget"
+    assert (graph.name, graph.checkpointer) == ("plan_and_budget", None)
 
 
 def test_a_new_question_finds_every_key_of_the_state_emptied_but_those_it_writes() -> None:

@@ -12,21 +12,20 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk
-from langchain_openai import ChatOpenAI
 from langgraph.graph import START, MessagesState, StateGraph
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from pb_graph import Settings, build_graph, plan_and_budget_tool
 from pb_graph.state import State
 from tests.support.chat_model import Call, Reply, ScriptedChat, in_turn
-from tests.support.fault_server import CHAIN, Fault, FaultServer
+from tests.support.endpoints import chat_to
+from tests.support.fault_server import FaultServer
 from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of
 
 stepwise = partial(graph_of, execution="stepwise")
 
 ASKED = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
 ANSWER = "Final answer: 21 pens"
-PATIENCE = 120.0
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 
@@ -160,102 +159,39 @@ def answered(graph: Any, way: Way) -> tuple[dict[str, str], AIMessage]:
     return shown, parts[-1][1]["messages"][-1]
 
 
-async def test_events_of_the_run_hold_the_report_and_only_the_answers_tokens() -> None:
-    model = solver()
-    events = [event async for event in stepwise(model).astream_events(ASKED, version="v2")]
-    kinds = [event["event"] for event in events]
-    tokens = [event for event in events if event["event"] == "on_chat_model_stream"]
-    assert "".join(event["data"]["chunk"].text for event in tokens) == ANSWER
-    assert kinds.count("on_chat_model_end") == len(model.calls)
-    last = events[-1]
-    assert (last["event"], last["name"]) == ("on_chain_end", "plan_and_budget")
-    report = checked(last["data"]["output"]["report"])
-    assert report["usage"]["measured"]
-    assert report["usage"]["output_tokens"] == model.output_tokens
-
-
 @both_ways
 def test_an_agents_messages_show_the_tools_answer_and_nothing_of_its_working(way: Way) -> None:
     call = {"name": "plan_and_budget", "args": {"question": "14 / 2 * 3?"}, "id": "call-1"}
     asks = Reply(tool_calls=[call])  # type: ignore[list-item]
     host = ScriptedChat(solve=in_turn(asks, "It buys 21 pens."))
-    agent = create_agent(host.model_copy(update={"disable_streaming": True}), [tool_of(solver())])
+    tools = [plan_and_budget_tool(stepwise(solver()))]
+    agent = create_agent(host.model_copy(update={"disable_streaming": True}), tools)
     parts = streamed(agent, ASKED, way, stream_mode="messages")
     said = [(type(message), message.text) for message, _ in parts if message.text]
     assert said == [(ToolMessage, ANSWER), (AIMessage, "It buys 21 pens.")]
 
 
-def tool_of(model: ScriptedChat) -> Any:
-    return plan_and_budget_tool(stepwise(model))
-
-
 @pytest.mark.integration
-class TestRealClient:
-    """A client that would lose its usage if it were streamed."""
-
-    @pytest.fixture
-    def server(self) -> Iterator[FaultServer]:
-        with FaultServer() as server:
-            yield server
-
-    @both_ways
-    @pytest.mark.parametrize(
-        ("mode", "streaming"),
-        [("messages", None), ("messages", False), ("updates", None), ("custom", True)],
-    )
-    def test_usage_is_measured_when_the_host_streams(
-        self, server: FaultServer, mode: str, streaming: bool | None, way: Way
-    ) -> None:
-        parts = streamed(
-            as_node(self.graph(server, streaming)),
-            ASKED,
-            way,
-            stream_mode=[mode, "values"],
-            subgraphs=True,
-        )
-        (report,) = [data["report"] for _, kind, data in parts if "report" in data][-1:]
-        streams = streaming or (mode == "messages" and streaming is None)
-        assert_measured(report, server, streams=bool(streams))
-
-    @both_ways
-    @pytest.mark.parametrize("fault", ["rate_limit", "unavailable"])
-    def test_a_stream_that_is_refused_is_asked_for_again(
-        self, server: FaultServer, fault: Fault, way: Way
-    ) -> None:
-        faults = in_turn(fault, None)
-        server.answer = "Final answer: " + "on and on " * 20 + "42"
-        server.script = lambda request: faults(request) if request.body.get("stream") else None
-        shown, message = answered(self.graph(server), way)
-        assert shown == {message.id: server.answer}
-
-    @both_ways
-    def test_a_stream_without_usage_is_estimated(self, server: FaultServer, way: Way) -> None:
-        server.script = lambda request: "no_usage" if request.body.get("stream") else None
-        parts = streamed(self.graph(server), ASKED, way, stream_mode=["messages", "values"])
-        usage = checked(parts[-1][1]["report"])["usage"]
-        assert not usage["measured"]
-        assert usage["by_node"]["solve"]["output_tokens"] > len(CHAIN)
-
-    def graph(
-        self, server: FaultServer, streaming: bool | None = None, timeout: float = PATIENCE
-    ) -> Any:
-        chosen = {} if streaming is None else {"streaming": streaming}
-        model = ChatOpenAI(
-            model="scripted-1",
-            base_url=server.url,
-            api_key=SecretStr("any"),
-            max_retries=0,
-            **chosen,
-        )
-        return build_graph(
-            model, settings=Settings(execution="stepwise", plan_from=1, budget=700, timeout=timeout)
-        )
-
-
-def assert_measured(report: Any, server: FaultServer, *, streams: bool) -> None:
+@both_ways
+@pytest.mark.parametrize(
+    ("mode", "streaming"),
+    [("messages", None), ("messages", False), ("updates", None), ("custom", True)],
+)
+def test_a_real_client_streams_the_answer_only_and_reports_its_usage(
+    mode: str, streaming: bool | None, way: Way
+) -> None:
+    with FaultServer() as server:
+        chosen: Any = {} if streaming is None else {"streaming": streaming}
+        model = chat_to(server.url, max_retries=0, **chosen)
+        settings = Settings(execution="stepwise", plan_from=1, budget=700)
+        graph = as_node(build_graph(model, settings=settings))
+        modes = [mode, "values"]
+        parts = streamed(graph, ASKED, way, stream_mode=modes, subgraphs=True)
+    (report,) = [data["report"] for _, kind, data in parts if "report" in data][-1:]
     usage = checked(report)["usage"]
     assert usage["measured"]
     assert usage["calls"] == server.served
-    assert usage["output_tokens"] > 0
+    assert usage["output_tokens"] == server.billed
     *others, last = [bool(request.body.get("stream")) for request in server.requests]
-    assert (any(others), last) == (False, streams)
+    assert not any(others)
+    assert last == bool(streaming or (mode == "messages" and streaming is None))

@@ -10,12 +10,13 @@ for the first of two methods with the same truth. An argument sets the number of
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import NormalDist
 
 import numpy as np
 
-from optim.e3 import Comparison, Sample, accuracy_interval, compare, interval
+from optim.e3 import Sample, accuracy_interval, compare, interval
 
 COUNTS = (5, 10, 20, 30, 60)
 RUNS = 5_000
@@ -99,28 +100,24 @@ def of_accuracy(accuracy: float, questions: int, runs: int, epochs: int = 1) -> 
     return covered / runs
 
 
-def comparisons(
-    accuracies: list[float], costs: list[float], questions: int, runs: int, epochs: int = 1
-) -> list[Comparison]:
-    """Compare two methods in many runs."""
-    random = np.random.default_rng(questions)
-    drawn = (answers(random, accuracies, costs, questions, epochs) for _ in range(runs))
-    return [compare(samples(a), samples(b)) for a, b in drawn]
-
-
 def paired(
-    accuracies: list[float], costs: list[float], questions: int, runs: int, epochs: int = 1
-) -> float:
-    """Return the share of runs whose interval of the ratio of E³ holds the truth."""
-    a, b = map(truth, accuracies, costs)
-    found = comparisons(accuracies, costs, questions, runs, epochs)
-    return sum(covers(one.lower, a / b, one.upper) for one in found) / runs
+    accuracies: Sequence[float], cost: float, questions: int, runs: int, epochs: int = 1
+) -> tuple[float, float]:
+    """Compare two methods, of which the second costs more by a factor.
 
-
-def surely_higher(accuracy: float, questions: int, runs: int) -> float:
-    """Return the share of runs in which the first of two equal methods looks better for sure."""
-    found = comparisons([accuracy] * 2, [1.0] * 2, questions, runs)
-    return sum((one.probability_higher or 0.0) >= 0.9 for one in found) / runs
+    Returns:
+        The share of runs whose interval of the ratio of E³ holds the truth, and the share in which
+        the first is higher with a probability of 0.9 or more.
+    """
+    random = np.random.default_rng(questions)
+    true = truth(accuracies[0], 1.0) / truth(accuracies[1], cost)
+    covered = higher = 0
+    for _ in range(runs):
+        first, second = answers(random, [*accuracies], [1.0, cost], questions, epochs)
+        found = compare(samples(first), samples(second))
+        covered += covers(found.lower, true, found.upper)
+        higher += (found.probability_higher or 0.0) >= 0.9
+    return covered / runs, higher / runs
 
 
 def row(name: str, share: Callable[[int], float]) -> None:
@@ -131,35 +128,31 @@ def row(name: str, share: Callable[[int], float]) -> None:
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     print(f"{'questions':<44}", *(f"{count:>6}" for count in COUNTS))
-    for epochs in (1, 5):
-        many = f", {epochs} epochs" if epochs > 1 else ""
-        for accuracy in (0.1, 0.4, 0.6, 0.8, 0.9, 0.97):
-            name = f"E³, A = {100 * accuracy:.0f} %{many}"
-            row(name, lambda n, a=accuracy, e=epochs: single(a, n, runs, e))
-    for accuracy in (0.4, 0.8):
-        name = f"E³, A = {100 * accuracy:.0f} %, 9 % runaways besides"
-        row(name, lambda n, a=accuracy: single(a, n, runs, runaways=0.09))
-    for epochs in (1, 5):
-        many = f", {epochs} epochs" if epochs > 1 else ""
-        for accuracy in (0.4, 0.8, 0.9):
-            name = f"A, A = {100 * accuracy:.0f} %{many}"
-            row(name, lambda n, a=accuracy, e=epochs: of_accuracy(a, n, runs, e))
-    for (a, b), cost, epochs in (
-        ((0.4, 0.4), 1.0, 1),
-        ((0.9, 0.9), 1.0, 1),
-        ((0.5, 0.35), 1.3, 1),
-        ((0.9, 0.8), 1.0, 1),
-        ((0.8, 0.8), 2.0, 1),
-        ((0.05, 0.05), 1.0, 1),
-        ((0.5, 0.35), 1.3, 5),
+    for epochs, many in ((1, ""), (5, ", 5 epochs")):
+        for a in (0.1, 0.4, 0.6, 0.8, 0.9, 0.97):
+            row(f"E³, A = {100 * a:.0f} %{many}", partial(single, a, runs=runs, epochs=epochs))
+        for a in (0.4, 0.8, 0.9):
+            row(f"A, A = {100 * a:.0f} %{many}", partial(of_accuracy, a, runs=runs, epochs=epochs))
+    for a in (0.4, 0.8):
+        name = f"E³, A = {100 * a:.0f} %, 9 % runaways besides"
+        row(name, partial(single, a, runs=runs, runaways=0.09))
+    for pair, cost in (
+        ((0.4, 0.4), 1.0),
+        ((0.9, 0.9), 1.0),
+        ((0.5, 0.35), 1.3),
+        ((0.9, 0.8), 1.0),
+        ((0.8, 0.8), 2.0),
+        ((0.05, 0.05), 1.0),
     ):
-        many = f", {epochs} epochs" if epochs > 1 else ""
-        name = f"ratio, A = {100 * a:.0f} and {100 * b:.0f} %, T 1 : {cost:g}{many}"
-        fewer = runs // epochs
-        row(name, lambda n, p=(a, b), c=cost, r=fewer, e=epochs: paired([*p], [1.0, c], n, r, e))
-    for accuracy in (0.1, 0.45, 0.9):
-        name = f"surely higher, A = {100 * accuracy:.0f} % on both sides"
-        row(name, lambda n, a=accuracy: surely_higher(a, n, runs))
+        name = f"ratio, A = {100 * pair[0]:.0f} and {100 * pair[1]:.0f} %, T 1 : {cost:g}"
+        row(name, lambda count, p=pair, c=cost: paired(p, c, count, runs)[0])
+    row(
+        "ratio, A = 50 and 35 %, T 1 : 1.3, 5 epochs",
+        lambda count: paired((0.5, 0.35), 1.3, count, runs // 5, 5)[0],
+    )
+    for a in (0.1, 0.45, 0.9):
+        name = f"surely higher, A = {100 * a:.0f} % on both sides"
+        row(name, lambda count, a=a: paired((a, a), 1.0, count, runs)[1])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pb_graph.cli.app import app
 from pb_graph.cli.options import FAILED, USAGE
 from pb_graph.errors import UnknownModelError, WeightsError
 from pb_graph.local import weights
-from tests.support.artefacts import artefact
+from pb_graph.planner.planner import Planner
 from tests.support.chat_model import ScriptedChat, says_nothing
 from tests.support.graphs import checked
 
@@ -95,7 +95,9 @@ class TestSolve:
         assert not {call.node for call in resolved["fake:scripted"].calls} & {"plan", "estimate"}
 
     def test_options_replace_the_settings_of_a_tuned_program(self, tmp_path: Path) -> None:
-        artefact().save(tmp_path / "tuned.json")
+        settings = Settings(schedule="linear", plan_from=1, budget=300)
+        tuned = Planner().program().model_copy(update={"settings": settings})
+        tuned.save(tmp_path / "tuned.json")
         program = ("--program", str(tmp_path / "tuned.json"))
         report = reported(solve("--json", *program))
         assert (report["schedule"], report["budget"]) == ("linear", 300)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fault_server import CHAIN, FaultServer
-from tests.support.fork_server import PATIENCE, forked
+from tests.support.fork_server import PATIENCE, Forked
 from tests.support.graphs import checked
 
 pytestmark = pytest.mark.integration
@@ -54,7 +54,7 @@ def test_json_is_one_document_that_accounts_for_every_call(server: FaultServer) 
 def interrupted(server: FaultServer, command: str, *words: str, after: int) -> tuple[str, str]:
     """Interrupt a command whose model stalls after so many calls; return what it printed."""
     server.script = lambda request: "stall" if request.number >= after else None
-    process = forked(command, *words)
+    process = Forked(command, *words)
     while server.served <= after:
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)

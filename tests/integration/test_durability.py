@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
 from tests.support.chat_model import CORRECTION, ScriptedChat, fumbling_script
-from tests.support.fork_server import forked
+from tests.support.fork_server import Forked
 from tests.support.graphs import CHAIN, DIAMOND, QUESTION, graph_of, report_of, timeless
 
 SCRIPT = """
@@ -76,7 +76,7 @@ async def main(folder: Path, given: dict[str, Any]) -> None:
 
 def process(folder: Path, given: dict[str, Any]) -> tuple[int | None, str, str]:
     """Return how a run ended, and what it printed; warnings are errors in it."""
-    ran = forked(SCRIPT, str(folder), json.dumps(given), strict=True)
+    ran = Forked(SCRIPT, str(folder), json.dumps(given), strict=True)
     out, errors = ran.communicate()
     return ran.returncode, out, errors
 

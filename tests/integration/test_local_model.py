@@ -1,4 +1,4 @@
-"""The smallest real model, really served: fetched once, loaded once, called over loopback."""
+"""The smallest real model: fetched once, served once, called over loopback, alone and by graphs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any, get_args
 
 import httpx
 import pytest
+from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_openai import ChatOpenAI
 
+from pb_graph import NoAnswerError, build_graph
 from pb_graph.errors import WeightsError
 from pb_graph.local import server as local
 from pb_graph.probe import probe
+from tests.support.graphs import Way, checked, codes, run
 
 pytestmark = pytest.mark.integration
 
 NAME = "smollm2-135m"
+GIVEN = {"question": "A shop sells pens at 3 for $2. How many pens can be bought with $14?"}
+BUDGET = 96
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def server() -> Iterator[local.LocalServer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PB_THREADS", "1")  # beside other tests, more threads are slower
@@ -67,7 +73,6 @@ async def test_more_calls_than_slots_are_all_answered(chat: ChatOpenAI) -> None:
     assert [r.usage_metadata["output_tokens"] for r in replies if r.usage_metadata] == [2] * 8
 
 
-@pytest.mark.usefixtures("server")
 def test_a_process_ends_cleanly_and_silently_although_a_call_is_under_way() -> None:
     script = f"""
 import threading, time
@@ -82,3 +87,44 @@ time.sleep(1)
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def answered(way: Way = "invoke", **settings: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the report of one question, whose account is LangChain's own and below the ceiling."""
+    graph: Any = build_graph(f"local:{NAME}", settings=settings)
+    counter = UsageMetadataCallbackHandler()
+    try:
+        report = run(graph, GIVEN, way, config={"callbacks": [counter]})["report"]
+    except NoAnswerError as error:
+        report = error.report
+    seen = sum(usage["output_tokens"] for usage in counter.usage_metadata.values())
+    usage = checked(report)["usage"]
+    assert usage["measured"]
+    assert 0 < usage["output_tokens"] == seen <= report["ceiling"]
+    assert seen == sum(part["output_tokens"] for part in usage["by_node"].values())
+    assert report["answer"]
+    assert "unreadable_reply" not in codes(report)  # the planner's constrained JSON was read
+    return checked(report)
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_stepwise_solves_each_part_within_its_share(way: Way) -> None:
+    report = answered(way, plan_from=1, execution="stepwise", budget=BUDGET)
+    assert report["budget"] == BUDGET
+    assert report["usage"]["by_node"]["solve"]["output_tokens"] <= BUDGET
+    assert all(step["question"] for step in report["steps"])
+    assert all(step["tokens"] <= step["cap"] for step in report["steps"])
+
+
+def test_a_single_pass_after_one_planning_call_keeps_to_the_whole_budget() -> None:
+    report = answered(plan_from=1, planning="fused", enforcement="cap", budget=BUDGET)
+    parts = report["usage"]["by_node"]
+    (solving,) = parts.keys() - {"plan"}  # "solve" if the little model's plan is one step
+    assert parts[solving]["output_tokens"] <= BUDGET
+    assert sum(step["budget"] or 0 for step in report["steps"]) == BUDGET
+
+
+def test_vanilla_is_one_call_within_the_cutoff() -> None:
+    report = answered(method="vanilla", cutoff=48)
+    assert report["usage"]["calls"] == 1
+    assert report["ceiling"] == 48

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from optim.records import Record, read_records
-from tests.support.evaluations import leaks_collected, tolerates_inspect
+from tests.support.evaluations import leaks_collected, paid_replies, tolerates_inspect
 from tests.support.fault_server import FaultServer
-from tests.support.fork_server import PATIENCE, ROOT, forked
-from tests.support.killed import paid_replies
+from tests.support.fork_server import PATIENCE, ROOT, Forked
 
 __all__ = ["leaks_collected"]  # applies to every test here
 
@@ -92,7 +91,7 @@ def test_ray_gives_the_same_records_though_a_worker_is_killed_and_has_one_limit(
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_raylet_start_wait_time_s": "300",
         }
-        driver = forked(ON_RAY, str(root), environment=environment)
+        driver = Forked(ON_RAY, str(root), environment=environment)
         while len(paid(root)) < 3:
             assert driver.poll() is None, driver.communicate()
             time.sleep(0.05)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fork_server import forked
+from tests.support.fork_server import Forked
 
 pytestmark = pytest.mark.integration
 
@@ -53,7 +53,7 @@ def process(
 ) -> dict[str, Any] | None:
     """Run or resume the agent in a process that may be killed; return what it came to."""
     given = {"budget": BUDGET, "resume": resume, "kill_at": kill_at, "is_killed_after": after}
-    process = forked(SCRIPT, str(folder), json.dumps(given))
+    process = Forked(SCRIPT, str(folder), json.dumps(given))
     out, errors = process.communicate()
     is_killed = after or kill_at >= 0
     assert process.returncode == (-signal.SIGKILL if is_killed else 0), errors

@@ -85,7 +85,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 -- J
 
 
 @pytest.mark.integration
-def test_every_call_names_the_extra(found: Any) -> None:  # noqa: ANN401
+def test_every_call_names_the_extra_before_anything_is_paid(found: Any) -> None:  # noqa: ANN401
     wrong = {
         call: found["told"].get(call)
         for call, extra in CALLS.items()

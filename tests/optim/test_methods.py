@@ -21,22 +21,17 @@ def test_paper_stands_for_the_rows_of_the_papers_tables() -> None:
     assert len(rows) == 10
 
 
-def test_the_papers_budgets_are_only_said_unless_asked_otherwise() -> None:
-    assert {row.settings.enforcement for row in methods("paper")} == {"prompt"}
-    rows = [row.settings for row in methods("paper")]
-    assert all(row.budget == LevelTable() for row in rows if row.has_budget)
-    capped = methods("paper", {"enforcement": "cap", "budget": 300})
-    assert {(row.settings.enforcement, row.settings.budget) for row in capped} == {("cap", 300)}
-
-
-def test_the_papers_shares_are_rounded_down_and_told_as_words() -> None:
+def test_the_papers_budgets_are_only_said_as_words_and_rounded_down() -> None:
     rows = {row.name: row.settings for row in methods("paper")}
-    assert {(s.min_step, s.remainder) for s in rows.values()} == {(0, "floor")}
     told = {name: settings.prompt_unit for name, settings in rows.items()}
+    for row in rows.values():
+        assert (row.enforcement, row.min_step, row.remainder) == ("prompt", 0, "floor")
+        assert row.budget == LevelTable() or not row.has_budget
     assert {told[name] for name in ("weighted", "cosine", "uniform")} == {"words_as_tokens"}
     assert told["planned_global_budget"] == "tokens"  # a total is said in tokens there
-    (other,) = methods("cosine", {"prompt_unit": "tokens", "min_step": 24})
-    assert (other.settings.prompt_unit, other.settings.min_step) == ("tokens", 24)
+    (other,) = methods("cosine", {"enforcement": "cap", "budget": 300, "min_step": 24})
+    changed = other.settings
+    assert (changed.enforcement, changed.budget, changed.min_step) == ("cap", 300, 24)
 
 
 def test_the_default_and_stepwise_are_what_a_graph_does_unless_asked_otherwise() -> None:

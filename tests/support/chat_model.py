@@ -207,7 +207,7 @@ class ScriptedChat(BaseChatModel):
         run_manager: Any = None,
         **kwargs: Any,
     ) -> ChatResult:
-        call = _call(messages, run_manager, kwargs)
+        call = call_of(messages, run_manager, kwargs)
         with self.record.opened(call):
             if self.seconds and call.role == "solve":
                 time.sleep(self.seconds)
@@ -220,7 +220,7 @@ class ScriptedChat(BaseChatModel):
         run_manager: Any = None,
         **kwargs: Any,
     ) -> ChatResult:
-        call = _call(messages, run_manager, kwargs)
+        call = call_of(messages, run_manager, kwargs)
         with self.record.opened(call):
             await asyncio.sleep(self.seconds if call.role == "solve" else 0)
             return self._result(call)
@@ -269,31 +269,39 @@ class ScriptedChat(BaseChatModel):
         return said
 
     def _planned(self, call: Call) -> str:
-        if call.role == "decompose":
-            return json.dumps({"steps": list(self.plan)})
-        if call.brief:
-            return str(self.level)
-        count = len(self.plan)
-        if call.role == "estimate" and call.schema is not None:
-            count = int(call.schema["properties"].get("levels", {}).get("minItems", 0))
-        if not count:
-            return json.dumps({"level": self.level})
-        levels = [3] * count if self.levels is None else self.levels
-        shares = [100 // count] * count if self.credits is None else self.credits
-        if call.role == "estimate":
-            return json.dumps({"level": self.level, "levels": levels, "credits": shares})
-        rows = zip(self.plan, levels, shares, strict=True)
-        steps = [{"question": text, "level": level, "credit": worth} for text, level, worth in rows]
-        return json.dumps({"level": self.level, "steps": steps})
+        return planned(call, self.plan, self.level, self.levels, self.credits)
 
 
-def _call(messages: list[BaseMessage], run_manager: Any, kwargs: dict[str, Any]) -> Call:
+def planned(
+    call: Call, plan: Sequence[str], level: Any = 3, levels: Any = None, shares: Any = None
+) -> str:
+    """Return what a planner replies to a call, in the form that it asks for."""
+    if call.role == "decompose":
+        return json.dumps({"steps": list(plan)})
+    if call.brief:
+        return str(level)
+    count = len(plan)
+    if call.role == "estimate" and call.schema is not None:
+        count = int(call.schema["properties"].get("levels", {}).get("minItems", 0))
+    if not count:
+        return json.dumps({"level": level})
+    levels = [3] * count if levels is None else levels
+    shares = [100 // count] * count if shares is None else shares
+    if call.role == "estimate":
+        return json.dumps({"level": level, "levels": levels, "credits": shares})
+    rows = zip(plan, levels, shares, strict=True)
+    steps = [{"question": text, "level": level, "credit": worth} for text, level, worth in rows]
+    return json.dumps({"level": level, "steps": steps})
+
+
+def call_of(messages: Sequence[BaseMessage], run_manager: Any, kwargs: dict[str, Any]) -> Call:
+    """Return a call of a model with these arguments."""
     node = (getattr(run_manager, "metadata", None) or {}).get("langgraph_node")
     schema = kwargs.get("schema")
     judges = LEVEL_FORM in "".join(str(message.text) for message in messages[:1])
     return Call(
         role="estimate" if judges else _role(schema, node),
-        messages=messages,
+        messages=[*messages],
         cap=kwargs.get("max_tokens"),
         schema=schema,
         node=node,

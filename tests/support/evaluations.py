@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +18,9 @@ from rich.console import Console
 
 from optim.datasets import load
 from optim.evaluation import Evaluation, Experiment, evaluate
+from optim.evaluation.store import REPLIES
+from optim.records import Record
+from optim.reporting.tables import answers, figures, to_rows
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema
 
 tolerates_inspect = [
@@ -71,6 +77,20 @@ def experiment(model: ScriptedChat, log_dir: Path, **options: Any) -> Experiment
 def evaluated(model: ScriptedChat, log_dir: Path, **options: Any) -> Evaluation:  # noqa: ANN401
     """Run an experiment, and show nothing."""
     return evaluate(experiment(model, log_dir, **options), console=Console(quiet=True))
+
+
+def paid_replies(folder: Path) -> list[tuple[str, int]]:
+    """Return the keys and tokens of the replies in a folder's store, in order."""
+    try:
+        with closing(sqlite3.connect(f"file:{folder / REPLIES}?mode=ro", uri=True)) as store:
+            return store.execute("SELECT key, tokens FROM replies ORDER BY rowid").fetchall()
+    except sqlite3.OperationalError:  # it is not there yet
+        return []
+
+
+def rows(records: Iterable[Record]) -> list[SimpleNamespace]:
+    """Return the figures of answers as objects, for tests that look at single ones."""
+    return [SimpleNamespace(**row) for row in to_rows(figures(answers(records)))]
 
 
 def _question(call: Call) -> Any:  # noqa: ANN401

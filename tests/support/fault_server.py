@@ -19,7 +19,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from pb_graph.planner.requests import LEVEL_FORM
+from langchain_core.messages import HumanMessage
+
+from tests.support.chat_model import Call, call_of, planned
 
 Fault = Literal[
     "rate_limit",
@@ -82,14 +84,15 @@ class Request:
         return schema
 
     @property
-    def plans(self) -> bool:
-        """Whether it is the planner's."""
-        return self.schema is not None or self.judges
+    def call(self) -> Call:
+        """The request as a scripted model takes it."""
+        messages = [HumanMessage(str(message["content"])) for message in self.body["messages"]]
+        return call_of(messages, None, {"max_tokens": self.cap, "schema": self.schema})
 
     @property
-    def judges(self) -> bool:
-        """Whether it asks for the level alone, in one token."""
-        return LEVEL_FORM in str(self.body["messages"][0]["content"])
+    def plans(self) -> bool:
+        """Whether it is the planner's."""
+        return self.call.role != "solve"
 
 
 def in_turn(*faults: Fault | None) -> Script:
@@ -245,28 +248,7 @@ class FaultServer:
         return not streams and request.fault != "half_stream"
 
     def _text(self, request: Request) -> str:
-        if request.judges:
-            return "3"
-        return self.answer if request.schema is None else json.dumps(self._filled(request.schema))
-
-    def _filled(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return something that follows one of the planner's schemas."""
-        found: dict[str, Any] = {}
-        for name, part in schema["properties"].items():
-            count = int(part.get("minItems", 0))
-            if name == "steps":
-                found[name] = self._steps(part["items"]["type"] == "object")
-            elif name == "credits":
-                found[name] = [100 // count] * count
-            else:
-                found[name] = [3] * count if part["type"] == "array" else 3
-        return found
-
-    def _steps(self, graded: bool) -> list[Any]:
-        if not graded:
-            return list(self.plan)
-        worth = 100 // len(self.plan)
-        return [{"question": text, "level": 3, "credit": worth} for text in self.plan]
+        return planned(request.call, self.plan) if request.plans else self.answer
 
 
 def _reset(writer: asyncio.StreamWriter) -> bool:

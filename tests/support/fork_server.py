@@ -30,11 +30,26 @@ _LOADED = [
 
 
 class Forked:
-    """A process that runs a script, with the methods of `subprocess.Popen` that tests need."""
+    """A process that runs Python without loading our packages, as `subprocess.Popen` would.
 
-    def __init__(self, *given: Any) -> None:  # noqa: ANN401 -- of `_run`
+    Args:
+        script: What ``python -c`` would be given.
+        arguments: What follows the script in ``sys.argv``.
+        environment: Variables beside those of this process.
+        strict: Whether warnings are errors in it.
+    """
+
+    def __init__(
+        self,
+        script: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        strict: bool = False,
+    ) -> None:
         self._folder = tempfile.mkdtemp(dir=_folder())
-        self._process = _context().Process(target=_run, args=(self._folder, *given))
+        variables = os.environ | (environment or {})
+        given = (self._folder, script, arguments, variables, strict)
+        self._process = _context().Process(target=_run, args=given)
         self._process.start()
 
     @property
@@ -50,33 +65,12 @@ class Forked:
         if self._process.pid and self.poll() is None:
             os.kill(self._process.pid, sent)
 
-    def kill(self) -> None:
-        """End the process."""
-        self._process.kill()
-
     def communicate(self, timeout: float = PATIENCE) -> tuple[str, str]:
         """Wait for the end; return standard output and error."""
         self._process.join(timeout)
         out, err = (Path(self._folder, name).read_text("utf-8") for name in _OUTPUTS)
         assert self.poll() is not None, out + err
         return out, err
-
-
-def forked(
-    script: str,
-    *arguments: str,
-    environment: Mapping[str, str] | None = None,
-    strict: bool = False,
-) -> Forked:
-    """Run Python in a process of its own that need not load our packages.
-
-    Args:
-        script: What ``python -c`` would be given.
-        arguments: What follows the script in ``sys.argv``.
-        environment: Variables beside those of this process.
-        strict: Whether warnings are errors in it.
-    """
-    return Forked(script, arguments, os.environ | (environment or {}), strict)
 
 
 @cache

@@ -5,7 +5,6 @@ What is not recorded is kept as it stands on the page, so that no output goes ri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,110 +25,73 @@ _PLAN = (
 _STEP = "1. Rolls left: 14 * 12 - 95 = 73."
 _LAST = "1. Bags: 73 / 8 = 9, and 1 roll is left.\nFinal answer: 9"
 
+STEPWISE = {"execution": "stepwise", "synthesis": "call"}
+# Title, when the call is made, the words of its system message or its place among the solver's
+# calls, the level of the question, and the settings.
+CALLS: dict[str, list[tuple[str, str, str | int, int, dict[str, Any]]]] = {
+    "The planner": [
+        ("The level", "It is asked first, where you give no level.", "from L1", 4, {}),
+        ("The plan", "From the level `plan_from` on.", "Plan how to solve", 4, {}),
+        ("Levels and credits", "For a plan of two steps or more.", "its sub-questions are", 4, {}),
+        (
+            *("Both at once", '`planning="fused"`, in place of the two above.', "Plan how", 4),
+            {"planning": "fused"},
+        ),
+    ],
+    "The solver": [
+        ("A question of one step", "Below the level `plan_from`.", 0, 3, {}),
+        ("A question with a plan", '`execution="single_pass"`, the default.', 0, 4, {}),
+        (
+            *("A step of its own", '`execution="stepwise"`; the second step is shown.', 1, 4),
+            STEPWISE,
+        ),
+        ("The closing call", '`synthesis="call"`.', 2, 4, STEPWISE),
+        (
+            "An answer that was cut off",
+            "Its prompt, with what was written so far, and this question for the result.",
+            *(1, 3, {}),
+        ),
+        ("The plain prompt", '`method="vanilla"`, the baseline.', 0, 3, {"method": "vanilla"}),
+    ],
+}
+
 
 def page() -> str:
     """Return the page as it is, with everything that is recorded made anew."""
     head, rest = PAGE.read_text("utf-8").split("## The planner\n")
     styles, rest = rest.split("## The styles\n")[1].split("| `style` |")
     words = rest.split("|\n\n", 1)[1].rpartition("```text\n")[0]
-    recorded = "\n".join(_sections())
-    return (
-        f"{head}{recorded}\n## The styles\n{styles}{_styles()}\n\n{words}```text\n{FINISH}\n```\n"
-    )
+    recorded = ""
+    for heading, calls in CALLS.items():
+        recorded += f"## {heading}\n\n" + "".join(_recorded(*call) for call in calls)
+    return f"{head}{recorded}## The styles\n{styles}{_styles()}\n\n{words}```text\n{FINISH}\n```\n"
 
 
-def _sections() -> Iterator[str]:
-    yield "## The planner\n"
-    yield from _recorded(
-        ("The level", "It is asked first, where you give no level.", _asks("from L1")),
-        ("The plan", "From the level `plan_from` on.", _asks("Plan how to solve")),
-        (
-            "Levels and credits",
-            "For a plan of two steps or more.",
-            _asks("a problem and its sub-questions"),
-        ),
-        level=4,
-    )
-    yield from _recorded(
-        ("Both at once", '`planning="fused"`, in place of the two above.', _asks("Plan how")),
-        level=4,
-        planning="fused",
-    )
-    yield "## The solver\n"
-    yield from _recorded(
-        ("A question of one step", "Below the level `plan_from`.", _solves(0)),
-        level=3,
-    )
-    yield from _recorded(
-        ("A question with a plan", '`execution="single_pass"`, the default.', _solves(0)),
-        level=4,
-    )
-    yield from _recorded(
-        ("A step of its own", '`execution="stepwise"`; the second step is shown.', _solves(1)),
-        ("The closing call", '`synthesis="call"`.', _solves(2)),
-        level=4,
-        execution="stepwise",
-        synthesis="call",
-    )
-    yield from _recorded(
-        (
-            "An answer that was cut off",
-            "Its prompt, with what was written so far, and this question for the result.",
-            _solves(1),
-        ),
-        last=2,
-        level=3,
-        runs_on=True,
-    )
-    yield from _recorded(
-        ("The plain prompt", '`method="vanilla"`, the baseline.', _solves(0)),
-        method="vanilla",
-    )
-
-
-def _recorded(
-    *wanted: tuple[str, str, Callable[[list[Call]], Call]],
-    level: int = 3,
-    last: int = 0,
-    runs_on: bool = False,
-    **settings: Any,  # noqa: ANN401
-) -> Iterator[str]:
-    """Run one question, and yield the wanted calls: title, when the call is made, which it is."""
+def _recorded(title: str, when: str, which: str | int, level: int, settings: dict[str, Any]) -> str:
+    """Return the section of a call."""
+    is_cut = title == "An answer that was cut off"
     model = ScriptedChat(
         plan=_PLAN,
-        level=f"L{level}" if settings.get("planning") != "fused" else level,
+        level=level if settings.get("planning") == "fused" else f"L{level}",
         levels=[2, 2],
         credits=[60, 40],
-        solve=_runs_on if runs_on else in_turn(_STEP, _LAST),
+        solve=_runs_on if is_cut else in_turn(_STEP, _LAST),
     )
     graph = build_graph(model, settings=Settings(**settings), cap_policy=with_schema)
     graph.invoke({"question": BAKER})
-    for title, when, choose in wanted:
-        call = choose(model.calls)
-        messages = call.messages[-last:]
-        size = round(sum(len(str(message.text)) for message in call.messages) / 4, -1)
-        lengths = f"About {size:.0f} tokens of prompt, at most {call.cap} of reply."
-        yield f"### {title}\n\n{when} {lengths}\n"
-        yield "```text\n" + "\n\n".join(map(_message, messages)) + "\n```\n"
+    if isinstance(which, int):
+        call = model.solving()[which]
+    else:
+        call = next(call for call in model.calls if which in str(call.messages[0].text))
+    texts = [f"[{message.type}]\n{message.text}" for message in call.messages]
+    size = round(sum(len(str(message.text)) for message in call.messages) / 4, -1)
+    shown = "\n\n".join(texts[-2:] if is_cut else texts)
+    lengths = f"About {size:.0f} tokens of prompt, at most {call.cap} of reply."
+    return f"### {title}\n\n{when} {lengths}\n\n```text\n{shown}\n```\n\n"
 
 
 def _runs_on(call: Call) -> str:
     return "Final answer: 9" if call.forced else f"{_STEP} " * 999
-
-
-def _message(message: Any) -> str:  # noqa: ANN401
-    text = str(message.text)
-    if len(text) > 2000:
-        text = f"{text[:33]} …"
-    return f"[{message.type}]\n{text}"
-
-
-def _asks(words: str) -> Callable[[list[Call]], Call]:
-    return lambda calls: next(call for call in calls if words in str(call.messages[0].text))
-
-
-def _solves(place: int) -> Callable[[list[Call]], Call]:
-    return lambda calls: [call for call in calls if call.role == "solve"][place]
 
 
 def _styles() -> str:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.chat_model import Call, Said, ScriptedChat
-from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect
-from tests.support.figures import rows
+from tests.support.evaluations import (
+    evaluated,
+    leaks_collected,
+    rows,
+    solves,
+    tolerates_inspect,
+)
 
 __all__ = ["leaks_collected"]  # applies to every test here
 

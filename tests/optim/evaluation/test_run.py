@@ -27,11 +27,11 @@ from tests.support.evaluations import (
     fails_on_the_hardest,
     leaks_collected,
     level_of,
+    rows,
     solves,
     solves_the_easy_ones,
     tolerates_inspect,
 )
-from tests.support.figures import rows
 
 __all__ = ["leaks_collected"]  # applies to every test here
 

@@ -14,10 +14,10 @@ from tests.support.evaluations import (
     evaluated,
     fails_on_the_hardest,
     leaks_collected,
+    rows,
     solves_the_easy_ones,
     tolerates_inspect,
 )
-from tests.support.figures import rows
 
 __all__ = ["leaks_collected"]  # applies to every test here
 
