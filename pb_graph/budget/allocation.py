@@ -74,47 +74,13 @@ def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[flo
             return [0.5 * (1 + cos(pi * j / last)) + epsilon for j in range(m)] if last else [1.0]
 
 
-def allocate(
-    weights: Iterable[float],
-    total: int,
-    schedule: Schedule = "cosine",
-    *,
-    remainder: Remainder = "largest",
-    minimum: int = 0,
-    **shape: Unpack[Shape],
-) -> list[int]:
-    """Split `total` over the sub-questions by complexity and position (the paper's Eq. 7).
-
-    b_j = floor(w_j rho_j / sum_k(w_k rho_k) * total); then, by default, the tokens that this leaves
-    go one each to the largest fractions, ties to the earlier sub-question.
-
-    Args:
-        weights: Complexity w_j of each sub-question, on any scale; at least one above 0.
-        total: The query's budget B in tokens, at least 1.
-        schedule: How position counts; see `schedule_weights`. `uniform` ignores the weights.
-        remainder: "largest" hands out every token, "floor" is the paper's rule.
-        minimum: Tokens that no sub-question should get less than; see `split`.
-        shape: Parameters of schedules, as keywords; see `Shape`.
-
-    Returns:
-        Tokens per sub-question, in order; they sum to `total`, under "floor" to as much as m - 1
-        less.
-
-    Raises:
-        ValueError: An argument is unusable; the message names it.
-    """
-    complexity = _relative(weights)
-    prior = schedule_weights(schedule, len(complexity), **shape)
-    if schedule == "uniform":
-        complexity = prior
-    shares = [w * rho for w, rho in zip(complexity, prior, strict=True)]
-    return split(shares, total, remainder=remainder, minimum=minimum)
-
-
 def split(
     shares: Iterable[float], total: int, *, remainder: Remainder = "largest", minimum: int = 0
 ) -> list[int]:
-    """Split `total` into whole tokens in proportion to real-valued `shares`.
+    """Split `total` into whole tokens in proportion to real-valued `shares` (the paper's Eq. 7).
+
+    Each part gets the whole tokens of its quota; then, by default, the tokens that this leaves go
+    one each to the largest fractions, ties to the earlier part.
 
     A quota below `minimum` is raised to it, and what is left is re-scaled over the others, until
     none is below; a share of zero is raised, too. When the total is too small to give everyone
@@ -123,7 +89,7 @@ def split(
     Args:
         shares: Relative size of each part, on any scale; at least one above 0.
         total: Tokens to split, at least 1.
-        remainder: "largest" hands out every token, "floor" drops the fractions.
+        remainder: "largest" hands out every token, "floor" is the paper's rule.
         minimum: Tokens, at least 0.
 
     Returns:

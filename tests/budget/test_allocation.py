@@ -14,7 +14,6 @@ from optim import bam
 from pb_graph.budget import (
     Remainder,
     Schedule,
-    allocate,
     optimal_allocation,
     schedule_weights,
     split,
@@ -46,7 +45,7 @@ def test_each_schedule_follows_its_formula(
     name: Schedule, weights: list[float], shares: list[int]
 ) -> None:
     assert schedule_weights(name, 5) == pytest.approx(weights, rel=1e-12)
-    assert allocate([1, 1, 1, 1, 1], 100, name) == shares
+    assert split(schedule_weights(name, 5), 100) == shares
 
 
 def test_parameters_shape_the_decay() -> None:
@@ -81,29 +80,19 @@ def rounded_exactly(shares: list[Fraction], total: int, remainder: Remainder) ->
     return tokens
 
 
-@given(
-    WHOLE_WEIGHTS,
-    TOTAL,
-    st.sampled_from(["uniform", "weighted", "linear", "polynomial"]),
-    REMAINDER,
-    st.floats(1e-3, 1e3),
-)
+@given(WHOLE_WEIGHTS, TOTAL, REMAINDER, st.floats(1e-3, 1e3))
 def test_shares_are_those_of_exact_arithmetic_on_any_scale(
-    weights: list[int], total: int, schedule: Schedule, remainder: Remainder, factor: float
+    weights: list[int], total: int, remainder: Remainder, factor: float
 ) -> None:
-    prior = [Fraction(rho) for rho in schedule_weights(schedule, len(weights))]
-    relative = [1] * len(weights) if schedule == "uniform" else weights
-    shares = [w * rho for w, rho in zip(relative, prior, strict=True)]
-    scaled = [weight * factor for weight in weights]
-    expected = rounded_exactly(shares, total, remainder)
-    assert allocate(scaled, total, schedule, remainder=remainder) == expected
+    expected = rounded_exactly([Fraction(weight) for weight in weights], total, remainder)
+    assert split([weight * factor for weight in weights], total, remainder=remainder) == expected
 
 
-@given(ANY_WEIGHTS, TOTAL, SCHEDULE, REMAINDER, MINIMUM)
+@given(ANY_WEIGHTS, TOTAL, REMAINDER, MINIMUM)
 def test_shares_sum_to_the_total_and_none_is_below_the_minimum_that_it_allows(
-    weights: list[float], total: int, schedule: Schedule, remainder: Remainder, minimum: int
+    weights: list[float], total: int, remainder: Remainder, minimum: int
 ) -> None:
-    shares = allocate(weights, total, schedule, remainder=remainder, minimum=minimum)
+    shares = split(weights, total, remainder=remainder, minimum=minimum)
     lost = len(weights) - 1 if remainder == "floor" else 0
     assert len(shares) == len(weights)
     assert total - lost <= sum(shares) <= total
@@ -113,52 +102,34 @@ def test_shares_sum_to_the_total_and_none_is_below_the_minimum_that_it_allows(
 @pytest.mark.parametrize(
     ("weights", "total", "options", "shares"),
     [
-        ([1] * 5, 100, {"schedule": "linear", "remainder": "floor"}, [33, 26, 20, 13, 6]),
-        ([1, 2, 5], 90, {"schedule": "uniform"}, [30, 30, 30]),
-        ([1, 2, 5], 80, {}, [10, 20, 50]),
+        ([5, 4, 3, 2, 1], 100, {"remainder": "floor"}, [33, 26, 20, 13, 6]),
         ([0.1, 0.2, 0.3], 6, {"remainder": "floor"}, [1, 2, 3]),
         ([1, 1, 1], 100, {}, [34, 33, 33]),
         ([1, 3], 2, {}, [1, 1]),
-        ([1] * 5, 100, {"schedule": "polynomial", "minimum": 10}, [40, 26, 14, 10, 10]),
         ([1, 0, 1], 100, {"minimum": 10}, [45, 10, 45]),
         ([70, 21, 9], 100, {"minimum": 20}, [60, 20, 20]),
         ([9, 1, 1], 10, {"minimum": 24}, [4, 3, 3]),
-        ([1, 1, 9], 2, {"minimum": 24}, [0, 0, 2]),
     ],
     ids=[
         "the paper's floor leaves fractions unspent",
-        "uniform ignores the weights",
-        "weighted follows the weights",
         "rounding noise does not cost a token",
         "the remainder goes to the earlier step",
         "a tie goes to the earlier step",
-        "a step below the minimum is raised at the others' expense",
         "a step without weight is raised",
         "raising one step pushes another below the minimum",
         "a total too small for the minimum is split equally",
-        "a total smaller than the plan",
     ],
 )
 def test_an_example_is_split(
     weights: list[float], total: int, options: dict[str, Any], shares: list[int]
 ) -> None:
-    assert allocate(weights, total, **{"schedule": "weighted"} | options) == shares
+    assert split(weights, total, **options) == shares
 
 
 @pytest.mark.parametrize("shares", [[], [0, 0.0], [1, -2], [1, float("nan")]])
 def test_unusable_shares_are_refused(shares: list[float]) -> None:
-    for divide in (allocate, split):
-        with pytest.raises(ValueError, match="shares must be finite numbers of at least 0"):
-            divide(shares, 100)
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"), [("total", 0), ("total", 100.0), ("minimum", -1), ("schedule", "bam")]
-)
-def test_any_other_unusable_argument_is_refused_by_name(argument: str, value: object) -> None:
-    arguments: dict[str, Any] = {"weights": [1, 2], "total": 100, argument: value}
-    with pytest.raises(ValueError, match=f"^{argument} must be"):
-        allocate(**arguments)
+    with pytest.raises(ValueError, match="shares must be finite numbers of at least 0"):
+        split(shares, 100)
 
 
 @given(QUERIES, st.floats(1e-2, 1e6))
