@@ -186,14 +186,6 @@ class TestPausing:
         assert "__interrupt__" not in out
 
 
-def test_a_decision_without_its_amount_is_refused() -> None:
-    model, saver = ScriptedChat(solve=always(40)), InMemorySaver()
-    agent, config = pausing(model, 400, saver), THREAD
-    agent.invoke(ASK, config)
-    with pytest.raises(ValueError, match="needs an amount"):
-        agent.invoke(Command(resume={"action": "raise"}), config)
-
-
 def test_a_budget_that_is_used_up_can_be_an_error() -> None:
     model = ScriptedChat(solve=always(40))
     guard = TokenBudgetMiddleware(400, on_used_up="error")

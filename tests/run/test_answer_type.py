@@ -8,10 +8,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from pb_graph import Settings, build_graph
-from pb_graph.answers import AnswerType
 from tests.support.chat_model import (
     Call,
-    HTTPError,
     Said,
     Script,
     ScriptedChat,
@@ -89,21 +87,8 @@ def test_one_more_call_within_the_ceiling_is_held_to_the_schema(
     assert model.output_tokens <= out["report"]["ceiling"]
 
 
-def test_a_server_that_cannot_constrain_is_asked_in_words() -> None:
-    def refuses(call: Call) -> Said:
-        return HTTPError(400) if call.schema else asked_again(call)
-
-    model = ScriptedChat(solve=refuses, max_retries=0)
-    assert run(graph_with(model, method="vanilla"))["structured_response"] == FOUND
-
-
 @pytest.mark.parametrize("said", ["It is twenty-one.", '{"pens": -1}', '{"pens": [', "[" * 9999])
 def test_what_does_not_fit_is_none_and_said(said: str) -> None:
     out = run(graph_with(ScriptedChat(solve=said)))
     assert out["structured_response"] is None
     assert codes(out["report"])[-1] == "no_structured_response"
-
-
-def test_the_last_object_that_fits_counts() -> None:
-    text = 'First {"pens": 3}, then {"pens": 21} and {"ink": 1}.'
-    assert AnswerType(Pens).read(text) == FOUND

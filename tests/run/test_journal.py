@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 from contextlib import suppress
 from typing import Any, get_args
@@ -145,37 +144,3 @@ def test_what_is_kept_is_plain_json_and_in_nobodys_way(way: Way) -> None:
     assert [json.loads(json.dumps(value)) for value in kept] == kept
     snapshot = graph.get_state(THREAD)
     assert (snapshot.next, snapshot.values["results"]) == (("solve",), [])
-
-
-class FailsOnce(InMemorySaver):
-    """A disk that is full for one write, counted from 1."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__()
-        self.to_go = at
-
-    def _write(self) -> None:
-        self.to_go -= 1
-        if self.to_go == 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    def put(self, *args: Any, **kwargs: Any) -> Any:
-        self._write()
-        return super().put(*args, **kwargs)
-
-    def put_writes(self, *args: Any, **kwargs: Any) -> Any:
-        self._write()
-        return super().put_writes(*args, **kwargs)
-
-
-@pytest.mark.parametrize("at", [3, 5, 8, 12, 16])
-def test_a_checkpointer_that_fails_once_costs_one_call_at_most(at: int) -> None:
-    settings: Any = {"execution": "stepwise", "plan_from": 1, "parallel": False}
-    whole, model, saver = ScriptedChat(plan=CHAIN), ScriptedChat(plan=CHAIN), FailsOnce(at)
-    graph_of(whole, **settings).invoke(QUESTION)
-    graph = graph_of(model, checkpointer=saver, **settings)
-    with pytest.raises(OSError, match="No space"):
-        graph.invoke(QUESTION, THREAD, durability="sync")
-    out = graph.invoke(None, THREAD, durability="sync")
-    assert out["answer"] == "Final answer: 42"
-    assert len(whole.calls) <= len(model.calls) <= len(whole.calls) + 1

@@ -13,7 +13,6 @@ from langchain_core.runnables import RunnableLambda
 from pb_graph import (
     Context,
     ModelSetupError,
-    PlannerProgramError,
     Settings,
     build_graph,
 )
@@ -67,11 +66,6 @@ def test_a_tuned_planner_is_used_and_may_be_loaded_from_a_file(tmp_path: Path) -
         assert "Think of whales." in str(model.calls[0].messages)
 
 
-def test_a_missing_planner_program_shows_when_the_graph_is_built(tmp_path: Path) -> None:
-    with pytest.raises(PlannerProgramError, match="Cannot read"):
-        build_graph(ScriptedChat(), planner_program=tmp_path / "none.json")
-
-
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
@@ -91,27 +85,6 @@ def test_a_model_that_cannot_be_used_shows_when_the_graph_is_built(
 ) -> None:
     with pytest.raises(ModelSetupError, match=complaint):
         build_graph(model)
-
-
-def test_each_model_object_that_a_run_brings_answers_itself() -> None:
-    graph = build_graph(ScriptedChat(), settings=Settings(method="vanilla"))
-    for number in range(3):
-        own = ScriptedChat(solve=f"Final answer: {number}")
-        assert run(graph, context=Context(model=own))["answer"] == f"Final answer: {number}"
-
-
-def test_a_run_has_its_own_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits: list[float] = []
-
-    def resolved(_: str, settings: Settings) -> ScriptedChat:
-        limits.append(settings.timeout)
-        return ScriptedChat()
-
-    monkeypatch.setattr("pb_graph.run.models.resolve", resolved)
-    graph = build_graph("fake:solver", settings=Settings(method="vanilla", timeout=60))
-    for timeout in (60, 2, 2):
-        run(graph, context=Context(settings=Settings(timeout=timeout)))
-    assert limits == [60, 2]
 
 
 async def test_a_model_that_is_ready_answers_while_another_is_being_made(
@@ -157,10 +130,3 @@ def test_an_easy_question_goes_to_the_small_model(level: int | None, who: str) -
     given = QUESTION | ({} if level is None else {"level": level})
     run(build_graph(**models, settings=Settings(method="vanilla"), cap_policy=with_schema), given)
     assert [name for name, model in models.items() if model.calls] == [who]
-
-
-def test_a_run_that_names_its_model_has_all_solving_done_by_it() -> None:
-    graph_s, easy, own = ScriptedChat(), ScriptedChat(), ScriptedChat()
-    graph = build_graph(graph_s, easy=easy, settings=Settings(method="vanilla"))
-    run(graph, QUESTION | {"level": 1}, context=Context(model=own))
-    assert (len(graph_s.calls), len(easy.calls), len(own.calls)) == (0, 0, 1)

@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
 import optim.rivals  # noqa: F401 -- registers methods that take no tools
-from pb_graph import InputError, Settings, build_graph
+from pb_graph import Settings, build_graph
 from pb_graph.run.tools import MAX_RESULT, MAX_ROUNDS
 from tests.support.chat_model import (
     Call,
@@ -156,9 +156,3 @@ def test_a_tool_may_ask_a_human_and_no_other_is_called_again(way: Way) -> None:
     assert run(graph, Command(resume="So."), way, config=thread)["answer"] == "42"
     assert made == [1]
     assert model.calls[-1].messages[-1].text == "So."
-
-
-def test_what_is_no_tool_shows_when_the_graph_is_built() -> None:
-    wrong: Any = [42]
-    with pytest.raises(InputError, match="tools are LangChain tools"):
-        build_graph(ScriptedChat(), tools=wrong)
