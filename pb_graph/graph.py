@@ -26,7 +26,7 @@ from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.run.models import Model, Models, Program
 from pb_graph.run.run import GraphOptions, Node, NodeFunction, Route
 from pb_graph.run.tools import normalize_tools
-from pb_graph.settings import Context, Settings, require_run_budget
+from pb_graph.settings import Context, Settings, require_budget
 from pb_graph.state import Input, Output, SolveTask, State
 
 
@@ -94,7 +94,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         easy=easy,
         program=planner_program,
         cap_policy=cap_policy,
-        budget=require_run_budget("budget", budget),
+        budget=require_budget("budget", budget),
     )
     options = GraphOptions(
         prices=None if prices is None else Dollars(prices),

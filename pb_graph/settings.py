@@ -22,7 +22,6 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.allocation import Bam, Shape
 from pb_graph.budget.allocation import Schedule as PositionalSchedule
 from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, QuestionLimit
-from pb_graph.budget.scope import require_budget
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS, known_method
 
@@ -369,18 +368,23 @@ class Context:
             msg = f"The context of a run is a Context, not {found!r:.100}. "
             msg += "Give settings as context=Context(settings=...)."
             raise InputError(msg)
-        require_run_budget("a context's budget", found.budget)
+        require_budget("a context's budget", found.budget)
         if found.settings is None:
             return found
         return replace(found, settings=Settings.read(found.settings))  # which may be JSON
 
 
-def require_run_budget(name: str, given: object) -> int | Budget | None:
-    """Return the budget of a run as it is: a number of tokens, a `Budget`, or None.
+def require_budget(name: str, given: object) -> int | Budget | None:
+    """Return a budget as it is: a number of completion tokens, a `Budget`, or None.
+
+    Args:
+        name: What the argument is called.
+        given: What the caller gave for it.
 
     Raises:
         InputError: It is none of these.
     """
-    if isinstance(given, int) and given >= 1:
+    if given is None or isinstance(given, Budget) or (isinstance(given, int) and given >= 1):
         return given
-    return require_budget(name, given)
+    msg = f"{name} must be a Budget, such as Budget(4000), or tokens, not {given!r:.100}"
+    raise InputError(msg)

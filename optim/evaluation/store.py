@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from optim.datasets.dataset import digest
 from pb_graph.budget.ledger import spending
-from pb_graph.budget.scope import accounts_in_scope
+from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import IO, ModelClient, WrapperClient
 from pb_graph.models.reply import Reply
@@ -261,7 +261,7 @@ class CachedClient(WrapperClient):
         async with self._cache.pending(key):
             reply = self._cache.get(key, options.purpose)
             if reply is not None:  # the question's budgets pay as if the model had been asked
-                for account in accounts_in_scope():
+                for account in ACCOUNTS.get():
                     account.charge(spending(reply.charges))
             elif record.replay_only:
                 raise CacheMissError(key)

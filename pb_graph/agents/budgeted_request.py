@@ -176,8 +176,9 @@ class BudgetedRequest:
                 return _drop_tool_calls(said)
             said = _answer(response)
             tokens, is_cut = tokens_of(said, capped.messages), finish_of(said) == "length"
-            least = reservation.tokens if is_cut and not tokens.measured else 0
-            calls.settle(tokens, least)
+            if is_cut and not tokens.measured:
+                tokens = tokens._replace(output=max(tokens.output, reservation.tokens))
+            calls.settle(tokens)
         return _drop_tool_calls(said) if is_cut else response
 
     @property
@@ -305,24 +306,18 @@ class InnerCalls(BaseCallbackHandler):
         if self._runs.pop(run_id, None) is not None:
             made = [getattr(one, "message", None) for many in response.generations for one in many]
             replies = [one for one in made if isinstance(one, AIMessage)]
-            self._counted += [self._bill(tokens_of(one, [])) for one in replies]
+            call = self._reservation.call
+            self._counted += [tokens_of(one, []).bill(call) for one in replies]
 
-    def _bill(self, tokens: Tokens, least: int = 0) -> Bill:
-        call, output = self._reservation.call, max(least, tokens.output)
-        if not tokens.measured:
-            return call._replace(output=output)
-        return Bill(call.model, output, tokens.input, tokens.cached, tokens.written)
-
-    def settle(self, tokens: Tokens, least: int) -> None:
+    def settle(self, tokens: Tokens) -> None:
         """Settle a call that has an answer.
 
         Args:
             tokens: The tokens of the answer.
-            least: Completion tokens that it has cost at least.
         """
-        own = self._bill(tokens, least)
+        own = tokens.bill(self._reservation.call)
         is_counted = sum(bill.output for bill in self._counted) >= own.output
-        self._reservation.settle_bills(self._counted if self._counted and is_counted else [own])
+        self._reservation.settle(self._counted if self._counted and is_counted else [own])
 
     def settle_failed(self, error: Exception) -> None:
         """Settle a call that has no answer. The calls that were counted are paid all the same."""
@@ -330,7 +325,7 @@ class InnerCalls(BaseCallbackHandler):
             for account in self._reservation.accounts:
                 account.charge(spending_of(self._counted))
         elif self._counted:
-            self._reservation.settle_bills(self._counted)
+            self._reservation.settle(self._counted)
         else:
             settle_failed(self._reservation, error)
 

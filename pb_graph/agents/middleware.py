@@ -235,10 +235,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 account = open_run(self.budget, run=run, earlier=earlier)
                 assert account  # noqa: S101 -- a budget is given
                 if (total := state.get("budget_total", 0)) > account.total:
-                    # As it was in the process before: `raise_by` adds to what is left.
-                    rest = total - account.spent - account.unknown - account.left
-                    if rest > 0:
-                        account.raise_by(rest)
+                    account.raise_to(total)  # as it was in the process before
                 if run:
                     self._runs[run] = account
                 if len(self._runs) > _MOST_RUNS:
@@ -305,7 +302,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         decision = interrupt(pause, response_schema=BudgetDecision)
         if decision.by is not None and decision.action == "raise":
             is_money = account.unit == "dollars"
-            account.raise_by(decision.by if is_money else int(decision.by))
+            account.raise_to(account.total + (decision.by if is_money else int(decision.by)))
         return decision.action
 
     def _left(self, account: Budget) -> float:

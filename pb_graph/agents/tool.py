@@ -10,11 +10,12 @@ from langgraph.pregel import Pregel
 from pydantic import Field
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.scope import open_run, require_budget, use_budget
+from pb_graph.budget.scope import open_run, use_budget
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
 from pb_graph.run.models import Model
+from pb_graph.settings import require_budget
 from pb_graph.types import Report
 
 DESCRIPTION = (
@@ -65,8 +66,7 @@ def plan_and_budget_tool(
         ModelSetupError: As `build_graph`.
         TypeError: Options were given with a graph that is already built.
     """
-    if not isinstance(budget, int):
-        require_budget("budget", budget)
+    own = require_budget("budget", budget)
     if isinstance(model_or_graph, Pregel):
         if options:
             msg = f"a built graph takes no options, but {', '.join(options)} were given"
@@ -74,7 +74,6 @@ def plan_and_budget_tool(
         graph: Pregel[Any, Any, Any, Any] = model_or_graph
     else:
         graph = build_graph(model_or_graph, **options)
-    own = budget
 
     async def answer(io: IO, question: str, config: RunnableConfig, limit: int | None) -> Answer:
         try:

@@ -18,13 +18,15 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import partial
+from itertools import groupby
 from numbers import Integral
-from typing import Literal, Self
+from operator import attrgetter
+from typing import Literal, Self, TypedDict, Unpack
 
 from pb_graph.budget.rates import (
     ALL_TOKENS,
     COMPLETION_TOKENS,
+    MOST_TOKENS,
     Bill,
     Dollars,
     Prices,
@@ -35,12 +37,28 @@ from pb_graph.budget.rates import (
 )
 from pb_graph.errors import BudgetUsedUpError, InputError
 
-_NO_CALL = Bill()
-_MOST_TOKENS = 10**9  # where a model costs nothing, and no cap was given
 # One lock for all accounts, held for some microseconds: a reservation concerns several of them.
 _LOCK = threading.Lock()
 WAITING: set[Future[None]] = set()  # callers that wait for tokens
 _OPEN: ContextVar[int] = ContextVar("pb_graph_open_reservations", default=0)
+
+
+class Wishes(TypedDict, total=False):
+    """The wishes of a call that reserves tokens, all of them optional."""
+
+    keep: float
+    """Tokens or dollars, in the unit of the budget, to leave for one more call that has the same
+    input and the completion; 0."""
+    at_least: int
+    """Fewest completion tokens that are worth the call; 1."""
+    wait_for: int
+    """Completion tokens worth waiting for while calls under way may return some; 0. There is no
+    wait within a call (``with budget.reserve(…):``), nor by `reserve` in an event loop."""
+    call: Bill
+    """The model and the bound of the input, as `bound_input` returns them. A budget of all tokens
+    or of dollars needs them."""
+    also: Sequence[Budget]
+    """Accounts of other trees, which the same tokens are reserved in."""
 
 
 class Budget:
@@ -53,7 +71,7 @@ class Budget:
     overspent. Only a server that ignores its cap can spend more than was reserved. Those tokens are
     counted, too, and then nothing is left.
 
-    A budget belongs to its process. A copy is the same account; pickling raises `TypeError`.
+    A budget belongs to its process. A deep copy is the same account; pickling raises `TypeError`.
 
     Args:
         total: Completion tokens, at least 1.
@@ -91,25 +109,24 @@ class Budget:
         self._begin(rates.get(name) or Dollars(prices))
         self._own: int | None = self._units(name, figure, least=1)
 
-    def _open(self, rate: Rate, size: int | None) -> Budget:
-        made = object.__new__(Budget)
-        made._begin(rate, size, self)
-        return made
-
     def _begin(self, rate: Rate, size: int | None = None, parent: Budget | None = None) -> None:
         self.rate, self.parent = rate, parent
         self.unit: Unit = rate.unit
         self.needs_input: bool = rate.needs_input or (parent is not None and parent.needs_input)
         self._own = size  # None: as much as the parent has
         self._spent = self._unknown = 0
-        self._pending = 0  # caps of calls under way, but for those in grants
-        self._aside = 0  # what the grants hold
+        self._pending = 0  # caps of calls under way
         self._tokens: Spending = {}
-        self._key: object = None  # of a grant, in its parent
-        self._grants: dict[object, Budget] = {}  # those that are open
+        self._grants: dict[object, Budget] = {}  # open ones of this account and its limits
+        self._key: object = None  # of a grant, until it is closed
         self._is_closed = False
         # Paused runs that this account has counted; None for an account that a user holds.
         self._runs: set[str] | None = None
+
+    def _open(self, rate: Rate, size: int | None) -> Budget:
+        made = object.__new__(Budget)
+        made._begin(rate, size, self)
+        return made
 
     @property
     def total(self) -> float:
@@ -141,35 +158,18 @@ class Budget:
     @property
     def root(self) -> Budget:
         """The account that all tokens come from."""
-        return self if self.parent is None else self.parent.root
+        return self._line()[-1]
 
     def is_within(self, other: Budget) -> bool:
         """Return whether what is spent in this account is spent in `other`, too."""
-        return self is other or (self.parent is not None and self.parent.is_within(other))
+        return other in self._line()
 
-    def reserve(  # noqa: PLR0913 -- the parts of a reservation
-        self,
-        tokens: int | None = None,
-        *,
-        keep: float = 0,
-        at_least: int = 1,
-        wait_for: int = 0,
-        call: Bill = _NO_CALL,
-        also: Sequence[Budget] = (),
-    ) -> Reservation:
+    def reserve(self, tokens: int | None = None, **wishes: Unpack[Wishes]) -> Reservation:
         """Set tokens aside for a call that is about to be made.
 
         Args:
             tokens: Completion tokens that the call may cost. `None` for all that is left.
-            keep: Tokens or dollars, in the unit of this budget, to leave for one more call that has
-                the same input and the completion.
-            at_least: Fewest completion tokens that are worth the call.
-            wait_for: Completion tokens worth waiting for while calls under way may return some.
-                There is no wait within a call (``with budget.reserve(…):``), nor in a thread that
-                runs an event loop; use `areserve` there.
-            call: The model and the bound of the input, as `bound_input` returns them. A budget of
-                all tokens or of dollars needs them.
-            also: Accounts of other trees, which the same tokens are reserved in.
+            **wishes: The other arguments, which `Wishes` describes.
 
         Returns:
             At least `at_least` and at most `tokens`. As a context manager, the reservation is
@@ -182,25 +182,14 @@ class Budget:
         """
         with suppress(RuntimeError):
             asyncio.get_running_loop()
-            wait_for = 0  # a wait would block all tasks
-        attempt = partial(_try_reserve, (self, *also), tokens, keep, at_least, call)
-        while isinstance(made := attempt(wait_for=wait_for), Future):
+            wishes["wait_for"] = 0  # a wait would block all tasks
+        while isinstance(made := self._try_reserve(tokens, wishes), Future):
             made.result()
         return made
 
-    async def areserve(  # noqa: PLR0913 -- as `reserve`
-        self,
-        tokens: int | None = None,
-        *,
-        keep: float = 0,
-        at_least: int = 1,
-        wait_for: int = 0,
-        call: Bill = _NO_CALL,
-        also: Sequence[Budget] = (),
-    ) -> Reservation:
+    async def areserve(self, tokens: int | None = None, **wishes: Unpack[Wishes]) -> Reservation:
         """Reserve as `reserve` does; other tasks of the event loop go on during the wait."""
-        attempt = partial(_try_reserve, (self, *also), tokens, keep, at_least, call)
-        while isinstance(made := attempt(wait_for=wait_for), Future):
+        while isinstance(made := self._try_reserve(tokens, wishes), Future):
             await asyncio.wrap_future(made)
         return made
 
@@ -226,10 +215,8 @@ class Budget:
                 if self._runs is None or run in self._runs:
                     return
                 self._runs.add(run)
-                above = (one for chain in self._chains() for one in chain)
-                of_user = next((one for one in above if one._runs is None), None)
-            for bill in bills:
-                self._book(bill, below=of_user)
+                of_user = next((one for one in self._line() if one._runs is None), None)
+            self._count(bills, below=of_user)
 
     def limit(
         self,
@@ -251,9 +238,8 @@ class Budget:
         else:
             made = self._open(self.rate, None if amount is None else self._part(amount))
         made._runs = set()
-        with _LOCK:
-            for bill in bills_of(earlier or {}):
-                made._book(bill, below=self)
+        if earlier:
+            made._count(bills_of(earlier), below=self)
         return made
 
     def grant(self, amount: float, name: str | None = None) -> Budget:
@@ -264,13 +250,14 @@ class Budget:
                 left.
             name: Opens the grant once: later calls with this name return the same account.
         """
-        wanted, key = self._part(amount), name or object()
+        wanted, key = self._part(amount), (self, name) if name else object()
         with _LOCK:
             if key not in self._grants:
-                size = min(wanted, max(0, self._free()))
-                made = self._grants[key] = self._open(self.rate, size)
+                made = self._open(self.rate, min(wanted, max(0, self._free())))
                 made._key = key
-                self._book(aside=size)
+                made._runs = None if self._runs is None else set()
+                for account in self._until_grant():
+                    account._grants[key] = made
             return self._grants[key]
 
     def close(self) -> None:
@@ -279,65 +266,47 @@ class Budget:
         A limit returns what its grants had set aside. Budgets other than grants stay open.
         """
         with _LOCK:
-            self._end()
+            for grant in (*self._grants.values(), self):
+                if grant._key and grant.parent:
+                    for account in grant.parent._until_grant():
+                        del account._grants[grant._key]
+                    grant._key, grant._is_closed = None, True
         _notify_waiters()
 
     def raise_to(self, total: float) -> None:
-        """Raise the total. Callers that wait go on, and accounts as large as this one grow, too.
+        """Raise the total, and that of accounts above which have too little left for that.
+
+        Callers that wait go on, and accounts that are as large as this one grow, too.
 
         Args:
-            total: The new total, in the unit of this budget. A grant gets no more than its parent
-                has left.
+            total: The new total, in the unit of this budget.
 
         Raises:
             ValueError: The total would fall.
         """
-        wanted = self._units("total", total, least=1)
+        units = self._units("total", total, least=1)
         with _LOCK:
-            more = wanted - self._size()
+            more = units - self._size()
             if more < 0:
-                msg = f"total must be at least {self._text(self._size())}, as it is, not {total!r}"
+                msg = f"total must be at least {self.rate.text(self.total)}, as it is, not {total}"
                 raise ValueError(msg)
-            if self._key and self.parent:
-                more = min(more, max(0, self.parent._free()))
-            self._grow(more)
-        _notify_waiters()
-
-    def raise_by(self, amount: float) -> None:
-        """Let so much more be spent here: raise this account, and those above that are too small.
-
-        Args:
-            amount: Tokens or dollars, in the unit of this budget.
-        """
-        units = self._units("amount", amount, least=1)
-        with _LOCK:
-            wanted = max(0, self._free(after_pending=True)) + units
+            wanted = self._free(after_pending=True) + more
             for account in self._chains()[0]:
-                rest = account._unspent() - account._aside
+                short = more if account is self else wanted - account._rest(after_pending=True)
                 if account._own is not None:
-                    account._grow(max(0, wanted - rest))
+                    account._own += max(0, short)
                 if account._key:  # which took as much from its parent
                     wanted = 0
         _notify_waiters()
 
-    def tokens_left(self, model: str = "", *, with_grants: bool = False) -> int:
+    def tokens_left(self, model: str = "") -> int:
         """Return the completion tokens that calls can have if those under way cost nothing.
 
         Args:
             model: The model's key or name. Without it, dollars are not counted.
-            with_grants: Count all that grants may still return, too.
         """
-        tokens = _MOST_TOKENS
         with _LOCK:
-            for chain in self._chains():
-                left, rate = chain[0]._free(after_pending=True), chain[0].rate
-                if with_grants:
-                    left = min(one._unspent() for one in chain)
-                if rate.unit != "dollars":
-                    tokens = min(tokens, left)
-                elif model:
-                    tokens = min(tokens, _tokens_for(left, rate, Bill(model)))
-        return max(0, tokens)
+            return self._cap(Bill(model), after_pending=True)
 
     def share(self, fraction: float) -> float:
         """Return a fraction of the total: of tokens, whole ones and at least 1."""
@@ -349,9 +318,6 @@ class Budget:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __copy__(self) -> Self:
-        return self
 
     def __deepcopy__(self, _: object) -> Self:
         return self  # two accounts would spend twice as much
@@ -372,35 +338,33 @@ class Budget:
     def _part(self, amount: float) -> int:
         units = self._units("amount", amount)
         if self.unit == "dollars" and units > self._size():
-            msg = f"{amount} dollars are more than this budget of {self._text(self._size())} "
+            msg = f"{amount} dollars are more than this budget of {self.rate.text(self.total)} "
             raise InputError(msg + "has. Its parts are given in dollars, not in tokens.")
         return units
 
     def _value(self, units: int) -> float:
         return units if self.rate.scale == 1 else units / self.rate.scale
 
-    def _text(self, units: int) -> str:
-        return self.rate.text(self._value(units))
-
     # What follows is called with the lock held.
+
+    def _line(self) -> list[Budget]:
+        """Return this account and every account above it."""
+        line = [self]
+        while parent := line[-1].parent:
+            line.append(parent)
+        return line
 
     def _chains(self) -> list[list[Budget]]:
         """Return this account and every account above it, in one list for each unit."""
-        chains: list[list[Budget]] = []
-        account: Budget | None = self
-        while account is not None:
-            if not chains or account.rate is not chains[-1][0].rate:
-                chains.append([])
-            chains[-1].append(account)
-            account = account.parent
-        return chains
+        return [[*chain] for _, chain in groupby(self._line(), attrgetter("rate"))]
 
-    def _path(self) -> list[Budget]:
-        """Return the accounts that count a call here as pending: of each unit, up to a grant."""
+    def _until_grant(self) -> list[Budget]:
+        """Return this account and those of its unit above it, up to a grant."""
         path = []
-        for chain in self._chains():
-            grant = next((n for n, one in enumerate(chain) if one._key), len(chain))
-            path += chain[: grant + 1]
+        for account in self._chains()[0]:
+            path.append(account)
+            if account._key:
+                break
         return path
 
     def _size(self) -> int:
@@ -411,86 +375,84 @@ class Budget:
     def _unspent(self) -> int:
         return self._size() - self._spent - self._unknown
 
+    def _aside(self, *, after_pending: bool = False) -> int:
+        """Return what the grants of this account keep, beside the calls under way in them."""
+        left = (
+            one._unspent() - (0 if after_pending else one._pending) for one in self._grants.values()
+        )
+        return sum(max(0, units) for units in left)
+
+    def _rest(self, *, after_pending: bool = False) -> int:
+        """Return what this account alone lets a call reserve."""
+        pending = 0 if after_pending else self._pending
+        rest = self._unspent() - pending - self._aside(after_pending=after_pending)
+        return min(0, rest) if self._is_closed else rest
+
     def _free(self, *, after_pending: bool = False) -> int:
         """Return what a call can reserve in this account and in those of its unit above it."""
-        free, is_set_aside = self._size(), False
-        for account in self._chains()[0]:
-            pending = 0 if after_pending else account._pending
-            rest = account._unspent() - account._aside - pending
-            # What was set aside is there, unless a server ignored its cap and took some of it.
-            free = min(free, free + rest if is_set_aside else rest)
-            if account._key:
-                free, is_set_aside = (0 if account._is_closed else free), True
-        return free
+        own = self._until_grant()
+        free = min(one._rest(after_pending=after_pending) for one in own)
+        # What was set aside is there, unless a server ignored its cap and took some of it.
+        above = self._chains()[0][len(own) :]
+        return free + sum(min(0, one._rest(after_pending=after_pending)) for one in above)
 
-    def _cap(self, call: Bill, keep: int) -> int:
+    def _cap(self, call: Bill, keep: int = 0, *, after_pending: bool = False) -> int:
         """Return the completion tokens of a call that fit into this account and those above it.
 
         What is kept, and what was set aside below in completion tokens, is for one more call: it
         has the same input and, besides, the completion of this one.
         """
-        cap, aside = _MOST_TOKENS, 0
-        for chain in self._chains():
-            first, rate = chain[0], chain[0].rate
-            cap = min(cap, _tokens_for(first._free(), rate, call, keep, aside))
-            aside = max(keep, *(one._aside for one in first._path() if one.rate is rate))
-            keep = 0
+        cap, aside = MOST_TOKENS, 0
+        for first, *_ in self._chains():
+            free = first._free(after_pending=after_pending)
+            if not first.rate.needs_input:
+                cap = min(cap, max(0, free - keep))
+            elif call.model or first.unit != "dollars":
+                cap = min(cap, first.rate.tokens_for(free, call, keep, aside))
+            aside, keep = max(keep, first._until_grant()[-1]._aside()), 0
         return cap
 
-    def _held(self) -> int:
-        """Return what a grant keeps from the other callers of its parent."""
-        at_stake = self._pending + self._aside
-        return at_stake if self._is_closed else max(at_stake, self._unspent())
+    def _hold(self, call: Bill, sign: int = 1) -> None:
+        """Count the most that a call may cost as pending, or no longer."""
+        for account in self._line():
+            account._pending += sign * account.rate.cost(call)
 
-    def _grow(self, more: int) -> None:
-        if not more:
-            return
-        before = self._held()
-        self._own = self._size() + more
-        if self._key and self.parent:
-            self.parent._book(aside=self._held() - before)
-
-    def _end(self) -> None:
-        for grant in [*self._grants.values()]:
-            grant._end()
-        if self._key and self.parent and not self._is_closed:
-            before = self._held()
-            self._is_closed = True
-            self.parent._book(aside=self._held() - before)
-            del self.parent._grants[self._key]
-
-    def _book(  # noqa: PLR0913 -- the parts of an account
-        self,
-        bill: Bill | None = None,
-        *,
-        is_unknown: bool = False,
-        reserved: Bill | None = None,
-        returned: Bill | None = None,
-        aside: int = 0,
-        below: Budget | None = None,
+    def _count(
+        self, bills: Sequence[Bill], *, is_unknown: bool = False, below: Budget | None = None
     ) -> None:
-        """Add to this account and to every account above it, or to those below an account.
+        """Count calls in this account and in every account above it, or in those below one."""
+        for account in self._line():
+            if account is below:
+                return
+            units = sum(map(account.rate.cost, bills))
+            account._spent += 0 if is_unknown else units
+            account._unknown += units if is_unknown else 0
+            for bill in bills:
+                _add_bill(account._tokens, bill)
 
-        The only place where tokens are counted. A parent has set the tokens of a grant aside, and
-        so counts the change of what the grant holds instead of its calls. An account of another
-        unit has set nothing aside.
-        """
-        for chain in self._chains():
-            cost, is_set_aside = chain[0].rate.cost, False
-            units, more, less = (cost(one) if one else 0 for one in (bill, reserved, returned))
-            for account in chain:
-                if account is below:
-                    return
-                before = account._held()
-                account._pending += 0 if is_set_aside else more - less
-                account._aside += aside
-                account._spent += 0 if is_unknown else units
-                account._unknown += units if is_unknown else 0
-                if bill:
-                    _add_bill(account._tokens, bill)
-                if account._key:
-                    is_set_aside, aside = True, account._held() - before
-            aside = 0
+    def _try_reserve(self, tokens: int | None, wishes: Wishes) -> Reservation | Future[None]:
+        """Reserve now, or return a future that is done when a call has returned tokens."""
+        accounts, call = (self, *wishes.get("also", ())), wishes.get("call", Bill())
+        at_least, keep = wishes.get("at_least", 1), self._units("keep", wishes.get("keep", 0))
+        if call.model == "" and any(one.needs_input for one in accounts):
+            msg = "A budget that counts the input needs the model and the prompt of a call. "
+            raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
+        most = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, least=1)
+        with _LOCK:
+            parts = [(one, keep if one is self else 0) for one in accounts]
+            cap = min(most, *(one._cap(call, kept) for one, kept in parts))
+            ever = min(one._cap(call, kept, after_pending=True) for one, kept in parts)
+            # Within a call there is no wait: it might be for that call.
+            if cap < min(most, ever, wishes.get("wait_for", 0)) and not _OPEN.get():
+                future: Future[None] = Future()
+                WAITING.add(future)
+                return future
+            if cap < max(1, at_least):
+                raise _used_up(accounts, call, at_least)
+            made = Reservation(cap, accounts, call)
+            for account in accounts:
+                account._hold(made.most)
+            return made
 
 
 class Reservation:
@@ -504,10 +466,8 @@ class Reservation:
         bill: What was counted, once the call is settled; the most that it may be if it is unknown.
     """
 
-    def __init__(self, tokens: int, accounts: Sequence[Budget], call: Bill = _NO_CALL) -> None:
-        self.tokens = tokens
-        self.accounts = tuple(accounts)
-        self.call = call
+    def __init__(self, tokens: int, accounts: Sequence[Budget], call: Bill) -> None:
+        self.tokens, self.accounts, self.call = tokens, tuple(accounts), call
         self.most = call._replace(output=tokens)
         self.bill: Bill | None = None
 
@@ -517,38 +477,31 @@ class Reservation:
         first = self.accounts[0]
         return first._value(first.rate.cost(self.most))
 
-    def settle(
-        self, tokens: int, *, input_tokens: int | None = None, cached: int = 0, written: int = 0
-    ) -> None:
+    def settle(self, cost: int | list[Bill]) -> None:
         """Count what the call cost, and return the rest. Only the first time counts.
 
         Args:
-            tokens: Completion tokens, reasoning included; 0 for a call that was refused.
-            input_tokens: Input tokens. `None` if they are not known: the bound of them counts, or
-                none if there are no completion tokens.
-            cached: Input tokens that were read from a cache.
-            written: Input tokens that were written to a cache.
+            cost: Completion tokens, reasoning included, to which the bound of the input is added; 0
+                for a call that was refused. Or the bills of all calls that were made.
         """
-        output = whole_number("tokens", tokens, least=0)
-        bill = self.call._replace(output=output)
-        if input_tokens is not None or not output:
-            bill = Bill(self.call.model, output, input_tokens or 0, cached, written)
-        self.settle_bills([bill])
+        if isinstance(cost, list):
+            self._settle(cost)
+        else:
+            output = whole_number("cost", cost, least=0)
+            self._settle([self.call._replace(output=output) if output else Bill(self.call.model)])
 
     def forfeit(self) -> None:
         """Keep all tokens reserved for good: the call may have been billed, by whatever amount."""
-        self.settle_bills([self.most], is_unknown=True)
+        self._settle([self.most], is_unknown=True)
 
-    def settle_bills(self, bills: Sequence[Bill], *, is_unknown: bool = False) -> None:
-        """Count what several calls cost that were made under this reservation."""
+    def _settle(self, bills: Sequence[Bill], *, is_unknown: bool = False) -> None:
         with _LOCK:
             if self.bill is not None:
                 return
             self.bill = bills[0]
             for account in self.accounts:
-                account._book(returned=self.most)
-                for bill in bills:
-                    account._book(bill, is_unknown=is_unknown)
+                account._hold(self.most, -1)
+                account._count(bills, is_unknown=is_unknown)
         _notify_waiters()
 
     def __enter__(self) -> Self:
@@ -581,68 +534,16 @@ def bills_of(spending: Spending) -> list[Bill]:
     return [Bill(model, *counts) for model, counts in spending.items()]
 
 
-def _try_reserve(  # noqa: PLR0913 -- as `reserve`
-    accounts: Sequence[Budget],
-    tokens: int | None,
-    keep: float,
-    at_least: int,
-    call: Bill,
-    *,
-    wait_for: int,
-) -> Reservation | Future[None]:
-    """Reserve now, or return a future that is done when a call has returned tokens."""
-    if call.model == "" and any(one.needs_input for one in accounts):
-        msg = "A budget that counts the input needs the model and the prompt of a call. "
-        raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
-    most = _MOST_TOKENS if tokens is None else whole_number("tokens", tokens, least=1)
-    kept = [accounts[0]._units("keep", keep)] + [0] * (len(accounts) - 1)
-    with _LOCK:
-        caps = [one._cap(call, units) for one, units in zip(accounts, kept, strict=True)]
-        cap = min(most, *caps)
-        # Within a call there is no wait: it might be for that call.
-        if cap < min(most, wait_for) and not _OPEN.get():
-            path = [one for account in accounts for one in account._path()]
-            if any(one._pending for one in path):
-                future: Future[None] = Future()
-                WAITING.add(future)
-                return future
-        if cap < max(1, at_least):
-            raise _used_up(accounts, call, at_least)
-        made = Reservation(cap, accounts, call)
-        for account in accounts:
-            account._book(reserved=made.most)
-        return made
-
-
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:
     """Return an error that names the highest account that is used up; users know that one."""
     least = call._replace(output=at_least)
-    path = [one for account in accounts for one in reversed(account._path())]
-    short = (one for one in path if one._free() < one.rate.cost(least))
-    first = next(short, accounts[0])
-    prompt = first.rate.cost(call)
-    return BudgetUsedUpError(
-        first._text(first._size()),
-        prompt=first._text(prompt) if prompt else "",
-        left=first._text(max(0, first._free())),
+    path = [one for account in accounts for one in reversed(account._line())]
+    first = next((one for one in path if one._free() < one.rate.cost(least)), accounts[0])
+    size, prompt, left = (
+        first.rate.text(first._value(units))
+        for units in (first._size(), first.rate.cost(call), max(0, first._free()))
     )
-
-
-def _tokens_for(units: int, rate: Rate, call: Bill, keep: int = 0, keep_tokens: int = 0) -> int:
-    """Return the completion tokens that a call can have for so many units.
-
-    With `keep` units, or completion tokens, for one more call that has the same input and, besides,
-    the completion of this one.
-    """
-    given = rate.cost(call)
-    each = rate.cost(call._replace(output=1)) - given
-    if keep or keep_tokens:
-        units -= keep + given + keep_tokens * each
-        longer = call._replace(input=call.input + 1, written=call.written + 1)
-        each += rate.cost(longer) - given
-    if given > units:
-        return 0
-    return (units - given) // each if each else _MOST_TOKENS
+    return BudgetUsedUpError(size, prompt=prompt if first.rate.cost(call) else "", left=left)
 
 
 def _add_bill(spending: Spending, bill: Bill) -> None:

@@ -7,7 +7,9 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from numbers import Real
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from pb_graph.errors import InputError
 
@@ -19,8 +21,14 @@ Spending = dict[str, list[int]]
 """Tokens by model, as plain JSON: output, input, and of the input what was cached and what was
 written to a cache; last the input of the largest call."""
 
+MOST_TOKENS = 10**9
+"""Completion tokens of a call that nothing limits, as its model costs nothing."""
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
 _PER_MILLION = 10**6
+
+
+_Rates = Annotated[list[Annotated[Decimal, Field(ge=0)]], Field(min_length=2, max_length=3)]
+_TABLE = TypeAdapter(dict[str, _Rates])
 
 
 class Bill(NamedTuple):
@@ -72,6 +80,26 @@ class Rate:
         scale: int = 1,
     ) -> None:
         self.unit, self.cost, self.needs_input, self.scale = unit, cost, needs_input, scale
+
+    def tokens_for(self, units: int, call: Bill, keep: int = 0, keep_tokens: int = 0) -> int:
+        """Return the completion tokens that a call can have for so many units.
+
+        Args:
+            units: Units of this rate.
+            call: The model and the input of the call.
+            keep: Units to keep for one more call that has the same input and, besides, the
+                completion of this one.
+            keep_tokens: Completion tokens to keep for such a call.
+        """
+        given = self.cost(call)
+        each = self.cost(call._replace(output=1)) - given
+        if keep or keep_tokens:
+            units -= keep + given + keep_tokens * each
+            longer = call._replace(input=call.input + 1, written=call.written + 1)
+            each += self.cost(longer) - given
+        if given > units:
+            return 0
+        return (units - given) // each if each else MOST_TOKENS
 
     def text(self, value: float) -> str:
         """Return a figure with its unit."""
@@ -154,17 +182,15 @@ def _pico(per_million: float | Decimal) -> int:
 
 def _read_table(given: Prices) -> dict[str, Price]:
     try:
-        table = {str(name): [*map(_pico, price)] for name, price in given.items()}
-    except (TypeError, ValueError, ArithmeticError, AttributeError):
-        table = {"": []}
-    if not all(len(price) in (2, 3) and min(price) >= 0 for price in table.values()):
+        table = _TABLE.validate_python(given)
+    except ValidationError as error:
         msg = "prices are dollars per million tokens of input and output, such as "
         msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
-        raise InputError(msg)
+        raise InputError(msg) from error
     prices = {}
     for name, (fresh, output, *cached) in table.items():
         read = cached[0] if cached else fresh
-        prices[name] = Price(0, fresh, output, read, max(fresh, read))
+        prices[name] = Price(0, *map(_pico, (fresh, output, read, max(fresh, read))))
     return prices
 
 

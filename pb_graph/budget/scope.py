@@ -7,61 +7,62 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from pb_graph.budget.account import Budget, whole_number
-from pb_graph.budget.rates import Spending
-from pb_graph.errors import InputError
+from pb_graph.budget.rates import Dollars, Spending
 
-# At most one account of each tree, the innermost first.
-_AROUND: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default=())
+ACCOUNTS: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default=())
+"""The accounts around a caller: at most one of each tree, the innermost first."""
 
 
 @contextmanager
-def use_budget(budget: Budget | None) -> Iterator[None]:
+def use_budget(budget: int | Budget | None) -> Iterator[None]:
     """Let all calls in the block draw on an account, and on those of other trees around it.
 
     Args:
-        budget: Takes the place of an account of the same tree around the block, unless that one
-            is within `budget` already. `None` changes nothing.
-
-    Raises:
-        InputError: `budget` is not a `Budget`.
+        budget: An account, or completion tokens. It takes the place of an account of the same tree
+            around the block, unless that one is within it already. `None` changes nothing.
     """
-    token = _AROUND.set(accounts_in_scope(require_budget("budget", budget)))
+    own = Budget(budget) if isinstance(budget, int) else budget
+    token = ACCOUNTS.set(accounts_in_scope(own))
     try:
         yield
     finally:
-        _AROUND.reset(token)
+        ACCOUNTS.reset(token)
 
 
-def accounts_in_scope(own: Budget | None = None) -> tuple[Budget, ...]:
+def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
     """Return the accounts that a call reserves in, the innermost first, at most one of each tree.
 
     Args:
-        own: The caller's own account. A caller that runs within its own account uses the part that
-            it was given there. One with another account of a tree around it, such as a grant,
-            spends that account alone.
+        own: The caller's own account, if it has one. A caller that runs within its own account uses
+            the part that it was given there. One with another account of a tree around it, such as
+            a grant, spends that account alone.
     """
-    around = _AROUND.get()
+    around = ACCOUNTS.get()
     if own is None:
         return around
     part = next((one for one in around if one.is_within(own)), own)
     return (part, *(one for one in around if one.root is not own.root))
 
 
-def available_tokens(tokens: int, *, include_pending: bool = False, model: str = "") -> int:
-    """Return how many of `tokens` a call in this context can reserve.
+def available_tokens(tokens: int, model: str = "") -> int:
+    """Return how many of `tokens` a call in this context can reserve once pending calls settle.
 
-    A budget that counts the input is not known to fit before the prompt is: it lowers the cap of
-    each call. Here it counts by what its completion tokens alone would cost.
+    Pending calls are taken to cost nothing. A budget that counts the input counts here by what the
+    completion tokens alone would cost: it lowers the cap of each call, whose prompt is then known.
 
     Args:
         tokens: Completion tokens.
-        include_pending: Count everything that calls and grants could still return, for the most
-            that the call could ever reserve; otherwise pending calls alone are taken to cost
-            nothing.
         model: The model's key or name, for its price.
     """
-    left = [one.tokens_left(model, with_grants=include_pending) for one in _AROUND.get()]
-    return min([tokens, *left])
+    return min([tokens, *(one.tokens_left(model) for one in ACCOUNTS.get())])
+
+
+def prices_in_scope() -> Dollars | None:
+    """Return the prices of a budget in dollars around a caller, if there is one."""
+    for account in ACCOUNTS.get():
+        if isinstance(account.rate, Dollars):
+            return account.rate
+    return None
 
 
 def open_run(
@@ -88,10 +89,9 @@ def open_run(
         where there is none of these.
 
     Raises:
-        InputError: `own` is neither a number nor a `Budget`.
         ValueError: A total is not a whole number of at least 0.
     """
-    around = accounts_in_scope(None if isinstance(own, int) else require_budget("budget", own))
+    around = accounts_in_scope(own if isinstance(own, Budget) else None)
     total = own if isinstance(own, int) else None
     totals = [whole_number("budget", n, least=0) for n in (total, limit) if n is not None]
     if not (around or totals):
@@ -104,19 +104,3 @@ def open_run(
     if first.unit == "completion tokens":
         totals.append(int(first.total))
     return first.limit(tokens=min(totals), earlier=earlier)
-
-
-def require_budget(name: str, given: object) -> Budget | None:
-    """Return a `Budget` as it is, and `None`.
-
-    Args:
-        name: What the argument is called.
-        given: What the caller gave for it.
-
-    Raises:
-        InputError: `given` is neither.
-    """
-    if given is None or isinstance(given, Budget):
-        return given
-    msg = f"{name} must be a Budget, such as Budget(4000), not {given!r:.100}"
-    raise InputError(msg)

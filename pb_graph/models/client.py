@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, runtime_che
 
 from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.rates import Bill
-from pb_graph.budget.scope import accounts_in_scope
+from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import BudgetUsedUpError, ModelSetupError
 from pb_graph.models.caps import (
     CONTINUING,
@@ -189,7 +189,7 @@ class ChatClient:
         """Make one call, as `ModelClient.call` describes it."""
         if options.continue_last and self._policy not in CONTINUING:
             raise ModelSetupError(_NO_CONTINUATION)
-        around = accounts_in_scope()
+        around = ACCOUNTS.get()
         own = around[0].limit(tokens=options.cap) if around else Budget(options.cap)
         accounts = (own, *around[1:])  # the first one is for all attempts of the call
         lost: list[Charge] = []
@@ -205,7 +205,7 @@ class ChatClient:
                 continue
             failed += 1
             wait = self._retry_policy.wait(outcome, failed, options.timeout)
-            if wait is None or _max_left(accounts) < 1:
+            if wait is None or min(account.tokens_left() for account in accounts) < 1:
                 raise to_model_call_error(
                     outcome,
                     secrets=self._secrets,
@@ -227,23 +227,26 @@ class ChatClient:
         call = Bill()  # with the bound of its input, where a budget counts that
         if any(account.needs_input for account in accounts):
             call = bound_input(self.model, messages, self._arguments(messages, options))
-        with await _reserve(accounts, call, lost, io) as reservation:
+        with await _reserve(accounts, options.cap, call, lost, io) as reservation:
             options = replace(options, cap=reservation.tokens)
             started = time.perf_counter()
             try:
                 arguments = self._arguments(messages, options)
+                effort = describe_effort(arguments, options)
                 message = await self._send(messages, options, arguments, io)
             except Exception as error:  # noqa: BLE001 -- told as one of ours, or tried again
                 if tokens := settle_failed(reservation, error):
                     seconds = time.perf_counter() - started
-                    lost.append(charge_of(tokens, options, seconds, "error", self.name))
-                    _add_bill(lost[-1], reservation)
+                    charge = charge_of(tokens, options, seconds, "error", self.name)
+                    if call.model:
+                        charge["bill"] = [*(reservation.bill or call)]
+                    lost.append(charge)
                 return error
             seconds = time.perf_counter() - started
-            reply, tokens = read_reply(message, messages, options, seconds=seconds, model=self.name)
-            _settle(reservation, tokens)
-            _add_bill(reply.charge, reservation)
-            effort = describe_effort(arguments, options)
+            reply, bill = read_reply(
+                message, messages, options, call, seconds=seconds, model=self.name
+            )
+            reservation.settle([bill])
             return replace(reply, lost=tuple(lost), effort=effort)
 
     def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
@@ -285,15 +288,12 @@ def _for_samples(model: BaseChatModel) -> BaseChatModel:
 
 
 async def _reserve(
-    accounts: Sequence[Budget], call: Bill, lost: Sequence[Charge], io: IO
+    accounts: Sequence[Budget], cap: int, call: Bill, lost: Sequence[Charge], io: IO
 ) -> Reservation:
     """Reserve what is left of the cap, after a wait for calls that may return some of it."""
     own, *also = accounts
-    tokens = max(1, _max_left(accounts))
     try:
-        return await io.call(
-            own.reserve, own.areserve, tokens, wait_for=tokens, call=call, also=also
-        )
+        return await io.call(own.reserve, own.areserve, cap, wait_for=cap, call=call, also=also)
     except BudgetUsedUpError as error:
         error.lost = tuple(lost)
         raise
@@ -313,30 +313,10 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
     if tokens is None:
         reservation.settle(0)
     elif tokens.measured or tokens.output:
-        _settle(reservation, tokens)
+        reservation.settle([tokens.bill(reservation.call)])
     else:
         reservation.forfeit()
     return tokens
-
-
-def _add_bill(charge: Charge, reservation: Reservation) -> None:
-    """Add the bill to a charge, where a budget counts more than completion tokens."""
-    if reservation.call.model:
-        charge["bill"] = [*(reservation.bill or reservation.call)]
-
-
-def _settle(reservation: Reservation, tokens: Tokens) -> None:
-    reservation.settle(
-        tokens.output,
-        input_tokens=tokens.input if tokens.measured else None,
-        cached=tokens.cached,
-        written=tokens.written,
-    )
-
-
-def _max_left(accounts: Sequence[Budget]) -> int:
-    """Return the tokens that attempts can still reserve."""
-    return min(account.tokens_left(with_grants=True) for account in accounts)
 
 
 class IO(ABC):

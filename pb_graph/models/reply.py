@@ -15,6 +15,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from pb_graph.answers import without_thinking
 from pb_graph.budget.ledger import spent
+from pb_graph.budget.rates import Bill
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import may_be_billed
 from pb_graph.types import Charge, ReportWarning
@@ -39,6 +40,16 @@ class Tokens(NamedTuple):
     cached: int
     measured: bool
     written: int = 0
+
+    def bill(self, call: Bill) -> Bill:
+        """Return what the call is counted as; its input as the bound of it where none is reported.
+
+        Args:
+            call: The model and the bound of the input, as they were reserved.
+        """
+        if not self.measured:
+            return call._replace(output=self.output) if self.output else Bill(call.model)
+        return Bill(call.model, self.output, self.input, self.cached, self.written)
 
 
 UNKNOWN = Tokens(0, 0, 0, 0, measured=False)
@@ -91,20 +102,22 @@ class Reply:
         return cls(**{**plain, **parts})
 
 
-def read_reply(
+def read_reply(  # noqa: PLR0913 -- the facts of one attempt
     message: AIMessage,
     prompt: Sequence[BaseMessage],
     options: CallOptions,
+    call: Bill,
     *,
     seconds: float,
     model: str,
-) -> tuple[Reply, Tokens]:
+) -> tuple[Reply, Bill]:
     """Read what a model wrote, and what it cost.
 
     Args:
         message: The response.
         prompt: The messages that it answers.
         options: The options of the call; their cap is that of this attempt.
+        call: The model and the bound of the input, where a budget counts that.
         seconds: How long the attempt took.
         model: The name of the model, for the charge.
     """
@@ -118,16 +131,19 @@ def read_reply(
     if tokens.output > cap:
         note = f"{model} ignored its cap of {cap} tokens and wrote {tokens.output}"
         warnings.append(ReportWarning(code="cap_ignored", message=note))
+    charge, bill = charge_of(tokens, options, seconds, finish, model), tokens.bill(call)
+    if call.model:
+        charge["bill"] = [*bill]
     text = _continuation(message, prompt) if options.continue_last else visible_text(message)
     reply = Reply(
         text,
         finish,
-        charge_of(tokens, options, seconds, finish, model),
+        charge,
         warnings=tuple(warnings),
         tool_message=message_to_dict(message) if message.tool_calls else None,
         message_id=message.id,
     )
-    return reply, tokens
+    return reply, bill
 
 
 def charge_of(

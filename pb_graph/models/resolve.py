@@ -138,7 +138,7 @@ class FallbackClient(WrapperClient):
                 except ModelCallError as failure:
                     failures.append(failure)
                     lost += failure.lost
-                    if available_tokens(1, include_pending=True) < 1:
+                    if available_tokens(1) < 1:
                         break
         if len(failures) == 1:
             raise failures[0]

@@ -11,7 +11,9 @@ from langchain_core.messages.ai import UsageMetadata
 from pb_graph.answers import bare_result
 from pb_graph.budget.ledger import by_node, most_billed, spent
 from pb_graph.budget.rates import Dollars
+from pb_graph.budget.scope import prices_in_scope
 from pb_graph.errors import NoAnswerError
+from pb_graph.methods import METHODS
 from pb_graph.types import Report, ReportWarning, StepReport
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ _NOT_ON_MESSAGE = {"answer", "steps", "usage"}
 
 def finish(state: State, run: Run) -> State:
     """Write ``report`` and, when there is an answer, the final message with the account on it."""
-    report = build_report(state, run.settings, run.prices)
+    report = build_report(state, run.settings, run.options.prices)
     answer, update = report["answer"], cast("State", {"report": report})
     answer_type = run.options.answer_type
     if answer and answer_type:
@@ -64,10 +66,11 @@ def build_report(state: State, settings: Settings, prices: Dollars | None = None
     Args:
         state: What the nodes left in the state.
         settings: The settings of the run.
-        prices: The prices of models, for the cost in dollars.
+        prices: The prices of models; None for those of a budget in dollars around the run.
     """
+    prices = prices or prices_in_scope()
     most, usage = most_billed(state["charges"]), by_node(state["charges"], prices)
-    splits, style = settings.splits_budget, settings.solver_style
+    method = METHODS[settings.method]
     warnings, ceiling = state["warnings"], state["ceiling"]
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
@@ -76,9 +79,9 @@ def build_report(state: State, settings: Settings, prices: Dollars | None = None
     answer, ended = state.get("answer", ""), state.get("finish")
     return Report(
         method=settings.method,
-        execution=settings.execution if splits else None,
-        schedule=settings.schedule if splits else None,
-        style=style,
+        execution=settings.execution if method.splits else None,
+        schedule=settings.schedule if method.splits else None,
+        style=method.style and (settings.style or method.style),
         effort=state["effort"],
         level=state["query"]["level"],
         level_source=state["level_source"],

@@ -63,7 +63,7 @@ async def intake(state: State, run: Run) -> State:
         settings = settings.model_copy(update={"budget": given.budget})
     domain = given.domain or settings.domain
     settings = settings.for_domain(domain)
-    if settings.review_plan and settings.has_plan and run.checkpointer is None:
+    if settings.review_plan and settings.has_plan and run.journal is None:
         msg = (
             "review_plan pauses for a person, and goes on from a checkpoint, which nothing keeps "
             "here: build_graph(…, checkpointer=InMemorySaver()), and a thread_id"
@@ -132,7 +132,7 @@ def first_ceiling(settings: Settings, query: Query) -> tuple[int, int]:
         planning = min(planning, total)
     steps = settings.max_steps if settings.has_plan else 1
     solving = solving_bound(settings, query, total, steps)
-    return available_tokens(planning + solving, include_pending=True), planning
+    return available_tokens(planning + solving), planning
 
 
 def solving_bound(settings: Settings, query: Query, total: int | None, steps: int) -> int:
@@ -145,9 +145,9 @@ def solving_bound(settings: Settings, query: Query, total: int | None, steps: in
         steps: The sub-questions, at most. Where the budget is only said, the cutoff of each call is
             the only bound, and there may be one call more, when the last step comes to nothing.
     """
-    ceiling = METHODS[settings.method].ceiling
-    most = ceiling(settings, query) if ceiling else settings.cutoff
-    is_stepwise = settings.is_stepwise
+    method = METHODS[settings.method]
+    most = method.ceiling(settings, query) if method.ceiling else settings.cutoff
+    is_stepwise = method.splits and settings.execution == "stepwise"
     if total is None or settings.enforcement == "prompt":
         return settings.cutoff * (steps + 1) if is_stepwise else most
     if not is_stepwise:
@@ -163,7 +163,7 @@ def synthesis_cap(total: int, steps: int, settings: Settings) -> int:
 
 def lower_ceiling(state: State, to_come: int) -> int:
     """Return the ceiling once the calls to come are known: what was billed, and those."""
-    now = most_billed(state["charges"]) + available_tokens(to_come, include_pending=True)
+    now = most_billed(state["charges"]) + available_tokens(to_come)
     ceiling = state["ceiling"]
     return now if ceiling is None else min(now, ceiling)
 

@@ -18,7 +18,7 @@ from uuid import UUID, uuid5
 from langgraph.config import get_config
 
 from pb_graph.budget.ledger import spending
-from pb_graph.budget.scope import accounts_in_scope
+from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.models.client import IO, ModelClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
@@ -77,7 +77,7 @@ class Journal:
             await self._write(key, reply.to_json(), io)
             return reply
         reply = Reply.from_json(stored)
-        for account in accounts_in_scope():  # another process may have made the call
+        for account in ACCOUNTS.get():  # another process may have made the call
             account.charge(spending(reply.charges), run=key)
         return reply
 

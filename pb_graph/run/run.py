@@ -22,7 +22,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.rates import Dollars, Spending
 from pb_graph.budget.rules import QuestionLimit
-from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
+from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
 from pb_graph.models.chat_models import key_of
 from pb_graph.models.client import IO, AsyncIO, BlockingIO, ModelClient, WrapperClient, run_sync
@@ -39,9 +39,7 @@ from pb_graph.types import EASY, Charge, Finish, Purpose, Query, ReportWarning, 
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, MessageLikeRepresentation
-    from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
-    from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from pb_graph.prompts import PromptMessage
 
@@ -106,20 +104,35 @@ class Run:
     _charges: list[Charge] = field(default_factory=list)
     _warnings: list[ReportWarning] = field(default_factory=list)
 
-    async def ask(self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions) -> Reply:
+    async def ask(
+        self,
+        prompt: Sequence[MessageLikeRepresentation],
+        options: CallOptions,
+        account: Budget | None = None,
+    ) -> Reply:
         """Ask the solver one thing.
 
         Args:
             prompt: Messages, or pairs of a role and a text.
             options: The wishes of this call. The cap is never more than ``Settings.cutoff``; the
                 time-out is that of the settings.
+            account: The part of the question's budget to draw on; None for all of it.
 
         Raises:
             ModelCallError: The call failed for good.
             ModelSetupError: There is no model to call.
         """
-        with use_budget(self.budget):
-            return await self._ask(prompt, options)
+        level, node = options.purpose.level, options.purpose.node
+        cap = min(options.cap, self.settings.cutoff)
+        options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
+        role: Role = "easy" if level is not None and level <= EASY else "solver"
+        client = await self._client(role, account or self.budget)
+        reply = await client.call(convert_to_messages(prompt), options, self.io)
+        if options.stream and reply.message_id:
+            self._update["answer_id"] = reply.message_id
+        if reply.effort and (options.stream or node in ("answer", "synthesize")):
+            self._update.setdefault("effort", reply.effort)  # that of a forced ending is no news
+        return reply
 
     async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
         self,
@@ -149,19 +162,18 @@ class Run:
         Raises:
             ModelCallError: The request failed for good; a forced ending that fails is a warning.
         """
-        is_only_said = budget is None or self.settings.enforcement == "prompt"
-        forces = budget is not None and self.settings.enforcement == "force"
+        enforcement = "prompt" if budget is None else self.settings.enforcement
+        forces = enforcement == "force"
         options = CallOptions(
             self.cap_for(budget),
             purpose=purpose,
             # A budget that is only said must not show elsewhere.
-            thinking=thinking or ("free" if is_only_said else "bounded"),
+            thinking=thinking or ("free" if enforcement == "prompt" else "bounded"),
             # What is written while there are tools may turn out to be no answer.
             stream=stream and not self.options.tools,
             tools=self.options.tools,
         )
-        account = self.budget.limit(tokens=options.cap)
-        with use_budget(account), account:
+        with self.budget.limit(tokens=options.cap) as account:
             reserve = account.grant(self._reserve(account, closing=closing) if forces else 0)
             options = replace(options, cap=max(1, account.tokens_left()))
             prompt, reply = await self._work(prompt, options, account)
@@ -173,9 +185,11 @@ class Run:
                     reserve = account
                 if reserve.left >= 1:
                     ending = replace(options, cap=int(reserve.left), stream=stream)
-                    with use_budget(reserve):
-                        stated = await self._force(prompt, reply, query, ending, closing=closing)
-            spent = int(account.spent)
+                    asked = forced_answer_prompt(
+                        without_tools(prompt), reply.text, query, is_final=closing
+                    )
+                    stated = await self._force(asked, ending, reserve, closing=closing)
+        spent = int(account.spent)
         if not stated:
             return BudgetedReply(reply.text, spent, finish)
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
@@ -192,15 +206,12 @@ class Run:
             UnreadableReplyError: The reply could not be used.
         """
         role: Role = "estimator" if request.node == "estimate" else "planner"
-        client, program = await self._client(role), self.context.planner_program
+        client, program = await self._client(role, self.budget), self.context.planner_program
         planner = await self.io.load(self.models.planner, program)
         from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
 
         traced = program is not None
-        with use_budget(self.budget):
-            return await ask_planner(
-                planner, client, request, self.settings, traced=traced, io=self.io
-            )
+        return await ask_planner(planner, client, request, self.settings, traced=traced, io=self.io)
 
     async def ask_planner_with_repair(self, request: PlannerRequest[T]) -> T | None:
         """Ask the planner; when the reply cannot be read, say why and ask once more.
@@ -276,31 +287,17 @@ class Run:
         return sent or (spending(charges) if charges else {})
 
     @property
-    def prices(self) -> Dollars | None:
-        """The prices of the graph, else those of a budget in dollars around the run."""
-        if self.options.prices:
-            return self.options.prices
-        rates = (account.rate for account in accounts_in_scope())
-        return next((rate for rate in rates if isinstance(rate, Dollars)), None)
-
-    @property
     def price_key(self) -> str:
         """Return the name by which dollars around the question price the solver; else ''."""
-        if not any(account.needs_input for account in accounts_in_scope()):
+        if not any(account.needs_input for account in ACCOUNTS.get()):
             return ""
         model = self.models.model_for("solver", self.context)
         return key_of(self.models.client(model, self.settings).model)
 
-    @property
-    def checkpointer(self) -> BaseCheckpointSaver[Any] | None:
-        """Return the checkpointer of the run, if it has one."""
-        found: BaseCheckpointSaver[Any] | None = get_config()["configurable"].get(_CHECKPOINTER)
-        return found
-
     @cached_property
     def journal(self) -> Journal | None:
-        """The replies of this node's calls from before it started over, if they are kept."""
-        saver, info = self.checkpointer, get_runtime().execution_info
+        """The replies of this node's calls from before it started over; None without a saver."""
+        saver, info = get_config()["configurable"].get(_CHECKPOINTER), get_runtime().execution_info
         return Journal(saver, info) if saver and info else None
 
     def state_update(self, node: str) -> State:
@@ -318,21 +315,6 @@ class Run:
             ]
         return update
 
-    async def _ask(
-        self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions
-    ) -> Reply:
-        """Ask the solver one thing, within the account in scope."""
-        level, node = options.purpose.level, options.purpose.node
-        cap = min(options.cap, self.settings.cutoff)
-        options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
-        client = await self._client("easy" if level is not None and level <= EASY else "solver")
-        reply = await client.call(convert_to_messages(prompt), options, self.io)
-        if options.stream and reply.message_id:
-            self._update["answer_id"] = reply.message_id
-        if reply.effort and (options.stream or node in ("answer", "synthesize")):
-            self._update.setdefault("effort", reply.effort)  # that of a forced ending is no news
-        return reply
-
     async def _work(
         self,
         prompt: Sequence[PromptMessage | BaseMessage],
@@ -346,19 +328,20 @@ class Run:
         """
         rounds = 0
         while True:
-            reply = await self._ask(prompt, options)
+            reply = await self.ask(prompt, options, account)
             asked, rounds = reply.tool_message, rounds + 1
             if not asked or rounds > MAX_ROUNDS or account.left < 1:
                 return prompt, reply
-            prompt = [*prompt, *await use_tools(asked, self.options.tools, self.journal, self.io)]
+            with use_budget(account):
+                found = await use_tools(asked, self.options.tools, self.journal, self.io)
+            prompt = [*prompt, *found]
             options = replace(options, cap=max(1, account.tokens_left()))
 
     async def _force(
         self,
-        prompt: Sequence[PromptMessage | BaseMessage],
-        reply: Reply,
-        query: Query,
+        asked: Sequence[MessageLikeRepresentation],
         options: CallOptions,
+        reserve: Budget,
         *,
         closing: bool,
     ) -> str:
@@ -366,9 +349,8 @@ class Run:
         answer_type = self.options.answer_type if closing else None
         schema = answer_type.schema if answer_type else None
         options = replace(options, thinking="off", tools=(), schema=schema)
-        asked = forced_answer_prompt(without_tools(prompt), reply.text, query, is_final=closing)
         try:
-            return (await self._ask(asked, options)).text
+            return (await self.ask(asked, options, reserve)).text
         except ModelCallError as failure:
             at = options.purpose.step
             step = "" if at is None else f"sub-question {at + 1}: "
@@ -394,27 +376,27 @@ class Run:
             return answer_type.read(reply.text) is None
         return forces and closing and not is_in_form(reply.text, query["answer_format"])
 
-    async def _client(self, role: Role) -> ModelClient:
-        """Return the client of a role, whose calls are charged to this run."""
+    async def _client(self, role: Role, account: Budget) -> ModelClient:
+        """Return the client of a role, whose calls draw on an account and are charged here."""
         model = self.models.model_for(role, self.context)
         make = partial(self.models.client, model, self.settings)
         is_named = isinstance(model, str | None)  # making a model from its name takes a while
-        return _ChargedClient(await self.io.load(make) if is_named else make(), self)
+        return _ChargedClient(await self.io.load(make) if is_named else make(), self, account)
 
 
 class _ChargedClient(WrapperClient):
     """A client that charges its calls to a run, and makes none again that a journal has."""
 
-    def __init__(self, wrapped: ModelClient, run: Run) -> None:
-        self.wrapped, self._run = wrapped, run
+    def __init__(self, wrapped: ModelClient, run: Run, account: Budget) -> None:
+        self.wrapped, self._run, self._account = wrapped, run, account
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        run = self._run
+        run, make = self._run, self.wrapped.call
+        if run.journal:
+            make = partial(run.journal.call, self.wrapped)
         try:
-            if run.journal:
-                reply = await run.journal.call(self.wrapped, messages, options, io)
-            else:
-                reply = await self.wrapped.call(messages, options, io)
+            with use_budget(self._account):
+                reply = await make(messages, options, io)
         except ModelCallError as failure:
             if isinstance(failure, BudgetUsedUpError):
                 run._update["budget_used_up"] = True  # noqa: SLF001 -- a part of it
@@ -460,21 +442,12 @@ class Node(Runnable[Any, State | Command[str]]):
         self._function, self._models, self._is_entry = function, models, is_entry
         self._options, self._route = options or GraphOptions(), route
 
-    def invoke(
-        self,
-        input: Any,  # noqa: A002, ANN401 -- LangChain's name; the state
-        config: RunnableConfig | None = None,  # noqa: ARG002 -- is the context's, too
-        **_: Any,  # noqa: ANN401
-    ) -> State | Command[str]:
+    # LangChain's names; the config is that of the context, too.
+    def invoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
         """Return what the node adds to the state, and where to go."""
         return run_sync(self._run(input, BlockingIO()))
 
-    async def ainvoke(
-        self,
-        input: Any,  # noqa: A002, ANN401
-        config: RunnableConfig | None = None,  # noqa: ARG002
-        **_: Any,  # noqa: ANN401
-    ) -> State | Command[str]:
+    async def ainvoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
         """Return what the node adds to the state, and where to go."""
         return await self._run(input, AsyncIO())
 

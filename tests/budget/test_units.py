@@ -30,14 +30,14 @@ class TestUnits:
         budget = Budget(total_tokens=1000)
         made = budget.reserve(call=call(400))
         assert (made.tokens, budget.left, budget.unit) == (600, 0, "tokens")
-        made.settle(100, input_tokens=300)
+        made.settle([made.call._replace(output=100, input=300)])
         assert (budget.spent, budget.left) == (400, 600)
 
     def test_dollars_count_cached_input_at_its_price(self) -> None:
         budget = Budget(usd=0.01, prices=PRICES)
         made = budget.reserve(call=call(2000))
         assert made.tokens == (10_000 - 2000) // 4
-        made.settle(500, input_tokens=2000, cached=1000)
+        made.settle([Bill("x:small", 500, 2000, 1000)])
         assert budget.spent == pytest.approx(0.001 + 0.0001 + 0.002, abs=1e-12)
 
     def test_a_call_without_a_reported_input_costs_its_bound(self) -> None:
@@ -56,7 +56,7 @@ class TestUnits:
     def test_the_kept_amount_pays_for_the_same_input_again(self) -> None:
         budget = Budget(total_tokens=1000)
         first = budget.reserve(keep=100, call=call(300))
-        first.settle(first.tokens, input_tokens=300)
+        first.settle(first.tokens)
         assert first.tokens == 150
         assert budget.reserve(call=call(300 + first.tokens)).tokens == 100
 
@@ -106,7 +106,7 @@ class TestTrees:
         made = question.reserve(call=call(500))
         assert made.tokens == 1000
         assert money.left == pytest.approx(0.01 - 0.0005 - 0.004)
-        made.settle(100, input_tokens=500)
+        made.settle(100)
         assert (question.spent, money.spent) == (100, pytest.approx(0.0009))
 
     def test_a_grant_in_tokens_stays_affordable_in_dollars(self) -> None:
@@ -114,7 +114,7 @@ class TestTrees:
         question = money.limit(tokens=10_000)
         ending = question.grant(100)
         first = question.reserve(call=call(1000))
-        first.settle(first.tokens, input_tokens=1000)
+        first.settle(first.tokens)
         assert ending.reserve(call=call(1000 + first.tokens)).tokens == 100
 
     def test_grants_and_limits_are_in_the_unit_of_their_budget(self) -> None:
@@ -128,7 +128,7 @@ class TestTrees:
 
     def test_another_budgets_spending_can_be_charged(self) -> None:
         one = Budget(1000)
-        one.reserve(100, call=call(0)).settle(50, input_tokens=20)
+        one.reserve(100).settle([Bill("x:small", 50, 20)])
         money = Budget(usd=0.5, prices=PRICES)
         money.charge(one.spending)
         assert money.spent == pytest.approx((20 + 4 * 50) / 1e6)
@@ -151,23 +151,15 @@ class TestRaising:
         with pytest.raises(ValueError, match="at least 100 tokens"):
             Budget(100).raise_to(50)
 
-    def test_a_grant_grows_out_of_what_its_parent_has_left(self) -> None:
-        budget = Budget(100)
-        grant = budget.grant(40)
-        grant.raise_to(90)
-        assert (grant.left, budget.left) == (90, 10)
-        grant.raise_to(500)
-        assert (grant.left, budget.left) == (100, 0)
-
-    def test_all_accounts_that_are_too_small_are_raised(self) -> None:
+    def test_accounts_above_that_are_too_small_are_raised_with_it(self) -> None:
         budget = Budget(100)
         grant = budget.grant(40)
         part = grant.limit(30)
         part.reserve().settle(30)
-        part.raise_by(50)
+        part.raise_to(80)
         assert (part.left, grant.left, budget.left) == (50, 50, 20)
-        budget.raise_by(7)
-        assert budget.left == 27
+        grant.raise_to(grant.total + 50)
+        assert (part.left, grant.left, budget.left) == (50, 100, 0)
 
 
 STEPS = st.lists(
@@ -205,16 +197,19 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
         elif what in ("settle", "forfeit") and open_calls:
             made = open_calls.pop(which % len(open_calls))
             if what == "settle":
-                made.settle(min(size, made.tokens), input_tokens=min(size, made.call.input))
+                made.settle(
+                    [Bill(made.call.model, min(size, made.tokens), min(size, made.call.input))]
+                )
             else:
                 made.forfeit()
             bills.append(made.bill)
         elif what == "raise":
-            accounts[which].raise_by(0.0001 if accounts[which].unit == "dollars" else 1 + size)
+            one = accounts[which]
+            one.raise_to(one.total + (0.0001 if one.unit == "dollars" else 1 + size))
         elif what == "close":
             accounts[3].close()
     for made in open_calls:
-        made.settle(made.tokens, input_tokens=made.call.input)
+        made.settle(made.tokens)
         bills.append(made.bill)
     for one in accounts:
         assert one.spent + one.unknown <= one.total
@@ -262,5 +257,5 @@ class TestBoundOfTheInput:
 def test_money_is_counted_to_the_pico_dollar() -> None:
     budget = Budget(usd=1, prices={"m": (0.0375, 0.15)})
     for _ in range(1000):
-        budget.reserve(1, call=call(1, "m")).settle(1, input_tokens=1)
+        budget.reserve(1, call=call(1, "m")).settle([Bill("m", 1, 1)])
     assert Decimal(str(budget.spent)) == Decimal("0.0001875")

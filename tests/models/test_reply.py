@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
+from pb_graph.budget.rates import Bill
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply, finish_of, read_reply, tokens_of, visible_text
 
@@ -63,7 +64,7 @@ def test_an_empty_reply_may_be_free() -> None:
 
 def replied(cap: int, finish: str) -> Reply:
     message = AIMessage(FORTY, response_metadata={"finish_reason": finish})
-    return read_reply(message, PROMPT, CallOptions(cap), seconds=0.5, model="m")[0]
+    return read_reply(message, PROMPT, CallOptions(cap), Bill(), seconds=0.5, model="m")[0]
 
 
 @pytest.mark.parametrize(
