@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from pb_graph.budget.rates import Prices
-    from pb_graph.cli.display import Display
     from pb_graph.state import Input
-    from pb_graph.types import Report
 
 KEY_VARIABLE = "PB_API_KEY"
 _DRAIN = 10  # seconds that running questions get when the server is told to stop
@@ -80,13 +78,13 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 
     from pb_graph.cli.display import Display  # noqa: PLC0415
 
-    display = Display(Console(quiet=as_json), level)
+    display = Display(Console(quiet=as_json))
     with exits.handle_errors():
         try:
             total = {"usd": budget_usd} if budget_usd else budget
             graph = _graph(model, planner, program, caps, set_, method=method, budget=total)
             # In an event loop Ctrl-C ends a call at once.
-            report = asyncio.run(_follow(graph, given, display))
+            report = asyncio.run(display.follow(graph, given))
         except KeyboardInterrupt:
             exits.fail(f"interrupted. {display.describe_spending()}", INTERRUPTED)
         except NoAnswerError as error:
@@ -97,21 +95,6 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         typer.echo(json.dumps(report, ensure_ascii=False))
     else:
         display.close_with(report)
-
-
-async def _follow(
-    graph: CompiledStateGraph[Any, Any, Any, Any], given: Input, display: Display
-) -> Report:
-    report: Report | None = None
-    run: Any = graph.astream(given, stream_mode=["custom", "values"])
-    with display:
-        async for mode, data in run:
-            if mode == "custom":
-                display.show(data)
-            else:
-                report = data.get("report", report)
-    assert report is not None  # noqa: S101 -- the last node either writes it or raises
-    return report
 
 
 def _graph(

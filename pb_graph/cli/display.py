@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,62 +14,54 @@ from rich.text import Text
 from pb_graph.cli.options import printable
 
 if TYPE_CHECKING:
-    from pb_graph.types import SubQuestion
+    from langgraph.graph.state import CompiledStateGraph
+
+    from pb_graph.state import Input
+    from pb_graph.types import Report, SubQuestion
 
 _PLANNING = ("plan", "estimate")
 
 
 class Display:
-    """Follows the events of one run; on a terminal the plan fills while its steps finish.
+    """Shows one run; on a terminal the plan fills while its steps finish.
 
     Args:
         console: Where to print.
-        level: The level of the question, if the user gave it.
     """
 
-    def __init__(self, console: Console, level: int | None = None) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
         self._spinner = Spinner("dots")
-        self._given = level
+        self._given: int | None = None
         self._level: int | None = None
         self._steps: list[SubQuestion] = []
         self._budget: int | None = None
         self._shares: dict[int, int] = {}
         self._spent: dict[int, str] = {}
         self._tokens = self._solving = self._calls = 0
-        # The last one: it draws at once.
-        self._live = Live(get_renderable=self._draw, console=console, transient=True)
 
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
+    async def follow(self, graph: CompiledStateGraph[Any, Any, Any, Any], given: Input) -> Report:
+        """Run a graph, and return the report. The plan stays, also when the run breaks off.
 
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-        if self._steps:
-            self._console.print(self._plan())
-
-    def show(self, event: Mapping[str, Any]) -> None:
-        """Take in one event of the run."""
-        kind = event["event"]
-        if kind == "intake":
-            self._console.print(f"At most {event['ceiling']:,} completion tokens")
-            self._show_level(self._given)
-        elif kind == "call":
-            self._calls += 1
-            self._tokens += event["output_tokens"]
-            self._solving += 0 if event["node"] in _PLANNING else event["output_tokens"]
-        elif kind in _PLANNING:
-            self._steps = event["steps"] or self._steps
-            self._show_level(event.get("level"))
-        elif kind == "budgets":
-            self._budget, self._shares = event["budget"], dict(enumerate(event["shares"]))
-            self._show_level(event["level"])
-        elif kind == "step_started":
-            self._spent[event["index"]] = "…"
-        elif kind == "step_done":
-            finish = "" if event["finish"] == "stop" else f" ({event['finish']})"
-            self._spent[event["index"]] = f"{event['tokens']:,}{finish}"
+        Args:
+            graph: Answers the question.
+            given: The question, with its level if the user gave one.
+        """
+        self._given = given.get("level")
+        report: Report | None = None
+        run: Any = graph.astream(given, stream_mode=["custom", "values"])
+        try:
+            with Live(get_renderable=self._draw, console=self._console, transient=True):
+                async for mode, data in run:
+                    if mode == "custom":
+                        self._show(data)
+                    else:
+                        report = data.get("report", report)
+        finally:
+            if self._steps:
+                self._console.print(self._plan())
+        assert report is not None  # noqa: S101 -- the last node either writes it or raises
+        return report
 
     def describe_spending(self) -> str:
         """Return what the run has cost so far, in a sentence."""
@@ -92,6 +84,28 @@ class Display:
             f"{_calls(usage['calls'])}, {usage['seconds']:.1f} s",
             style="dim",
         )
+
+    def _show(self, event: Mapping[str, Any]) -> None:
+        """Take in one event of the run."""
+        kind = event["event"]
+        if kind == "intake":
+            self._console.print(f"At most {event['ceiling']:,} completion tokens")
+            self._show_level(self._given)
+        elif kind == "call":
+            self._calls += 1
+            self._tokens += event["output_tokens"]
+            self._solving += 0 if event["node"] in _PLANNING else event["output_tokens"]
+        elif kind in _PLANNING:
+            self._steps = event["steps"] or self._steps
+            self._show_level(event.get("level"))
+        elif kind == "budgets":
+            self._budget, self._shares = event["budget"], dict(enumerate(event["shares"]))
+            self._show_level(event["level"])
+        elif kind == "step_started":
+            self._spent[event["index"]] = "…"
+        elif kind == "step_done":
+            finish = "" if event["finish"] == "stop" else f" ({event['finish']})"
+            self._spent[event["index"]] = f"{event['tokens']:,}{finish}"
 
     def _show_level(self, level: int | None) -> None:
         """Print the level as soon as it is known."""

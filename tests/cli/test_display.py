@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from typing import Any
 
@@ -23,25 +24,11 @@ def printed(on: Console) -> str:
     return on.file.getvalue()
 
 
-def followed(display: Display, model: ScriptedChat, given: Any = None, **settings: Any) -> Report:  # noqa: ANN401
-    """Show a whole run, as the command line does."""
-    state: dict[str, Any] = {}
-    graph = graph_of(model, **settings)
-    with display:
-        for mode, part in graph.stream(given or QUESTION, stream_mode=["custom", "values"]):
-            if mode == "custom":
-                display.show(part)
-            else:
-                state.update(part)
-    report: Report = state["report"]
-    return report
-
-
 def shown(model: ScriptedChat, level: int | None = None, **settings: Any) -> tuple[str, Report]:  # noqa: ANN401
     on = console()
-    display = Display(on, level)
-    given = QUESTION if level is None else {**QUESTION, "level": level}
-    report = followed(display, model, given, **settings)
+    display = Display(on)
+    given: Any = QUESTION if level is None else {**QUESTION, "level": level}
+    report = asyncio.run(display.follow(graph_of(model, **settings), given))
     display.close_with(report)
     return printed(on), report
 
@@ -90,24 +77,7 @@ def test_the_last_line_sets_what_was_spent_against_the_ceiling() -> None:
 def test_on_a_terminal_the_plan_forms_while_one_waits_and_in_a_pipe_no_code_is_printed() -> None:
     terminal, pipe = console(force_terminal=True), console()
     for on in (terminal, pipe):
-        followed(Display(on), ScriptedChat(seconds=0.3))
+        asyncio.run(Display(on).follow(graph_of(ScriptedChat(seconds=0.3)), QUESTION))
     assert printed(terminal).count("What is given?") > 1
     assert printed(pipe).count("What is given?") == 1
     assert "\x1b" not in printed(pipe)
-
-
-def test_a_run_that_breaks_off_leaves_the_plan_and_what_was_spent() -> None:
-    on = console()
-    display = Display(on)
-
-    def interrupted() -> None:
-        with display:
-            display.show({"event": "call", "node": "plan", "output_tokens": 9})
-            step = {"index": 0, "question": "First?", "level": None, "credit": None}
-            display.show({"event": "plan", "steps": [step]})
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert "First?" in printed(on)
-    assert display.describe_spending() == "9 completion tokens were spent in 1 call."
