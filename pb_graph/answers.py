@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pydantic import TypeAdapter
 
 _OPEN, _CLOSE = "<think>", "</think>"
 _THINKING = re.compile(r"(?:\s*<think>.*?(?:</think>|\Z))+", re.DOTALL)
@@ -34,15 +30,6 @@ _IS = re.compile(r"(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s
 _WORDS = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{(?P<inner>[^{}]*)\}")
 
 
-@dataclass(frozen=True)
-class Box:
-    r"""A closed `\boxed{content}` at `text[start:end]`."""
-
-    start: int
-    end: int
-    content: str
-
-
 def without_thinking(output: str) -> str:
     """Return a text without the thinking that it begins with.
 
@@ -56,9 +43,27 @@ def without_thinking(output: str) -> str:
     return (after if closed and _OPEN not in before else text).strip()
 
 
-def boxes(text: str) -> list[Box]:
-    r"""Return all closed `\boxed{…}` in order of their start, nested ones included."""
-    found: list[Box] = []
+def boxed_answer(text: str) -> str | None:
+    r"""Return the content of the last box, or of the last boxes if several stand side by side.
+
+    The same box again is no second answer. An answer in a redundant pair of braces, `\boxed{{x}}`,
+    is unwrapped: models copy that from prompts written for `str.format`.
+    """
+    contents: list[str] = []
+    next_start = None
+    for start, end, content in reversed(_boxes(text)):
+        if next_start is not None and not (
+            0 <= next_start - end <= _WIDEST_GAP and _BETWEEN.fullmatch(text, end, next_start)
+        ):
+            break
+        contents.append(_bare(content))
+        next_start = start
+    return ", ".join(dict.fromkeys(reversed(contents))) if contents else None
+
+
+def _boxes(text: str) -> list[tuple[int, int, str]]:
+    r"""Return start, end and content of each closed `\boxed{…}`, nested ones included."""
+    found: list[tuple[int, int, str]] = []
     opened: list[re.Match[str]] = []
     for token in _BRACES.finditer(text):
         if token[0].endswith("{") and token[0] != r"\{":
@@ -66,27 +71,8 @@ def boxes(text: str) -> list[Box]:
         elif token[0] == "}" and opened:
             start = opened.pop()
             if start[0] != "{":
-                found.append(Box(start.start(), token.end(), text[start.end() : token.start()]))
-    return sorted(found, key=lambda box: box.start)
-
-
-def boxed_answer(text: str) -> str | None:
-    r"""Return the content of the last box, or of the last boxes if several stand side by side.
-
-    The same box again is no second answer.
-    An answer repeated in a redundant pair of braces, `\boxed{{x}}`, is unwrapped: models copy
-    that from prompts written for `str.format`.
-    """
-    closed = boxes(text)
-    if not closed:
-        return None
-    run = [closed[-1]]
-    for box in reversed(closed[:-1]):
-        gap = run[-1].start - box.end
-        if not 0 <= gap <= _WIDEST_GAP or not _BETWEEN.fullmatch(text, box.end, run[-1].start):
-            break
-        run.append(box)
-    return ", ".join(dict.fromkeys(_bare(box.content) for box in reversed(run)))
+                found.append((start.start(), token.end(), text[start.end() : token.start()]))
+    return sorted(found)
 
 
 def _bare(content: str) -> str:
@@ -179,48 +165,32 @@ class AnswerType:
 
     Args:
         model: A pydantic model.
+
+    Attributes:
+        schema: The schema, for servers that constrain decoding.
+        form: The form of the answer, for the prompt.
+        reserve: Tokens to keep back for writing the answer, about as many as its schema has.
     """
 
     def __init__(self, model: type[Any]) -> None:
         self._type: TypeAdapter[Any] = TypeAdapter(model)
-
-    @cached_property
-    def schema(self) -> dict[str, Any]:
-        """Return the schema, for servers that constrain decoding."""
-        return self._type.json_schema()
-
-    @property
-    def form(self) -> str:
-        """Return the form of the answer, for the prompt."""
+        self.schema = self._type.json_schema()
         schema = json.dumps(self.schema, ensure_ascii=False)
-        return f"End with the final answer as one JSON object that follows this schema: {schema}"
-
-    @property
-    def reserve(self) -> int:
-        """Return the tokens to keep back for writing it, about as many as its schema has."""
-        return len(self.form) // _CHARACTERS_PER_TOKEN
+        self.form = (
+            f"End with the final answer as one JSON object that follows this schema: {schema}"
+        )
+        self.reserve = len(self.form) // _CHARACTERS_PER_TOKEN
 
     def read(self, text: str) -> Any:  # noqa: ANN401 -- JSON
         """Return the last object in a text that fits, as plain JSON; None if none fits."""
-        fitting = None
-        for found in _objects(text[-_LONGEST:]):
-            try:
-                fitting = self._type.dump_python(self._type.validate_python(found), mode="json")
-            except ValidationError:
-                continue
-        return fitting
-
-
-def _objects(text: str) -> Iterator[object]:
-    """Yield the JSON objects in a text, one within another not counted."""
-    decoder, at = json.JSONDecoder(strict=False), text.find("{")
-    for _ in range(_MOST_STARTS):
-        if at < 0:
-            return
-        try:
-            found, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+        fitting, text = None, text[-_LONGEST:]
+        decoder, at = json.JSONDecoder(strict=False), text.find("{")
+        for _ in range(_MOST_STARTS):
+            if at < 0:
+                break
             end = at + 1
-        else:
-            yield found
-        at = text.find("{", end)
+            with suppress(ValueError, RecursionError):  # ValidationError is a ValueError
+                found, end = decoder.raw_decode(text, at)
+                fitting = self._type.dump_python(self._type.validate_python(found), mode="json")
+            at = text.find("{", end)
+        return fitting

@@ -116,5 +116,6 @@ def describe_errors(error: ValidationError) -> str:
     faults = []
     for fault in error.errors(include_url=False, include_input=False):
         names = [str(part) for part in fault["loc"] if str(part).replace("_", "").isalnum()]
-        faults.append(f"{'.'.join(names)}: {fault['msg'].removeprefix('Value error, ')}")
+        where = f"{'.'.join(names)}: " if names else ""
+        faults.append(f"{where}{fault['msg'].removeprefix('Value error, ')}")
     return "; ".join(dict.fromkeys(faults))

@@ -84,8 +84,6 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         InputError: A setting is wrong.
         PlannerProgramError: The saved planner does not fit this version.
     """
-    if isinstance(cap_policy, str):
-        cap_policy = find_policy(cap_policy)
     models = Models(
         settings,
         model,
@@ -93,7 +91,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         estimator=estimator,
         easy=easy,
         program=planner_program,
-        cap_policy=cap_policy,
+        cap_policy=find_policy(cap_policy) if isinstance(cap_policy, str) else cap_policy,
         budget=require_budget("budget", budget),
     )
     options = GraphOptions(

@@ -1,18 +1,12 @@
 """Ways to answer a question: the paper's five, and how to add one.
 
-A method of your own is a function under `method`, registered wherever its module is imported;
-settings, their JSON schema, help texts and error messages list its name. The function is one of two
-kinds, told apart by ``async``:
-
-A prompt. It returns the messages to send; the ``answer`` node sends them once, within the budget if
-there is one, and streams the reply::
+A method of your own is a function under `method`, registered wherever its module is imported. A
+plain function returns the prompt, which the ``answer`` node sends once. A coroutine makes several
+calls through ``run``, and returns what the node adds to the state::
 
     @method("tidy", "Asks for a tidy answer.", source="us")
     def tidy(given: MethodInput) -> list[PromptMessage]:
         return [("system", "Be tidy."), ("human", question_block(given.query, show_level=False))]
-
-Several calls. A coroutine that asks the model through ``run`` and returns what the ``answer`` node
-adds to the state: ``answer`` at least, and how it ended (``finish``)::
 
     @method("twice", "Asks, and asks again.", source="us", ceiling=lambda s, _: 2 * s.cutoff)
     async def twice(given: MethodInput, run: Run) -> State:
@@ -20,10 +14,7 @@ adds to the state: ``answer`` at least, and how it ended (``finish``)::
         reply = await run.call_within_budget(..., given.budget, given.query, Purpose("answer"))
         return reply.update()
 
-Every call through ``run`` is charged; ``run.warn`` adds a warning to the report. A `ModelCallError`
-that a method lets pass ends in an empty answer and a warning. Before the answer, the graph does
-what the method's fields say: ``plans`` decomposes the question, ``budgets`` sets a total,
-``splits`` gives each sub-question a share. `pb_graph.prompts` has the `MethodInput`.
+A `ModelCallError` that a method lets pass ends in an empty answer and a warning.
 """
 
 from __future__ import annotations
@@ -93,7 +84,7 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
 
     def register(function: _Function) -> _Function:
         known = METHODS.get(name)
-        if known and _place(known.function) != _place(function):
+        if known and getattr(known.function, "__qualname__", "") != function.__qualname__:
             msg = f"the method {name!r} is registered already"
             raise ValueError(msg)
         is_prompt = not inspect.iscoroutinefunction(function)
@@ -114,10 +105,6 @@ def known_method(name: str) -> str:
         msg = f"there is no method {name!r}; there are: {', '.join(METHODS)}{close}"
         raise ValueError(msg)
     return name
-
-
-def _place(function: Callable[..., Any] | None) -> tuple[str, str]:
-    return (function.__module__, function.__qualname__) if function else ("", "")
 
 
 _PAPER = (

@@ -8,9 +8,8 @@ of a model.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -37,7 +36,7 @@ class PlannerProgram(BaseModel):
     tuning: dict[str, Any] | None = None
 
     def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all.
+        """Write the file.
 
         Raises:
             PlannerProgramError: The file cannot be written.
@@ -45,14 +44,8 @@ class PlannerProgram(BaseModel):
         document = self.model_dump(mode="json", exclude_none=True)
         document["state"] = self.state  # None means something to DSPy
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-        path = Path(path)
-        draft = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
-            try:
-                draft.write_bytes(text.encode("utf-8", "replace"))
-                draft.replace(path)
-            finally:
-                draft.unlink(missing_ok=True)
+            Path(path).write_text(text, "utf-8")
         except OSError as error:
             msg = f"Cannot write the planner program {path}: {error.strerror}."
             raise PlannerProgramError(msg) from error
@@ -76,16 +69,3 @@ class PlannerProgram(BaseModel):
                 f"{fault['msg']}. Give a file that `pb-optim tune` or Planner.save wrote."
             )
             raise PlannerProgramError(msg) from error
-
-
-@runtime_checkable
-class HasPlanner(Protocol):
-    """An object with a planner and settings, such as `optim.tuning.GraphProgram`."""
-
-    @property
-    def prompts(self) -> object:
-        """The planner, with its prompts as they are now."""
-
-    @property
-    def settings(self) -> Settings:
-        """The settings of the graph."""

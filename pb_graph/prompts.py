@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
+    from pb_graph.methods import Method
     from pb_graph.settings import Settings
     from pb_graph.types import Query, StepResult, SubQuestion
 
@@ -123,22 +124,42 @@ _OUR_FORMS = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
 
 
 def solver_style(
-    settings: Settings, query: Query, taught: Style | None = None, *, is_free: bool = True
+    name: str | None, query: Query, taught: Style | None = None, *, is_free: bool = True
 ) -> Style:
     """Return the style in which a question is solved.
 
     Args:
-        settings: The settings of the run, with its ``style``.
+        name: The style's name; None for prose.
         query: The question. Examples are left out where its format is not one that they can show.
         taught: What a planner program teaches the solver, in place of the style of the settings.
         is_free: Whether the answer is free text. Where it has a type, or the solver has tools,
             examples would show neither, and are left out.
     """
-    form = query["answer_format"]
+    form, style = query["answer_format"], taught or STYLES[name or "prose"]
     shown = is_free and (taught is not None or form is None or _OUR_FORMS.search(form))
-    name = settings.solver_style or "prose"
-    style = taught or STYLES[name]
     return style if shown else replace(style, examples=())
+
+
+def default_prompt(given: MethodInput, method: Method) -> list[PromptMessage]:
+    """Return the question with its plan and its budget, as far as its method has them.
+
+    The total of a plan of one step is only said where nothing enforces it: said, it makes short
+    answers longer.
+
+    Args:
+        given: The input of the method.
+        method: The method, which has no function of its own.
+    """
+    is_enforced = given.settings.enforcement != "prompt"
+    says_total = method.budgets and not (method.splits and (given.plan or is_enforced))
+    return single_call_prompt(
+        given.query,
+        given.settings,
+        given.style,
+        given.plan,
+        budget=given.budget if says_total else None,
+        shares=given.shares if given.plan else None,
+    )
 
 
 def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prompt says
@@ -216,10 +237,8 @@ def step_prompt(  # noqa: PLR0913, PLR0917 -- one argument for each thing the pr
         said.append(style.instruction)
     elif style.instruction:
         opening += f"\n\n{style.instruction}"
-    asks = [
-        *(_ask(plan[done["index"]], format_budget(done["budget"], settings)) for done in earlier),
-        _ask(plan[index], format_budget(budget, settings)),
-    ]
+    tokens = [*((done["index"], done["budget"]) for done in earlier), (index, budget)]
+    asks = [_ask(plan[place], format_budget(share, settings)) for place, share in tokens]
     asks[0] = f"{opening}\n\n{asks[0]}"
     if is_final:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -21,9 +21,10 @@ from pydantic import (
 from pb_graph.budget.account import Budget
 from pb_graph.budget.allocation import Bam, Shape
 from pb_graph.budget.allocation import Schedule as PositionalSchedule
-from pb_graph.budget.rules import BudgetRule, Fixed, Level, LevelTable, QuestionLimit
+from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, Level, LevelTable, QuestionLimit
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS, known_method
+from pb_graph.types import Query
 
 Method = Annotated[
     str,
@@ -38,6 +39,10 @@ Schedule = Literal[PositionalSchedule, "bam"]
 
 PLANNED = "plan_and_budget"
 """The default method."""
+
+LEVEL_CAP = 2
+"""Completion tokens of a level alone: a letter and a digit. Small models take a digit alone for the
+answer."""
 
 CALCULATED = frozenset({"mathematics", "arithmetic"})
 """Domains in which small models answer without any working unless the style is ``steps``."""
@@ -189,15 +194,11 @@ class Settings(BaseModel):
         Raises:
             InputError: `given` is neither, or a field is unknown or wrong.
         """
-        if isinstance(given, cls):
-            return given
-        if not isinstance(given, Mapping):
-            msg = f"settings are a Settings or a mapping of its fields, not {given!r:.100}"
-            raise InputError(msg)
-        unknown = sorted(set(given) - set(cls.model_fields))
+        unknown = sorted(set(given) - set(cls.model_fields)) if isinstance(given, Mapping) else []
         if unknown:
-            msg = f"unknown setting {', '.join(unknown)}; there are: {', '.join(cls.model_fields)}"
-            raise InputError(msg + did_you_mean(unknown[0], cls.model_fields))
+            close = did_you_mean(unknown[0], cls.model_fields)
+            msg = f"unknown setting {unknown[0]}; there are: {', '.join(cls.model_fields)}{close}"
+            raise InputError(msg)
         try:
             return cls.model_validate(given)
         except ValidationError as error:
@@ -264,7 +265,7 @@ class Settings(BaseModel):
     @property
     def shape(self) -> Shape:
         """The parameters of the schedules."""
-        return cast("Shape", {name: getattr(self, name) for name in Shape.__annotations__})
+        return Shape(power=self.power, gamma=self.gamma, epsilon=self.epsilon)
 
     @property
     def has_plan(self) -> bool:
@@ -305,6 +306,58 @@ class Settings(BaseModel):
         """Return whether each sub-question gets a call of its own."""
         return self.splits_budget and self.execution == "stepwise"
 
+    def bounds(self, query: Query) -> tuple[int, int]:
+        """Return the most completion tokens that planning and solving a question can cost.
+
+        Args:
+            query: The question. Without a level, the level with the largest total counts.
+
+        Returns:
+            The bound of all planner calls, each of which may be repeated once for its form; and
+            that of all calls after them.
+        """
+        level, planning, total = query["level"], 0, None
+        if self.is_planned(level):
+            is_estimated = self.needs_credits and self.planning == "two_call"
+            planning = self.planner_cap * (4 if is_estimated else 2)
+        if level is None and self.needs_level:
+            planning += LEVEL_CAP + 2 * self.planner_cap
+        if self.has_budget:
+            levels = LEVELS if level is None and self.budget_rule.needs_level else [level]
+            total = max(map(self.budget_rule.total, levels))
+            if self.enforcement != "prompt":  # as much again, and no more
+                planning = min(planning, total)
+        return planning, self.solving_bound(query, total, self.max_steps if self.has_plan else 1)
+
+    def solving_bound(self, query: Query, total: int | None, steps: int) -> int:
+        """Return the completion tokens that all calls after planning can cost together.
+
+        Args:
+            query: The question.
+            total: The question's budget; None without one.
+            steps: The sub-questions, at most.
+        """
+        ceiling = METHODS[self.method].ceiling
+        most = ceiling(self, query) if ceiling else self.cutoff
+        closing = self.synthesis_cap(total or 0, 2) if steps > 1 else 0
+        if total is None or self.enforcement == "prompt":  # the cutoff of each call bounds it
+            return self.cutoff * (steps + bool(closing)) if self.is_stepwise else most
+        return total + min(closing, self.cutoff) if self.is_stepwise else min(total, most)
+
+    def synthesis_cap(self, total: int, steps: int) -> int:
+        """Return the tokens of the closing call of a plan: those of an average step.
+
+        Args:
+            total: The question's budget.
+            steps: The sub-questions, at least 1.
+
+        Returns:
+            The tokens, at least 1; 0 if the last step gives the answer.
+        """
+        if self.synthesis != "call":
+            return 0
+        return max(1, -(-total // steps), min(self.min_step, total))
+
 
 def value_of(text: str) -> object:
     """Return the value that a user wrote for a field: JSON if it is JSON, else the text."""
@@ -321,9 +374,6 @@ def choices(name: str) -> tuple[str, ...]:
     kind = Settings.model_fields[name].annotation
     kinds = (kind, *get_args(kind))
     return next((get_args(one) for one in kinds if get_origin(one) is Literal), ())
-
-
-CONTEXT_KEY = "plan_and_budget"
 
 
 @dataclass(kw_only=True)
@@ -361,7 +411,7 @@ class Context:
         """
         if not isinstance(found, cls | Settings):
             fields = found if isinstance(found, Mapping) else getattr(found, "__dict__", {})
-            found = fields.get(CONTEXT_KEY)
+            found = fields.get("plan_and_budget")
         if found is None or isinstance(found, Mapping):
             found = cls(**found or {})
         if not isinstance(found, cls):

@@ -124,7 +124,6 @@ WarningCode = Literal[
     "forced_ending_failed",
     "grades_corrected",  # levels or credits
     "method",  # a method's own, such as a rival's
-    "no_budget_left",
     "no_structured_response",
     "plan_corrected",
     "single_step",  # without a plan, or a budget for one

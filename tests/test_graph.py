@@ -54,12 +54,6 @@ def test_independent_sub_questions_are_solved_at_the_same_time(way: Way) -> None
     assert model.record.most_at_once == 3
 
 
-def test_without_parallel_one_call_follows_another() -> None:
-    model = ScriptedChat(plan=DIAMOND, seconds=0.01)
-    report_of(model, way="ainvoke", parallel=False, **STEPWISE)
-    assert model.record.most_at_once == 1
-
-
 def test_a_step_is_shown_the_answers_it_builds_on_and_no_others() -> None:
     def numbered(call: Call) -> str:
         shown = [str(message.text) for message in call.messages if message.type == "ai"]
@@ -94,13 +88,12 @@ def test_the_drawing_of_the_readme_is_that_of_the_default() -> None:
     [
         ({"method": "vanilla"}, {"intake", "answer", "finish"}),
         ({"method": "global_budget"}, {"intake", "estimate", "allocate", "answer", "finish"}),
-        ({"method": "planned_vanilla"}, {"intake", "plan", "answer", "finish"}),
         (
             {**STEPWISE, "review_plan": True, "plan_from": None},
             {"intake", "plan", "allocate", "review", "solve", "synthesize", "finish"},
         ),
     ],
-    ids=["vanilla", "global-budget", "planned-vanilla", "reviewed-without-plans"],
+    ids=["vanilla", "global-budget", "reviewed-without-plans"],
 )
 def test_a_graph_draws_the_nodes_that_its_settings_can_reach(
     chosen: dict[str, Any], nodes: set[str]

@@ -29,7 +29,7 @@ PLAN = [
     SubQuestion(index=i, question=q, hint=hint, depends_on=[], level=3, credit=50)
     for i, (q, hint) in enumerate([("FIRST?", "HINT"), ("SECOND?", ""), ("THIRD?", "")])
 ]
-SETTINGS, IN_WORDS = Settings(), Settings(prompt_unit="words")
+SETTINGS = Settings()
 PROSE = STYLES["prose"]
 SHOWN = Style("HOW", (Example("EARLIER", "WORKING", "7"),))
 FORMAT = "ANSWER FORMAT"
@@ -58,7 +58,7 @@ def said(messages: Sequence[PromptMessage]) -> str:
     return "\n".join(str(text) for _, text in messages)
 
 
-@pytest.mark.parametrize("tag", ["</question>", "< / Reference>", "<question>"])
+@pytest.mark.parametrize("tag", ["</question>", "< / Reference>"])
 @pytest.mark.parametrize("field", ["question", "reference"])
 def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
     honest = prompts.question_block(query(**{field: "x y"}), show_level=False)
@@ -73,7 +73,6 @@ def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
         (200, "tokens", "200 tokens"),
         (200, "words", "150 words"),
         (200, "words_as_tokens", "200 words"),
-        (0, "words", "1 words"),
     ],
 )
 def test_an_amount_is_said_in_its_unit(tokens: int, unit: Any, expected: str) -> None:  # noqa: ANN401
@@ -87,14 +86,6 @@ class TestSingleCall:
         assert set(plain) < set(said(asked).split("\n\n"))  # else a small model may guess
         assert "of 5" not in said(asked)
         assert "of 5" in said(single_call_prompt(query(), SETTINGS, PROSE, PLAN))
-
-    def test_shares_are_said_beside_their_sub_question(self) -> None:
-        shares = {0: 100, 1: 200, 2: 300}
-        text = said(single_call_prompt(query(), IN_WORDS, PROSE, PLAN, shares=shares))
-        lines = {line.split(". ")[0]: line for line in text.splitlines() if "?" in line}
-        for number, share in (("1", 75), ("2", 150), ("3", 225)):
-            assert f"{share} words" in lines[number]
-        assert "tokens" not in text
 
     @pytest.mark.parametrize("plan", [[], PLAN], ids=["direct", "planned"])
     def test_the_answer_format_is_the_last_word(self, plan: list[SubQuestion]) -> None:
@@ -131,9 +122,6 @@ class TestStep:
         assert [text for role, text in third if role == "ai"] == ["ONE", "TWO"]
         assert "THIRD?" in third[-1][1]
 
-    def test_a_step_without_a_result_is_no_empty_turn(self) -> None:
-        assert step(1, result(0, ""))[2][1]
-
     def test_only_the_closing_step_gives_the_final_answer(self) -> None:
         assert FORMAT not in said(step(2, result(1, "TWO")))
         assert said(step(2, result(1, "TWO"), is_final=True)).endswith(FORMAT)
@@ -160,14 +148,9 @@ def test_the_examples_of_a_style_cost_little(name: str) -> None:
     assert len(said(asked[:-1])) / 4 <= 350  # four characters a token
 
 
-def test_a_program_teaches_another_style() -> None:
-    assert solver_style(SETTINGS, query()) == STYLES["auto"]
-    assert solver_style(Settings(style="prose"), query(), SHOWN) == SHOWN
-
-
 def test_examples_are_shown_only_where_they_can_end_as_the_answer_is_wanted() -> None:
     foreign = query(answer_format="Answer with a JSON object.")
-    assert solver_style(SETTINGS, foreign).examples == ()
-    assert solver_style(SETTINGS, foreign, SHOWN).examples == SHOWN.examples
-    assert solver_style(SETTINGS, query(answer_format=r"In \boxed{}."), SHOWN).examples
-    assert solver_style(SETTINGS, query(), SHOWN, is_free=False).examples == ()
+    assert solver_style("auto", foreign).examples == ()
+    assert solver_style("auto", foreign, SHOWN).examples == SHOWN.examples
+    assert solver_style("auto", query(answer_format=r"In \boxed{}."), SHOWN).examples
+    assert solver_style("auto", query(), SHOWN, is_free=False).examples == ()

@@ -10,7 +10,6 @@ from pb_graph.budget import optimal_allocation, schedule_weights, split
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import most_billed, spending, spent
 from pb_graph.budget.scope import available_tokens
-from pb_graph.nodes.intake import lower_ceiling, solving_bound
 from pb_graph.nodes.plan import single_step
 from pb_graph.planner.cleaning import MIDDLE
 from pb_graph.settings import Settings
@@ -18,17 +17,17 @@ from pb_graph.state import SolveTask, State
 from pb_graph.types import SubQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from pb_graph.run.run import Run
 
 
 def allocate(state: State, run: Run) -> State:
     """Write ``total``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
+    settings, query, plan = run.settings, state["query"], state["plan"]
     if state["shares"]:
         return _reallocate(state, run)
-    settings, query, plan = run.settings, state["query"], state["plan"]
-    total = _total(state, run)
+    total, shares = _total(state, run), list[int]()
     update: State = {"total": total}
     if settings.splits_budget:
         if total < len(plan):
@@ -36,9 +35,12 @@ def allocate(state: State, run: Run) -> State:
             run.warn("single_step", note)
             update["plan"] = plan = [single_step(query)]
             run.emit("plan", steps=plan)
-        update["shares"] = _split(total, plan, plan, query["level"], settings)
-    update["ceiling"] = lower_ceiling(state, solving_bound(settings, query, total, len(plan)))
-    _tell(run, query["level"], total, update.get("shares", []))
+        update["shares"] = shares = _split(total, plan, plan, query["level"], settings)
+    to_come = available_tokens(settings.solving_bound(query, total, len(plan)))
+    known = most_billed(state["charges"]) + to_come
+    ceiling = state["ceiling"]
+    update["ceiling"] = known if ceiling is None else min(known, ceiling)
+    run.emit("budgets", level=query["level"], budget=total, shares=shares)
     return update
 
 
@@ -48,7 +50,7 @@ def _reallocate(state: State, run: Run) -> State:
     rest = [step for step in state["plan"] if step["index"] not in done]
     if not run.settings.rollover or not rest:
         return {}
-    shares, total = state["shares"], state["total"] or 0  # which there is, where there are shares
+    shares, total, level = state["shares"], state["total"] or 0, state["query"]["level"]
     account = Budget(max(1, total))
     account.charge(most_billed(row for row in state["charges"] if row["node"] == "solve"))
     left = int(account.left)
@@ -56,25 +58,20 @@ def _reallocate(state: State, run: Run) -> State:
         # A budget that is only said can be overspent; the steps to come are not to suffer for that.
         left = max(left, sum(shares[step["index"]] for step in rest))
     left = max(left, len(rest))  # a server that takes no notice of caps may have used it up
-    level = state["query"]["level"]
     new = iter(_split(left, rest, state["plan"], level, run.settings))
     shares = [share if index in done else next(new) for index, share in enumerate(shares)]
-    _tell(run, level, total, shares)
+    run.emit("budgets", level=level, budget=total, shares=shares)
     return {"shares": shares}
 
 
 def _total(state: State, run: Run) -> int:
-    """Return the question's budget, or what is left for it around it, with a warning, once."""
+    """Return the question's budget, or what is left for it around it, with a warning."""
     wanted = run.settings.budget_rule.total(state["query"]["level"])
     left = available_tokens(wanted, model=run.price_key)
-    if left < wanted and not any(note["code"] == "budget_lowered" for note in state["warnings"]):
+    if left < wanted:
         note = f"the shared budget had {left} tokens left: the question's budget of {wanted}"
         run.warn("budget_lowered", f"{note} shrank to it")
     return max(1, left)
-
-
-def _tell(run: Run, level: int | None, total: int, shares: list[int]) -> None:
-    run.emit("budgets", level=level, budget=total, shares=shares)
 
 
 def _split(
@@ -87,14 +84,12 @@ def _split(
     """Return the tokens of each of the steps, which keep the position they have in the plan."""
     if settings.schedule == "bam":
         levels = [step["level"] or level or MIDDLE for step in steps]
-        c, beta = (
-            [table[each] for each in levels] for table in (settings.bam.c, settings.bam.beta)
-        )
-        relative = optimal_allocation(c, beta, tokens)
+        c, beta = settings.bam.c, settings.bam.beta
+        relative = optimal_allocation([c[n] for n in levels], [beta[n] for n in levels], tokens)
     else:
         rho = schedule_weights(settings.schedule, len(plan), **settings.shape)
         credit = [step["credit"] for step in plan]
-        if settings.schedule == "uniform" or None in credit or not any(credit):
+        if not settings.needs_credits or None in credit or not any(credit):
             credit = [1.0] * len(plan)
         relative = [(credit[step["index"]] or 0) * rho[step["index"]] for step in steps]
     return split(
@@ -113,60 +108,40 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
         state: The state, with a plan and shares.
         settings: The settings of the run.
     """
-    if not settings.splits_budget or (not settings.is_stepwise and len(state["plan"]) > 1):
-        return "answer"
     plan, ceiling = state["plan"], state["ceiling"]
+    if not settings.splits_budget or (not settings.is_stepwise and len(plan) > 1):
+        return "answer"
     if ceiling is not None and spent(state["charges"]) >= ceiling:
         return "synthesize"  # nothing more is to be paid
     results = {result["index"]: result for result in state["results"]}
-    tasks = [
-        SolveTask(
+    wave = []
+    for step in plan:
+        needed = _needed_steps(plan, step["index"], settings)
+        if step["index"] in results or not all(index in results for index in needed):
+            continue
+        task = SolveTask(
             settings=state["settings"],
             query=state["query"],
             plan=plan,
-            results=[results[index] for index in needed_steps(plan, step["index"], settings)],
+            results=[results[index] for index in needed],
             index=step["index"],
             budget=state["shares"][step["index"]],
             run_id=state["run_id"],
             spent=spending(state["charges"]),
         )
-        for step in next_wave(plan, results, settings)
-    ]
-    return [Send("solve", task) for task in tasks] or "synthesize"
+        wave.append(Send("solve", task))
+    return (wave if settings.parallel else wave[:1]) or "synthesize"
 
 
-def next_wave(
-    plan: Sequence[SubQuestion], done: Collection[int], settings: Settings
-) -> list[SubQuestion]:
-    """Return the sub-questions whose dependencies are done; only the first unless in parallel.
+def _needed_steps(plan: Sequence[SubQuestion], index: int, settings: Settings) -> list[int]:
+    """Return the steps whose answers a step is shown: its dependencies and theirs.
 
-    The final one waits for all others, whatever it was planned to depend on: it puts together what
+    The final one is shown all others, whatever it was planned to depend on: it puts together what
     they found.
-
-    Args:
-        plan: The sub-questions.
-        done: Indices of those that are solved.
-        settings: The settings of the run.
     """
-    wave = [
-        step
-        for step in plan
-        if step["index"] not in done
-        and all(needed in done for needed in _direct(plan, step["index"], settings))
-    ]
-    return wave if settings.parallel else wave[:1]
-
-
-def needed_steps(plan: Sequence[SubQuestion], index: int, settings: Settings) -> list[int]:
-    """Return the indices whose answers a sub-question is shown: its dependencies and theirs.
-
-    Args:
-        plan: The sub-questions.
-        index: The sub-question.
-        settings: The settings of the run.
-    """
-    needed: set[int] = set()
-    open_ends = _direct(plan, index, settings)
+    if is_final(plan, index, settings):
+        return list(range(index))
+    needed, open_ends = set[int](), [*plan[index]["depends_on"]]
     while open_ends:
         last = open_ends.pop()
         if last not in needed:
@@ -184,7 +159,3 @@ def is_final(plan: Sequence[SubQuestion], index: int, settings: Settings) -> boo
         settings: The settings of the run.
     """
     return len(plan) == 1 or (settings.synthesis == "last_step" and index == len(plan) - 1)
-
-
-def _direct(plan: Sequence[SubQuestion], index: int, settings: Settings) -> list[int]:
-    return list(range(index)) if is_final(plan, index, settings) else [*plan[index]["depends_on"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import AIMessage
@@ -10,7 +9,6 @@ from langchain_core.messages.ai import UsageMetadata
 
 from pb_graph.answers import bare_result
 from pb_graph.budget.ledger import by_node, most_billed, spent
-from pb_graph.budget.rates import Dollars
 from pb_graph.budget.scope import prices_in_scope
 from pb_graph.errors import NoAnswerError
 from pb_graph.methods import METHODS
@@ -22,14 +20,13 @@ if TYPE_CHECKING:
     from pb_graph.state import State
 
 MESSAGE_NAME = "plan_and_budget"
-_PLACE = re.compile(r"^\w+: (?:sub-question \d+: )?")
 _NOT_ON_MESSAGE = {"answer", "steps", "usage"}
 """Fields of the report that the final message leaves out."""
 
 
 def finish(state: State, run: Run) -> State:
     """Write ``report`` and, when there is an answer, the final message with the account on it."""
-    report = build_report(state, run.settings, run.options.prices)
+    report = build_report(state, run)
     answer, update = report["answer"], cast("State", {"report": report})
     answer_type = run.options.answer_type
     if answer and answer_type:
@@ -52,25 +49,24 @@ def no_answer(state: State, run: Run) -> State:
     """
     del run
     report = state["report"]
-    # A server that is out of reach fails every call alike, which needs to be said once.
-    reasons = [_PLACE.sub("", warning["message"]) for warning in report["warnings"]]
-    reasons = list(dict.fromkeys(reasons)) or ["every reply of the model was empty"]
+    reasons = [warning["message"] for warning in report["warnings"]]
     tokens = report["usage"]["output_tokens"]
-    lines = [f"No answer, after {tokens} completion tokens.", *reasons]
-    raise NoAnswerError("\n- ".join(lines), report)
+    said = reasons or ["every reply of the model was empty"]
+    raise NoAnswerError(
+        "\n- ".join([f"No answer, after {tokens} completion tokens.", *said]), report
+    )
 
 
-def build_report(state: State, settings: Settings, prices: Dollars | None = None) -> Report:
+def build_report(state: State, run: Run) -> Report:
     """Return the account of a question.
 
     Args:
         state: What the nodes left in the state.
-        settings: The settings of the run.
-        prices: The prices of models; None for those of a budget in dollars around the run.
+        run: The run, for its settings and prices.
     """
-    prices = prices or prices_in_scope()
-    most, usage = most_billed(state["charges"]), by_node(state["charges"], prices)
-    method = METHODS[settings.method]
+    settings, method = run.settings, METHODS[run.settings.method]
+    prices = run.options.prices or prices_in_scope()
+    usage, most = by_node(state["charges"], prices), most_billed(state["charges"])
     warnings, ceiling = state["warnings"], state["ceiling"]
     if ceiling is not None and most > ceiling:
         note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
@@ -81,7 +77,7 @@ def build_report(state: State, settings: Settings, prices: Dollars | None = None
         method=settings.method,
         execution=settings.execution if method.splits else None,
         schedule=settings.schedule if method.splits else None,
-        style=method.style and (settings.style or method.style),
+        style=settings.solver_style,
         effort=state["effort"],
         level=state["query"]["level"],
         level_source=state["level_source"],

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, cast
 
 from langgraph.types import interrupt
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from pb_graph.budget.rules import Level
 from pb_graph.errors import describe_errors
@@ -40,7 +33,7 @@ class ReviewedStep(BaseModel):
     index: int | None = None
     question: Annotated[_Text, Field(min_length=1)]
     hint: _Text = ""
-    depends_on: list[Annotated[int, Field(ge=0, strict=True)]] | None = None
+    depends_on: list[int] | None = None
     level: Level | None = None
     credit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
@@ -52,15 +45,6 @@ class Review(BaseModel):
 
     plan: Annotated[list[ReviewedStep], Field(min_length=1)] | None = None
     budget: Annotated[int, Field(ge=1, strict=True)] | None = None
-
-    @field_validator("plan")
-    @classmethod
-    def _check_order(cls, plan: list[ReviewedStep] | None) -> list[ReviewedStep] | None:
-        for place, step in enumerate(plan or []):
-            if any(needed >= place for needed in step.depends_on or []):
-                msg = f"step {place} may depend on earlier steps only, not on {step.depends_on}"
-                raise ValueError(msg)
-        return plan
 
 
 def review(state: State, run: Run) -> State:
@@ -101,7 +85,8 @@ def _edited(edit: Review, state: State, run: Run) -> State:
 def _sub_questions(steps: list[ReviewedStep]) -> list[SubQuestion]:
     plan = []
     for place, step in enumerate(steps):
-        needed = list(range(place)[-1:]) if step.depends_on is None else sorted({*step.depends_on})
+        named = [place - 1] if step.depends_on is None else step.depends_on
+        needed = sorted({other for other in named if 0 <= other < place})
         edited = step.model_dump() | {"index": place, "depends_on": needed}
         plan.append(cast("SubQuestion", edited))
     return plan

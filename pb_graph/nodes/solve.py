@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
-from pb_graph.methods import METHODS, Method
+from pb_graph.methods import METHODS
 from pb_graph.nodes.allocate import is_final
-from pb_graph.nodes.intake import lower_ceiling, solving_bound, synthesis_cap
-from pb_graph.prompts import MethodInput, single_call_prompt, step_prompt, synthesis_prompt
+from pb_graph.prompts import (
+    MethodInput,
+    default_prompt,
+    single_call_prompt,
+    step_prompt,
+    synthesis_prompt,
+)
 from pb_graph.run.run import BudgetedReply
 from pb_graph.types import Purpose, StepResult
 
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from pb_graph.prompts import PromptMessage
     from pb_graph.run.run import Run
     from pb_graph.state import SolveTask, State
-    from pb_graph.types import Query, SubQuestion, WarningCode
+    from pb_graph.types import Query, SubQuestion
 
 
 async def solve(task: SolveTask, run: Run) -> State:
@@ -63,41 +68,42 @@ async def _step_prompt(task: SolveTask, run: Run, *, closes: bool) -> list[Promp
 async def synthesize(state: State, run: Run) -> State:
     """Write ``answer``: the last step's own words, or one more capped call.
 
-    When the last step was to give the answer but came to nothing, what is left below the ceiling
-    pays for one call that makes the best of the other steps.
+    Where there are none, the answer of an earlier step stands for the whole, with a warning.
     """
-    plan, query = state["plan"], state["query"]
-    results = sorted(state["results"], key=lambda result: result["index"])
+    plan, results = state["plan"], sorted(state["results"], key=lambda result: result["index"])
     found = [result for result in results if result["answer"]]
-    by_call = run.settings.synthesis == "call" and len(plan) > 1
-    missing = len(plan) - len(results)
-    if not found or (found[-1] is results[-1] and not by_call and not missing):
-        return _answer_of(found[-1]) if found else {"answer": ""}
-    if missing:
+    if not found:
+        return {"answer": ""}
+    cap = run.settings.synthesis_cap(state["total"] or 0, len(plan)) if len(plan) > 1 else 0
+    if missing := len(plan) - len(results):
         note = f"the ceiling was reached before the last {missing} step(s) were asked"
-        return _fallback(found, run, "ceiling_reached", note)
-    if not by_call:
-        run.warn("empty_reply", "the last step gave no answer; asked once more")
-    budget = min(synthesis_cap(state["total"] or 0, len(plan), run.settings), int(run.budget.left))
-    if budget < 1:
-        return _fallback(found, run, "no_budget_left", "no budget left for a final call")
-    prompt = synthesis_prompt(query, run.settings, plan, found, budget=budget)
+        run.warn("ceiling_reached", note)
+    elif cap:
+        reply = await _closing_call(state, found, cap, run)
+        if reply:
+            return reply.update()
+    elif found[-1] is results[-1]:
+        return _answer_of(found[-1])
+    note = f"the answer of sub-question {found[-1]['index'] + 1} stands for the whole"
+    run.warn("answer_from_step", note)
+    return _answer_of(found[-1])
+
+
+async def _closing_call(
+    state: State, found: Sequence[StepResult], cap: int, run: Run
+) -> BudgetedReply | None:
+    """Return what the steps come to in one call; None, after a warning, if it fails."""
+    query, budget = state["query"], max(1, min(cap, int(run.budget.left)))
+    prompt = synthesis_prompt(query, run.settings, state["plan"], found, budget=budget)
     try:
         purpose = Purpose("synthesize", level=query["level"])
         reply = await run.call_within_budget(prompt, budget, query, purpose)
     except ModelCallError as failure:
-        return _fallback(found, run, "call_failed", str(failure))
+        run.warn("call_failed", str(failure))
+        return None
     if not reply.text:
-        return _fallback(found, run, "empty_reply", "the reply was empty")
-    return reply.update()
-
-
-def _fallback(found: Sequence[StepResult], run: Run, code: WarningCode, reason: str) -> State:
-    """Return the last answer that was found, with a warning why."""
-    run.warn(code, reason)
-    note = f"the answer of sub-question {found[-1]['index'] + 1} stands for the whole"
-    run.warn("answer_from_step", note)
-    return _answer_of(found[-1])
+        run.warn("empty_reply", "the reply was empty")
+    return reply if reply.text else None
 
 
 def _answer_of(step: StepResult) -> State:
@@ -108,49 +114,28 @@ async def answer(state: State, run: Run) -> State:
     """Write ``answer`` by the run's method; one that failed is empty, and the warnings say why."""
     settings, query = run.settings, state["query"]
     method = METHODS[settings.method]
+    plan = [] if _is_single_step(state["plan"], query) else state["plan"]
     given = MethodInput(
         query=query,
         settings=settings,
         style=await run.style(query),
         budget=state["total"],
-        plan=[] if _is_single_step(state["plan"], query) else state["plan"],
+        plan=plan,
         shares=dict(enumerate(state["shares"])) or None,
     )
-    update: State = {"answer": ""}
-    if given.budget is None and state["charges"]:  # planning may have cost less than its bound
-        update["ceiling"] = lower_ceiling(state, solving_bound(settings, query, None, 1))
     try:
         if method.function and not method.is_prompt:
             made: State = await method.function(given, run)
-            return update | made
-        prompt = method.function(given) if method.function else _prompt(given, method)
+            return {"answer": "", **made}
+        prompt = method.function(given) if method.function else default_prompt(given, method)
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
             prompt, given.budget, query, purpose, thinking=method.thinking
         )
-        return update | reply.update()
+        return reply.update()
     except ModelCallError as failure:
         run.warn("call_failed", str(failure))
-        return update
-
-
-def _prompt(given: MethodInput, method: Method) -> list[PromptMessage]:
-    """Return the question with its plan and its budget, as far as the method has them.
-
-    The total of a plan of one step is a cap, and only said where nothing enforces it: said, it
-    makes short answers longer.
-    """
-    says_total = method.budgets and not (method.splits and given.plan)
-    if method.splits and given.settings.enforcement != "prompt":
-        says_total = False
-    return single_call_prompt(
-        given.query,
-        given.settings,
-        given.style,
-        given.plan,
-        budget=given.budget if says_total else None,
-        shares=given.shares if given.plan else None,
-    )
+        return {"answer": ""}
 
 
 def _is_single_step(plan: Sequence[SubQuestion], query: Query) -> bool:

@@ -31,8 +31,7 @@ _MATHS = r"(?:\\[a-z]+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])|[^\w:;?!<>]|[\d_])"
 _LEFT_SIDE = re.compile(rf"{_MATHS}*$", re.IGNORECASE)
 _RIGHT_SIDE = re.compile(rf"({_MATHS}++)(?:[^\W\d_]++)?+\W*+", re.IGNORECASE)  # and a unit
 _NAME = re.compile(r"(?:[^\W\d_](?:_\w+|\([^()]*\))?)?")
-_LATEX = re.compile(r"\\[a-z]+", re.IGNORECASE)
-_LETTER = re.compile(r"[^\W\d_]")
+_LETTER = re.compile(r"(?<![\\A-Za-z])[^\W\d_]")  # of no LaTeX command
 _NOT_COMPARED = re.compile(r"[\s$\\{},]|left|right|\.$")
 
 
@@ -53,10 +52,13 @@ def clean_plan(
         correction.
     """
     kept, corrections = _keep_steps(plan, query)
-    corrections[f"sub-questions beyond the first {max_steps} dropped"] += len(kept[max_steps:])
-    kept = kept[:max_steps]
-    told = [f"{what}: {count}" for what, count in corrections.items() if count]
-    warnings = [ReportWarning(code="plan_corrected", message=message) for message in told]
+    if len(kept) > max_steps:
+        corrections[f"sub-questions beyond the first {max_steps} dropped"] = len(kept) - max_steps
+        kept = kept[:max_steps]
+    warnings = [
+        ReportWarning(code="plan_corrected", message=f"{what}: {count}")
+        for what, count in corrections.items()
+    ]
     steps = [step for _, step in kept]
     if isinstance(plan, GradedPlan):
         found = Difficulty(
@@ -81,18 +83,24 @@ def grade_steps(
     Returns:
         The level of the question, the graded sub-questions, and a warning for each correction.
     """
-    level, count = known_level or _fit_level(found.level, MIDDLE), len(steps)
-    levels = found.levels if len(found.levels) == count else [None] * count
-    fitted, credit = [_fit_level(value, level) for value in levels], _fit_credits(found, count)
-    graded = [
-        step | SubQuestion(level=fitted[place], credit=credit[place])  # type: ignore[typeddict-item]
-        for place, step in enumerate(steps)
-    ]
-    rounded = [round(value or 0) for value in found.credits]
+
+    def fit(value: float | None, default: int) -> int:
+        return default if value is None else min(max(round(value), EASIEST), HARDEST)
+
+    level, count = known_level or fit(found.level, MIDDLE), len(steps)
+    usable = [value for value in found.levels if len(found.levels) == count]
+    levels = [fit(value, level) for value in usable or [None] * count]
+    shares = [value for value in found.credits if value is not None and value >= 0]
+    if not len(shares) == len(found.credits) == count or not sum(shares):
+        shares = [1.0] * count
+    credit = [round(value / sum(shares) * ALL_CREDITS, 2) for value in shares]
+    graded = list(steps)
+    for place, step in enumerate(steps):
+        graded[place] = {**step, "level": levels[place], "credit": credit[place]}
     grades: list[tuple[str, object, object]] = [
         ("level", known_level or found.level, level),
-        ("levels", found.levels, fitted),
-        ("credits", rounded, [round(value) for value in credit]),
+        ("levels", found.levels, levels),
+        ("credits", [round(value or 0) for value in found.credits], [*map(round, credit)]),
     ]
     warnings = [
         ReportWarning(code="grades_corrected", message=f"{name} {written} became {used}")
@@ -100,42 +108,6 @@ def grade_steps(
         if written != used
     ]
     return level, graded, warnings
-
-
-def ask_for_result(question: str, known: str) -> str:
-    """Replace the result that a sub-question ends in by "?": "7 * 3 = 21" becomes "7 * 3 = ?".
-
-    An equation that is to be solved ("2x + 9 = 15"), a definition ("A = l w"), and a right side
-    that is known already stay as they are.
-
-    Args:
-        question: The sub-question.
-        known: The question and the sub-questions before this one.
-    """
-    for equals in _EQUALS.finditer(question):
-        right = _RIGHT_SIDE.fullmatch(question, equals.end())
-        if right is None:
-            continue  # words follow
-        left = _LEFT_SIDE.findall(question[: equals.start()])[0].strip(" .,'([{|$")
-        has_unknown = _has_letter(left) and not _NAME.fullmatch(left)
-        value = re.escape(_squeeze(right[1]))
-        is_known = re.search(rf"(?<!\d){value}(?!\d)", _squeeze(known))
-        if _has_letter(right[1]) == has_unknown and not is_known:
-            asked = f"{question[: equals.start()]} = ?"
-            return asked + "$" * (asked.count("$") % 2)
-    return question
-
-
-def gives_value(hint: str, known: str) -> bool:
-    """Return whether a hint has a number that is not known, and is no constant of a method.
-
-    Args:
-        hint: The hint of a sub-question.
-        known: The question and the sub-questions up to this one.
-    """
-    method, *results = _EQUALS.split(hint)
-    values = {number for number in _numbers(method) if number > _CONSTANT}
-    return not values | _numbers(" ".join(results)) <= _numbers(known)
 
 
 def _keep_steps(
@@ -149,23 +121,25 @@ def _keep_steps(
     first: dict[str, int] = {}
     corrections = Counter[str]()
     for number, step in enumerate(plan.steps, 1):
-        question = ask_for_result(step.question, known)
-        corrections["stated results replaced by '?'"] += question != step.question
+        question, hint = _ask_for_result(step.question, known), step.hint
+        if question != step.question:
+            corrections["stated results replaced by '?'"] += 1
         key = _PUNCTUATION.sub(" ", question.casefold()).strip()
         place = places[number] = first.setdefault(key, len(kept))
         if key in _EMPTY or place < len(kept):
             corrections["empty or repeated sub-questions dropped"] += 1
             continue
         known += f"\n{question}"
-        has_value = gives_value(step.hint, known)
-        corrections["hints with a value dropped"] += has_value
+        if _gives_value(hint, known):
+            corrections["hints with a value dropped"] += 1
+            hint = ""
         needs = {place - 1}
         if step.after is not None:
             needs = {places.get(number, place) for number in step.after}
         asked = SubQuestion(
             index=place,
             question=question,
-            hint="" if has_value else step.hint,
+            hint=hint,
             depends_on=sorted(need for need in needs if 0 <= need < place),
             level=None,
             credit=None,
@@ -174,25 +148,32 @@ def _keep_steps(
     return kept, corrections
 
 
+def _ask_for_result(question: str, known: str) -> str:
+    """Replace the result that a sub-question ends in by "?": "7 * 3 = 21" becomes "7 * 3 = ?".
+
+    An equation that is to be solved ("2x + 9 = 15"), a definition ("A = l w"), and a right side
+    that is known already stay as they are.
+    """
+    for equals in _EQUALS.finditer(question):
+        right = _RIGHT_SIDE.fullmatch(question, equals.end())
+        if right is None:
+            continue  # words follow
+        left = _LEFT_SIDE.findall(question[: equals.start()])[0].strip(" .,'([{|$")
+        has_unknown = bool(_LETTER.search(left)) and not _NAME.fullmatch(left)
+        value, told = (_NOT_COMPARED.sub("", text.casefold()) for text in (right[1], known))
+        is_known = re.search(rf"(?<!\d){re.escape(value)}(?!\d)", told)
+        if bool(_LETTER.search(right[1])) == has_unknown and not is_known:
+            asked = f"{question[: equals.start()]} = ?"
+            return asked + "$" * (asked.count("$") % 2)
+    return question
+
+
+def _gives_value(hint: str, known: str) -> bool:
+    """Return whether a hint has a number that is not known, and is no constant of a method."""
+    method, *results = _EQUALS.split(hint)
+    values = {number for number in _numbers(method) if number > _CONSTANT}
+    return not values | _numbers(" ".join(results)) <= _numbers(known)
+
+
 def _numbers(text: str) -> set[float]:
     return {float(number.replace(",", "")) for number in _NUMBER.findall(text)}
-
-
-def _has_letter(text: str) -> bool:
-    return bool(_LETTER.search(_LATEX.sub("", text)))
-
-
-def _squeeze(text: str) -> str:
-    return _NOT_COMPARED.sub("", text.casefold())
-
-
-def _fit_level(value: float | None, default: int) -> int:
-    return default if value is None else min(max(round(value), EASIEST), HARDEST)
-
-
-def _fit_credits(found: Difficulty, count: int) -> list[float]:
-    """Return credits that sum to 100: the given ones, or equal ones if not all can be used."""
-    usable = [value for value in found.credits if value is not None and value >= 0]
-    if not len(usable) == len(found.credits) == count or not sum(usable):
-        usable = [1.0] * count
-    return [round(value / sum(usable) * ALL_CREDITS, 2) for value in usable]

@@ -24,7 +24,6 @@ from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from pb_graph.models.client import ModelClient
-    from pb_graph.models.reply import Reply
     from pb_graph.planner.planner import Planner
     from pb_graph.settings import Settings
 
@@ -35,13 +34,11 @@ class LangChainEngine:
     """Serves DSPy's requests from a chat client, with fixed options.
 
     Attributes:
-        replies: Every reply in order, for the ledger.
         error: The error that ended the last call, as it was before DSPy wrapped it.
     """
 
     def __init__(self, client: ModelClient, options: CallOptions) -> None:
         self.client, self.options = client, options
-        self.replies: list[Reply] = []
         self.error: Exception | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -66,7 +63,6 @@ class LangChainEngine:
         except Exception as error:
             self.error = error
             raise
-        self.replies.append(reply)
         charge = reply.charge
         return Response(
             id=None,
@@ -138,9 +134,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         except AdapterParseError as error:
             reason = str(error.__cause__ or "it was empty")
             raise UnreadableReplyError(reason) from error
-        except Exception as error:
-            if not engine.error:
-                raise to_model_call_error(error) from error
-            raise to_model_call_error(engine.error) from engine.error.__cause__
-    (value,) = prediction.values()
-    return cast("T", value)
+        except Exception as error:  # noqa: BLE001 -- raised as our own
+            fault = engine.error or error
+            raise to_model_call_error(fault) from fault.__cause__
+    return cast("T", next(iter(prediction.values())))

@@ -1,6 +1,6 @@
 """Read the replies of planner models: JSON first, numbered lines as the fallback.
 
-A reply is data: it is bounded in size, parsed as JSON or line by line, and never evaluated.
+A reply is data: it is parsed as JSON or line by line, and never evaluated.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from typing import Annotated, Any, Self
 from json_repair import repair_json
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-MAX_TEXT = 20_000
 MAX_REPAIRED = 2_000
 """Characters of broken JSON to repair: the time for it grows with the square of the length."""
-MAX_ITEMS = 100
 MAX_QUESTION = 500
 MAX_HINT = 200
 
@@ -33,28 +31,27 @@ _NUMBERED = re.compile(
 _BAR = re.compile(r"(?:^|\s)\|(?=\s|$)")  # |x - 3| and P(A|B) are mathematics
 _NUMBER = re.compile(r"-?\d{1,9}(?:\.\d+)?")
 _LEVEL = re.compile(r"(?<![\w.-])[Ll]?([1-5])(?!\w|\.\d)")
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def _to_number(value: object) -> float | None:
     """Return the number in a value such as 4, "4" or "level 4"; None if there is none."""
-    found = _NUMBER.search(str(value)[:MAX_QUESTION])
+    found = _NUMBER.search(str(value))
     return float(found.group()) if found else None
 
 
 def _to_numbers(values: object) -> list[float | None]:
-    return [_to_number(value) for value in values[:MAX_ITEMS]] if isinstance(values, list) else []
+    return [_to_number(value) for value in values] if isinstance(values, list) else []
 
 
 def _to_step_numbers(value: object) -> list[int] | None:
     """Return the step numbers in a value such as [1, 3] or "1 and 3"."""
-    text = str(value)[:MAX_QUESTION]
+    text = str(value)
     return None if value is None else [int(number) for number in re.findall(r"\d{1,3}", text)]
 
 
 def _to_line(text: str) -> str:
-    """Return text on one line, without control characters and the Markdown around it."""
-    return " ".join(_UNPRINTABLE.sub(" ", text).split()).replace("**", "").strip("*_` ")
+    """Return text on one line, without the Markdown around it."""
+    return " ".join(text.split()).replace("**", "").strip("*_` ")
 
 
 _Number = Annotated[float | None, BeforeValidator(_to_number)]
@@ -115,7 +112,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    steps: list[PlannedStep] = Field(min_length=1, max_length=MAX_ITEMS)
+    steps: list[PlannedStep] = Field(min_length=1)
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -124,10 +121,10 @@ class Plan(BaseModel):
         Raises:
             ValueError: The reply holds no sub-question.
         """
-        numbered = _NUMBERED.findall(text[:MAX_TEXT])
+        numbered = _NUMBERED.findall(text)
         for items in (_items(_find_json(text)), numbered):
             steps = []
-            for item in items[:MAX_ITEMS]:
+            for item in items:
                 with suppress(ValidationError):  # no text, or nothing in it
                     steps.append(PlannedStep.model_validate(item))
             if steps:
@@ -175,10 +172,7 @@ class Difficulty(BaseModel):
             ValueError: The reply holds no level.
         """
         found = _find_json(text)
-        if not isinstance(found, Mapping):  # "Level: 3"
-            alone = _LEVEL.search(text[:MAX_QUESTION])
-            found = {"level": alone and alone[1]}
-        estimates = cls.model_validate(found)
+        estimates = cls.model_validate(found) if isinstance(found, Mapping) else cls()
         if estimates == cls():
             msg = "no levels found: write them as numbers from 1 to 5"
             raise ValueError(msg)
@@ -203,7 +197,7 @@ class Level(BaseModel):
         Raises:
             ValueError: The reply holds no digit from 1 to 5.
         """
-        found = _LEVEL.search(text[:MAX_QUESTION])
+        found = _LEVEL.search(text)
         if found is None:
             msg = "no level found: write L1, L2, L3, L4 or L5"
             raise ValueError(msg)
@@ -222,10 +216,10 @@ def _items(found: object) -> list[Any]:
 
 def _find_json(text: str) -> object:
     """Return the JSON value in a reply, repaired if it was cut off or misspelt, else None."""
-    start = _JSON_START.search(text[:MAX_TEXT])
+    start = _JSON_START.search(text)
     if start is None:
         return None
-    body = _BARE_LATEX.sub(r"\\\\", text[start.end() : MAX_TEXT])
+    body = _BARE_LATEX.sub(r"\\\\", text[start.end() :])
     with suppress(ValueError, RecursionError):
         return json.JSONDecoder(strict=False).raw_decode(body)[0]
     with suppress(ValueError, RecursionError):

@@ -92,8 +92,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         predictor = getattr(self, request.predictor)
         with dspy.context(adapter=PlannerAdapter(request.form, request.examples)):
             prediction = predictor(**select_inputs(predictor.signature, request.inputs | fields))
-        (value,) = prediction.values()
-        return cast("T", value)
+        return cast("T", next(iter(prediction.values())))
 
     @property
     def teaching(self) -> Style | None:

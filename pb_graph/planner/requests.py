@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pb_graph.settings import CALCULATED
+from pb_graph.settings import CALCULATED, LEVEL_CAP
 
 if TYPE_CHECKING:
     from pb_graph.planner.parsing import Difficulty, Level, Plan
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 LEVEL_FORM = "Reply with the level alone."
-LEVEL_CAP = 2
-"""Tokens for the letter and the digit. Small models take a digit alone for the answer."""
 
 # Written for this package, and part of no data set.
 LEVEL_EXAMPLES = """Level 1: What is 15 % of 60?

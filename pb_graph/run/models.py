@@ -16,7 +16,7 @@ from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ModelClient, RetryPolicy
 from pb_graph.models.resolve import client_of, model_name, resolve
-from pb_graph.program import HasPlanner, PlannerProgram
+from pb_graph.program import PlannerProgram
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
 
 Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
-Program = PlannerProgram | HasPlanner | str | Path | Any
-"""The planner's prompts: a `Planner`, whose class loads DSPy, or what holds or saved one."""
+Program = PlannerProgram | str | Path | Any
+"""The planner's prompts: a `Planner`, whose class loads DSPy; what saved one; or an object with a
+planner as ``prompts`` and with ``settings``, such as `optim.tuning.GraphProgram`."""
 Role = Literal["solver", "easy", "planner", "estimator"]
 """The task that a model is asked to do."""
 
@@ -135,8 +136,8 @@ class Models:
         from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
 
         program = self._read(self.program if program is None else program)
-        if isinstance(program, HasPlanner):
-            return cast("Planner", program.prompts)  # as they are now
+        if own := getattr(program, "prompts", None):
+            return cast("Planner", own)  # as they are now
         key = ("planner", id(program))
         return cast("Planner", self._get(key, lambda: planner.load_planner(program), program))
 
@@ -168,8 +169,8 @@ class Models:
             return self._limits[run]
 
     def _settings_of(self, program: Program | None) -> Settings | None:
-        program = self._read(program)
-        return program.settings if isinstance(program, PlannerProgram | HasPlanner) else None
+        found: Settings | None = getattr(self._read(program), "settings", None)
+        return found
 
     def _read(self, program: Program | None) -> Program | None:
         """Return a program, which may be given as the path of its file."""

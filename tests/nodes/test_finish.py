@@ -11,10 +11,8 @@ from pb_graph.models.options import CallOptions
 from tests.support.chat_model import (
     Call,
     HTTPError,
-    Script,
     ScriptedChat,
     runs_on,
-    says_nothing,
     thinks_in_vain,
     with_schema,
 )
@@ -33,32 +31,15 @@ def test_when_all_is_down_the_error_tells_what_was_spent(way: Way) -> None:
     assert isinstance(caught.value, PlanAndBudgetError)
 
 
-@pytest.mark.parametrize("solve", [says_nothing, thinks_in_vain])
-@pytest.mark.parametrize("execution", ["single_pass", "stepwise"])
-def test_silence_is_no_answer(execution: str, solve: Script) -> None:
-    model = ScriptedChat(plan=CHAIN, solve=solve)
-    with pytest.raises(NoAnswerError) as caught:
-        run(graph_of(model, execution=execution), QUESTION)
-    assert caught.value.report["usage"]["output_tokens"] == model.output_tokens
-
-
 ENDS = {"stop": "Final answer: 42", "length": runs_on, "forced": runs_on}
-STEPWISE = {"method": "plan_and_budget", "execution": "stepwise"}
 
 
 @pytest.mark.parametrize("finish", ENDS)
-@pytest.mark.parametrize(
-    "way",
-    [
-        *({"method": name} for name in ("plan_and_budget", "global_budget")),
-        STEPWISE,
-    ],
-)
-def test_a_report_says_how_the_answer_ended(way: dict[str, Any], finish: str) -> None:
+@pytest.mark.parametrize("execution", ["single_pass", "stepwise"])
+def test_a_report_says_how_the_answer_ended(execution: str, finish: str) -> None:
     enforcement = "cap" if finish == "length" else "force"
-    asked = QUESTION | {"budget": 200}
     model = ScriptedChat(plan=CHAIN, solve=ENDS[finish])
-    report = report_of(model, asked, enforcement=enforcement, **way)
+    report = report_of(model, enforcement=enforcement, execution=execution, budget=200)
     assert report["finish"] == finish
 
 
@@ -103,16 +84,6 @@ def test_the_final_message_says_that_a_call_was_refused(is_spent: bool) -> None:
     )
     message = run(graph)["messages"][-1]
     assert message.response_metadata.get("budget_used_up", False) == is_spent
-
-
-def test_usage_is_split_by_node_in_the_order_of_the_question() -> None:
-    model = ScriptedChat(plan=CHAIN)
-    usage = report_of(model, method="plan_and_budget", execution="stepwise", synthesis="call")[
-        "usage"
-    ]
-    assert list(usage["by_node"]) == ["estimate", "plan", "solve", "synthesize"]
-    for count in ("input_tokens", "output_tokens", "calls"):
-        assert sum(part[count] for part in usage["by_node"].values()) == usage[count]
 
 
 def test_methods_without_a_part_leave_it_out_of_the_report() -> None:

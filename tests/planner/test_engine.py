@@ -78,15 +78,6 @@ class TestOneRequest:
         assert ask(model, level_request(QUERY, SETTINGS)).level == 4
         assert model.calls[0].cap == 2
 
-    @pytest.mark.parametrize("said", ["", "I would rather not.", '{"steps": []}'])
-    def test_a_reply_that_cannot_be_read_is_told_from_a_failed_call(
-        self, ask: Ask, said: str
-    ) -> None:
-        model = ScriptedChat(planner=said)
-        with pytest.raises(UnreadableReplyError):
-            ask(model)
-        assert len(model.calls) == 1
-
     def test_a_failed_call_is_made_once_and_its_cause_is_the_providers(self, ask: Ask) -> None:
         refused = HTTPError(401, "no such key")
         model = ScriptedChat(planner=refused)
@@ -111,7 +102,7 @@ def host_settings() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("said", ["1. First?", "", HTTPError(500)], ids=repr)
+@pytest.mark.parametrize("said", ["", HTTPError(500)], ids=repr)
 def test_the_hosts_dspy_is_left_as_it_was(ask: Ask, said: object) -> None:
     before, history = host_settings(), len(dspy.clients.base_lm.GLOBAL_HISTORY)
     with contextlib.suppress(UnreadableReplyError, ModelCallError):
@@ -142,4 +133,3 @@ def test_any_dspy_program_is_told_the_usage_but_not_of_a_cap_that_is_not_its_own
         model("Hello?")
     response = model.history[-1]["response"]
     assert (response.usage.output_tokens, response.finish_reason) == (tokens, "stop")
-    assert engine.replies[0].finish == ("length" if solve is runs_on else "stop")
