@@ -20,8 +20,7 @@ from pb_graph.models.caps import CapPolicy, find_policy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.finish import finish, no_answer
 from pb_graph.nodes.intake import intake
-from pb_graph.nodes.plan import estimate, plan
-from pb_graph.nodes.review import review
+from pb_graph.nodes.plan import estimate, plan, review
 from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.run.models import Model, Models, Program
 from pb_graph.run.run import GraphOptions, Node, NodeFunction, Route

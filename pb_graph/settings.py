@@ -339,10 +339,13 @@ class Settings(BaseModel):
         """
         ceiling = METHODS[self.method].ceiling
         most = ceiling(self, query) if ceiling else self.cutoff
-        closing = self.synthesis_cap(total or 0, 2) if steps > 1 else 0
-        if total is None or self.enforcement == "prompt":  # the cutoff of each call bounds it
-            return self.cutoff * (steps + bool(closing)) if self.is_stepwise else most
-        return total + min(closing, self.cutoff) if self.is_stepwise else min(total, most)
+        if total is None or self.enforcement == "prompt":
+            # Each call is bounded by the cutoff alone, and a last step without an answer adds one.
+            return self.cutoff * (steps + 1) if self.is_stepwise else most
+        if not self.is_stepwise:
+            return min(total, most)
+        by_call = self.synthesis == "call" and steps > 1
+        return total + (min(self.synthesis_cap(total, 2), self.cutoff) if by_call else 0)
 
     def synthesis_cap(self, total: int, steps: int) -> int:
         """Return the tokens of the closing call of a plan: those of an average step.
@@ -350,13 +353,8 @@ class Settings(BaseModel):
         Args:
             total: The question's budget.
             steps: The sub-questions, at least 1.
-
-        Returns:
-            The tokens, at least 1; 0 if the last step gives the answer.
         """
-        if self.synthesis != "call":
-            return 0
-        return max(1, -(-total // steps), min(self.min_step, total))
+        return max(-(-total // steps), min(self.min_step, total))
 
 
 def value_of(text: str) -> object:

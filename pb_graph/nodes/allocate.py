@@ -11,7 +11,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import most_billed, spending, spent
 from pb_graph.budget.scope import available_tokens
 from pb_graph.nodes.plan import single_step
-from pb_graph.planner.cleaning import MIDDLE
+from pb_graph.planner.plans import MIDDLE
 from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 from pb_graph.types import SubQuestion

@@ -68,33 +68,38 @@ async def _step_prompt(task: SolveTask, run: Run, *, closes: bool) -> list[Promp
 async def synthesize(state: State, run: Run) -> State:
     """Write ``answer``: the last step's own words, or one more capped call.
 
-    Where there are none, the answer of an earlier step stands for the whole, with a warning.
+    When the last step was to give the answer but came to nothing, what is left below the ceiling
+    pays for one call that makes the best of the other steps.
     """
     plan, results = state["plan"], sorted(state["results"], key=lambda result: result["index"])
     found = [result for result in results if result["answer"]]
+    by_call = run.settings.synthesis == "call" and len(plan) > 1
     if not found:
         return {"answer": ""}
-    cap = run.settings.synthesis_cap(state["total"] or 0, len(plan)) if len(plan) > 1 else 0
     if missing := len(plan) - len(results):
         note = f"the ceiling was reached before the last {missing} step(s) were asked"
         run.warn("ceiling_reached", note)
-    elif cap:
-        reply = await _closing_call(state, found, cap, run)
+    elif found[-1] is results[-1] and not by_call:
+        return _answer_of(found[-1])
+    else:
+        if not by_call:
+            run.warn("empty_reply", "the last step gave no answer; asked once more")
+        reply = await _closing_call(state, found, run)
         if reply:
             return reply.update()
-    elif found[-1] is results[-1]:
-        return _answer_of(found[-1])
     note = f"the answer of sub-question {found[-1]['index'] + 1} stands for the whole"
     run.warn("answer_from_step", note)
     return _answer_of(found[-1])
 
 
 async def _closing_call(
-    state: State, found: Sequence[StepResult], cap: int, run: Run
+    state: State, found: Sequence[StepResult], run: Run
 ) -> BudgetedReply | None:
     """Return what the steps come to in one call; None, after a warning, if it fails."""
-    query, budget = state["query"], max(1, min(cap, int(run.budget.left)))
-    prompt = synthesis_prompt(query, run.settings, state["plan"], found, budget=budget)
+    query, plan = state["query"], state["plan"]
+    cap = run.settings.synthesis_cap(state["total"] or 0, len(plan))
+    budget = max(1, min(cap, int(run.budget.left)))
+    prompt = synthesis_prompt(query, run.settings, plan, found, budget=budget)
     try:
         purpose = Purpose("synthesize", level=query["level"])
         reply = await run.call_within_budget(prompt, budget, query, purpose)

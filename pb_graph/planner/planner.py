@@ -8,7 +8,7 @@ from typing import Self, TypeVar, cast
 import dspy
 
 from pb_graph.errors import PlannerProgramError
-from pb_graph.planner.cleaning import clean_plan
+from pb_graph.planner.plans import clean_plan
 from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
 from pb_graph.planner.signatures import (
     Decompose,

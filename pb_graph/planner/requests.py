@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from pb_graph.settings import CALCULATED, LEVEL_CAP
 
 if TYPE_CHECKING:
-    from pb_graph.planner.parsing import Difficulty, Level, Plan
+    from pb_graph.planner.plans import Difficulty, Level, Plan
     from pb_graph.settings import Settings
     from pb_graph.types import Query, SubQuestion
 

@@ -14,7 +14,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan
+from pb_graph.planner.plans import Difficulty, GradedPlan, Level, Plan
 from pb_graph.planner.requests import Example
 from pb_graph.prompts import STYLES
 

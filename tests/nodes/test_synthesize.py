@@ -50,12 +50,13 @@ def test_a_call_puts_the_answer_together_below_the_ceiling() -> None:
 
 
 @pytest.mark.parametrize("last", ["", HTTPError(500)])
-def test_when_the_last_step_comes_to_nothing_the_last_answer_found_stands(last: Said) -> None:
-    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", last))
+def test_when_the_last_step_comes_to_nothing_what_is_left_pays_for_one_call(last: Said) -> None:
+    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", last, "rescued"))
     report = report_of(model, **LAST_STEP, max_retries=0)
-    assert report["answer"] == "three"
-    assert len(model.solving()) == 4
-    assert codes(report)[-1] == "answer_from_step"
+    assert report["answer"] == "rescued"
+    assert len(model.solving()) == 5
+    assert report["usage"]["output_tokens"] <= report["ceiling"]
+    assert "empty_reply" in codes(report)
 
 
 @pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])

@@ -15,8 +15,8 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.client import AsyncIO, BlockingIO, ChatClient, run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.planner.engine import LangChainEngine, ask_planner, language_model
-from pb_graph.planner.parsing import Plan
 from pb_graph.planner.planner import Planner
+from pb_graph.planner.plans import Plan
 from pb_graph.planner.requests import (
     PlannerRequest,
     UnreadableReplyError,

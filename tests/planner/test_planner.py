@@ -10,8 +10,8 @@ import pytest
 
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner import Planner, plan_question
-from pb_graph.planner.parsing import Difficulty, GradedPlan, Level, Plan, PlannedStep
 from pb_graph.planner.planner import load_planner
+from pb_graph.planner.plans import Difficulty, GradedPlan, Level, Plan, PlannedStep
 from pb_graph.planner.signatures import Decompose, PlannerAdapter
 from pb_graph.program import PlannerProgram
 from pb_graph.prompts import Example, Style

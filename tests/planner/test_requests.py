@@ -7,8 +7,8 @@ from typing import Any
 import dspy
 import pytest
 
-from pb_graph.planner.parsing import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.planner import Planner
+from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.requests import (
     Example,
     PlannerRequest,
