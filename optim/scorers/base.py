@@ -76,15 +76,9 @@ def register(name: str) -> Callable[[_Made], _Made]:
 
     Import slow libraries in the class's ``__init__``: all scorers of this folder are imported as
     soon as one of them is asked for.
-
-    Raises:
-        ValueError: There is a scorer with this name already.
     """
 
     def decorate(made: _Made) -> _Made:
-        if name in SCORERS:
-            msg = f"there is a scorer named {name!r} already"
-            raise ValueError(msg)
         SCORERS[name] = made
         return made
 

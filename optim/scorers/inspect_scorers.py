@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypeIs
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from optim.datasets import Question
 
 _MODEL = "plan-and-budget/answer"
-_LONGEST = 60  # characters of an argument; of longer ones, such as templates, a digest is shown
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer
 _STATED = re.compile(
     r"(?:^[ \t*]*answer[ \t]*:|\b(?:answer|option|choice) is\b:?)[ \t*]*(.*)$",
@@ -46,15 +44,19 @@ class InspectScorer:
     """Scores with a scorer of Inspect. Tokens of a judging model do not count for the method.
 
     Attributes:
-        name: The scorer's name with its arguments, for logs.
+        name: The scorer's name in Inspect's registry, for logs.
+        arguments: A digest of its arguments, which may hold a key: others make another scorer.
 
     Args:
         theirs: A scorer made by a function under Inspect's ``@scorer``.
     """
 
-    def __init__(self, theirs: TheirScorer) -> None:
-        self._theirs = theirs
-        self.name = _name(theirs)
+    def __init__(self, theirs: Any) -> None:  # noqa: ANN401 -- Inspect declares no such attributes
+        self._theirs: TheirScorer = theirs
+        self.name: str = theirs.__registry_info__.name.rpartition("/")[2]
+        given = theirs.__registry_params__
+        texts = json.dumps(given, sort_keys=True, default=lambda one: type(one).__qualname__)
+        self.arguments = digest(texts) if given else ""
 
     def score(self, output: str, question: Question) -> Score:
         """Score the output outside an event loop.
@@ -95,24 +97,6 @@ class ChoiceScorer(InspectScorer):
 
     def __init__(self) -> None:
         super().__init__(import_or_explain("inspect_ai.scorer").choice())
-
-
-def _name(theirs: Any) -> str:  # noqa: ANN401 -- Inspect declares no such attributes
-    """Return a name such as ``match(location="any")``: other arguments are another scorer."""
-    name = theirs.__registry_info__.name.rpartition("/")[2]
-    given = theirs.__registry_params__
-    texts = (f"{key}={_shorten(value)}" for key, value in given.items())
-    return f"{name}({', '.join(texts)})" if given else name
-
-
-def _shorten(value: object) -> str:
-    """Return an argument as short text; of a model only its name, as the rest may hold a key."""
-    if isinstance(value, Mapping) and "model_args" in value:
-        return _shorten(value.get("model"))
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_shorten, value))}]"
-    text = json.dumps(value, default=lambda other: type(other).__qualname__)
-    return text if len(text) <= _LONGEST else f"#{digest(text)[:8]}"
 
 
 def _state(output: str, question: Question) -> TaskState:

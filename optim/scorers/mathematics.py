@@ -7,14 +7,12 @@ runs in a process with limits on CPU time and memory. loky starts it without run
 
 from __future__ import annotations
 
-import atexit
 import logging
 import re
 import signal
 import threading
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
-from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from optim.extras import require_modules
@@ -28,10 +26,9 @@ from pb_graph.answers import (
 )
 
 if TYPE_CHECKING:
-    from loky import ProcessPoolExecutor
-
     from optim.datasets import Question
 
+_LOCK = threading.Lock()  # one comparison at a time: the one that kills the worker fails alone
 _TIME_LIMIT = 5.0  # seconds of CPU time; a sound comparison takes milliseconds
 _MEMORY_LIMIT = 4 * 2**30  # bytes of address space: 10^(10^10) must not take the machine down
 _IDLE = 600  # seconds after which an unused worker ends
@@ -44,13 +41,6 @@ _QUANTITY = re.compile(
     r"(?P<unit>(?:[a-z][A-Za-z]{2,}|(?:[ckm]m|ft|in|kg)\s*[/^]).*)",
     re.DOTALL,
 )  # a word with a capital may be a month
-_ZEROS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_SCALED = re.compile(  # 1.2 million, 1.2\text{ million}
-    r"(?<![\d.,/^_])(?P<number>\d[\d,]*(?:\.\d+)?)(?P<between>(?:\s|~|\\[ ,]|\\text\{|\\mbox\{)+)"
-    rf"(?P<word>{'|'.join(_ZEROS)})\b",
-    re.IGNORECASE,
-)
-_BASED = re.compile(r"\$?(\d[0-9A-Za-z]*)_\{?(\d+)\}?\$?")
 _FIGURE = re.compile(r"(?<![\^{])\d")  # not the power of a unit
 _MIXED = re.compile(r"(?<![\d.,/])(\d+)(?:\\?\s)+(\d+)/(\d+)(?![.,/]?\d)")
 # Notations that Math-Verify misreads or ignores.
@@ -77,7 +67,7 @@ class MathScorer:
     on where there is one: it looks for "the answer is …", then for the last expression or number.
     Equal texts are equal; everything else is compared by Math-Verify, as
     `verify($gold$, prediction)`. Units do not count: "5 oranges" is right for "5 apples", and
-    "5 km" for "5 m". A number that states another base than the reference is wrong.
+    "5 km" for "5 m".
 
     What cannot be compared in 5 seconds of CPU time, such as a tower of powers, is wrong. Waiting
     does not count, so a busy machine changes no score.
@@ -100,36 +90,21 @@ class MathScorer:
             msg = "a question without a target cannot be scored by the math scorer"
             raise ScorerError(msg)
         text = without_thinking(output)[-_LONGEST:].replace("\N{MINUS SIGN}", "-")
-        text, *targets = (_SCALED.sub(_in_digits, each) for each in (text, *question.targets))
         boxed = boxed_answer(text)
         stated = final_answer(text) if boxed is None else boxed
         expected = " or ".join(question.targets)
-        if stated is not None and _plain(stated) in map(_plain, targets):
+        if stated is not None and _plain(stated) in map(_plain, question.targets):
             return Score(1.0, stated, f"{stated} equals {expected}")
         prediction = _unboxed(stated, text) if boxed is None else rf"\boxed{{{_readable(boxed)}}}"
-        golds = [_readable(_DOLLAR.sub("", target)) for target in targets]
-        compared = _WORKER.compare(golds, prediction)
+        golds = [_readable(_DOLLAR.sub("", target)) for target in question.targets]
+        compared = _compare(golds, prediction)
         answer = compared.answer if stated is None else stated
         if compared.error is not None:
-            details = {"error": compared.error}
-            return Score(0.0, answer, f"could not be compared: {compared.error}", details)
+            return Score(0.0, answer, f"could not be compared: {compared.error}")
         if answer is None:
             return Score(0.0, None, f"no mathematical answer found; expected {expected}")
-        is_right = compared.is_equal and not _has_other_base(answer, targets)
-        verdict = "equals" if is_right else "differs from"
-        return Score(float(is_right), answer, f"{answer} {verdict} {expected}")
-
-
-def _in_digits(found: re.Match[str]) -> str:
-    """Return a number in digits: 1200000 for 1.2 million."""
-    number = f"{found['number'].replace(',', '')}E{_ZEROS[found['word'].lower()]}"
-    return f"{Decimal(number):f}{found['between']}"
-
-
-def _has_other_base(answer: str, targets: list[str]) -> bool:
-    """Return whether a number such as 4210_5 differs from every target; Math-Verify ignores 5."""
-    read, *wanted = (_BASED.fullmatch(text) for text in (answer, *targets))
-    return read is not None and all(gold and gold.groups() != read.groups() for gold in wanted)
+        verdict = "equals" if compared.is_equal else "differs from"
+        return Score(float(compared.is_equal), answer, f"{answer} {verdict} {expected}")
 
 
 def _plain(text: str) -> str:
@@ -177,45 +152,25 @@ class _Compared(NamedTuple):
     error: str | None = None  # the reason why they could not be compared
 
 
-class _Worker:
-    """One process that compares answers, one at a time; a killed one is started again."""
+def _compare(golds: list[str], prediction: str) -> _Compared:
+    """Compare a prediction with each reference, as ``verify(gold, prediction)`` in the worker."""
+    from loky import get_reusable_executor  # noqa: PLC0415 -- of an extra
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pool: ProcessPoolExecutor | None = None
-
-    def compare(self, golds: list[str], prediction: str) -> _Compared:
-        """Compare a prediction with each reference: ``verify(gold, prediction)``."""
-        with self._lock:
-            try:
-                task = self._running().submit(_compare_in_time, _TIME_LIMIT, golds, prediction)
-                found: _Compared = task.result()
-            except BaseException as error:
-                self.stop()  # on Ctrl-C, too: the next comparison must not wait for this one
-                if "SIGPROF" in str(error):
-                    reason = f"comparing took longer than {_TIME_LIMIT:g} s of CPU time"
-                    return _Compared(is_equal=False, answer=None, error=reason)
-                if isinstance(error, BrokenExecutor):
-                    msg = f"the process that compares answers ended: {error}"
-                    raise ScorerError(msg) from error
-                raise
-            return found
-
-    def _running(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            from loky import ProcessPoolExecutor  # noqa: PLC0415 -- of an extra
-
-            atexit.register(self.stop)
-            self._pool = ProcessPoolExecutor(max_workers=1, timeout=_IDLE, initializer=_set_up)
-        return self._pool
-
-    def stop(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, kill_workers=True)
-        self._pool = None
-
-
-_WORKER = _Worker()
+    with _LOCK:
+        pool = get_reusable_executor(max_workers=1, timeout=_IDLE, initializer=_set_up)
+        try:
+            task = pool.submit(_compare_in_time, _TIME_LIMIT, golds, prediction)
+            found: _Compared = task.result()
+        except BrokenExecutor as error:
+            if "SIGPROF" in str(error):
+                reason = f"comparing took longer than {_TIME_LIMIT:g} s of CPU time"
+                return _Compared(is_equal=False, answer=None, error=reason)
+            msg = f"the process that compares answers ended: {error}"
+            raise ScorerError(msg) from error
+        except BaseException:  # Ctrl-C: the next comparison must not wait for this one
+            pool.shutdown(wait=False, kill_workers=True)
+            raise
+        return found
 
 
 def _set_up() -> None:

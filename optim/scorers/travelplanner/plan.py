@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 
-_BOLD = ("**", "__")
 _LONGEST_FIELD = 2_000  # characters; searching a hostile megabyte is quadratic
 _DAY = re.compile(r"^\W*day\s*(?P<number>\d{1,2})\b", re.IGNORECASE)
 _FIELD = re.compile(
-    r"^(?P<lead>[\W\d_]*)"  # bullets, numbers, bold, an emoji
+    r"^[\W\d_]*"  # bullets, numbers, an emoji
     r"(?P<label>current\s+city|transportation|breakfast|attractions?|lunch|dinner|accommodations?)"
-    r"\s*(?P<closed>\*\*|__)?\s*:\s*(?P<value>.*)",
+    r"\s*:\s*(?P<value>.*)",
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"^\s*(?:[-*•+]\s+|\d+[.)]\s+)(?P<value>.+)")
+_EMPTY = re.compile(r"[-–—*\s]*|n/?a|none", re.IGNORECASE)  # noqa: RUF001
 _FROM_TO = re.compile(r"\bfrom\s+(.+?)\s+to\s+([^,;:]+)", re.IGNORECASE)
 
 
@@ -108,10 +108,10 @@ def from_to(text: str) -> tuple[str, str] | None:
 
 
 def _plans_in(text: str) -> list[list[Day]]:
-    """Return every run of "Day 1, Day 2, …" in the text."""
+    """Return every run of "Day 1, Day 2, …" in the text. Bold marks do not count."""
     plans: list[list[dict[str, str]]] = []
     field: str | None = None
-    for line in text.splitlines():
+    for line in text.replace("**", "").replace("__", "").splitlines():
         if day := _DAY.match(line):
             field, number = None, int(day["number"])
             if number == 1 or not plans:
@@ -126,10 +126,9 @@ def _plans_in(text: str) -> list[list[Day]]:
 def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:
     """Add a line to its day; return the field that a list below may continue."""
     if found := _FIELD.match(line):
-        field, value = _field_name(found["label"]), found["value"]
-        # "**Lunch:** X" closes its bold after the colon; "**Lunch**: *X*" has closed it before.
-        bold = next((mark for mark in _BOLD if found["lead"].rstrip().endswith(mark)), None)
-        day[field] = value.removeprefix(bold) if bold and not found["closed"] else value
+        field = re.sub(r"\s+", "_", found["label"].lower())
+        field = field if field in FIELDS else field.removesuffix("s")  # "attractions"
+        day[field] = found["value"]
     elif field == "attraction" and (item := _ITEM.match(line)):
         day[field] = f"{day[field]};{item['value']}"
     elif line.strip():
@@ -137,20 +136,7 @@ def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:
     return field
 
 
-def _field_name(label: str) -> str:
-    """Return "current_city" for "Current City", and "attraction" for "Attractions"."""
-    name = re.sub(r"[\s-]+", "_", label.strip().lower())
-    return name if name in FIELDS else name.removesuffix("s")
-
-
 def _day(written: dict[str, str]) -> Day:
-    """Return a day of fields without bold marks around them, and "" for "-"."""
-    cleaned = {}
-    for name, text in written.items():
-        value = text[:_LONGEST_FIELD].strip()
-        for mark in _BOLD:
-            if len(value) > 2 * len(mark) and value.startswith(mark) and value.endswith(mark):
-                value = value[len(mark) : -len(mark)].strip()
-        is_empty = re.fullmatch(r"[-–—*\s]*|n/?a|none", value, re.IGNORECASE)  # noqa: RUF001
-        cleaned[name] = "" if is_empty else value
-    return Day(**cleaned)
+    """Return a day of its fields, with "" for "-"."""
+    values = {name: text[:_LONGEST_FIELD].strip() for name, text in written.items()}
+    return Day(**{name: "" if _EMPTY.fullmatch(text) else text for name, text in values.items()})

@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import json
-import sys
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 
 from optim.datasets import Question
-from optim.extras import MissingPackageError
 from optim.scorers import NAMES, Score, ScorerError, as_scorer, register
 from optim.scorers.base import SCORERS
 from optim.scorers.rouge import RougeScorer
@@ -22,22 +18,6 @@ def test_every_name_makes_a_scorer(name: str) -> None:
     assert callable(as_scorer(name).score)
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    known = "math, rouge, reasoning_gym, travelplanner; did you mean 'rouge'"
-    with pytest.raises(InputError, match=known):
-        as_scorer("rogue")
-
-
-def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
-    with pytest.raises(MissingPackageError, match=r"rouge_score.*plan-and-budget\[eval\]"):
-        as_scorer("rouge")
-
-
-def test_a_number_of_numpys_is_kept_as_plain_json() -> None:
-    assert json.dumps(Score(np.float32(0.5), None, "").value) == "0.5"  # type: ignore[arg-type]
-
-
 @patch.dict(SCORERS)  # takes it away again at the end
 def test_a_scorer_is_one_function_under_the_decorator() -> None:
     @register("exact")
@@ -46,10 +26,8 @@ def test_a_scorer_is_one_function_under_the_decorator() -> None:
 
     assert "exact" in NAMES
     assert [as_scorer("exact").score(text, QUESTION).value for text in ("Paris ", "Rome")] == [1, 0]
-    with pytest.raises(InputError, match="exact"):
-        as_scorer("bleu")
-    with pytest.raises(ValueError, match="'exact' already"):
-        register("exact")(exact)
+    with pytest.raises(InputError, match=r"math, rouge.*exact; did you mean 'rouge'"):
+        as_scorer("rogue")
 
 
 def test_names_objects_classes_and_functions_are_scorers() -> None:

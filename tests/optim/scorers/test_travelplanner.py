@@ -10,8 +10,6 @@ import pytest
 
 from optim.scorers import ScorerError
 from optim.scorers.travelplanner import TravelPlannerScorer, rates
-from optim.scorers.travelplanner.plan import Place, place
-from optim.scorers.travelplanner.trip import Trip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,65 +23,56 @@ class Question:
     id: str = "q"
 
 
-def table(rows: list[dict[str, Any]], *, index: bool = False) -> str:
+def table(*lines: str, index: bool = False) -> str:
     """Rows as the data set has them: printed by pandas, with a left-aligned index or without."""
-    return pd.DataFrame(rows).to_string(index=index)
-
-
-def restaurants(**cuisines: str) -> list[dict[str, Any]]:
-    other = {"Aggregate Rating": 4.5, "City": "Bay City"}
-    return [
-        {"Name": name.replace("_", " "), "Average Cost": 10, "Cuisines": kinds} | other
-        for name, kinds in cuisines.items()
-    ]
-
-
-def accommodation(name: str, **other: object) -> dict[str, Any]:
-    usual = {"price": 100.0, "room type": "Entire home/apt",
-             "house_rules": "No smoking & No parties", "minimum nights": 2.0,
-             "maximum occupancy": 2, "review rate number": 3.0, "city": "Bay City"}  # fmt: skip
-    return {"NAME": name} | usual | other
-
-
-def flight(number: str, start: str, end: str) -> dict[str, Any]:
-    times = {"DepTime": "10:00", "ArrTime": "12:00", "ActualElapsedTime": "2 hours 0 minutes"}
-    places = {"OriginCityName": start, "DestCityName": end, "Distance": 300.0}
-    return {"Flight Number": number, "Price": 50} | times | {"FlightDate": "2022-03-01"} | places
-
-
-def attractions(*names: str) -> list[dict[str, Any]]:
-    other = {"Latitude": 1.5, "Longitude": -2.5, "Address": "1 Main St, Somewhere",
-             "Phone": "Unknown", "Website": "https://x.example/", "City": "Bay City"}  # fmt: skip
-    return [{"Name": name} | other for name in names]
+    header, *rows = (line.split("|") for line in lines)
+    return pd.DataFrame(rows, columns=header).to_string(index=index)
 
 
 def section(description: str, content: str) -> dict[str, str]:
     return {"Description": description, "Content": content}
 
 
-MEALS = restaurants(
-    Alpha="American, Tea", Beta="French", Gamma="Indian, Cafe", Gamma_Express="Pizza",
-    Delta="Chinese", Epsilon="Mexican", Zeta="BBQ", Eta="Seafood",
+def flight(number: str, start: str, end: str) -> dict[str, str]:
+    columns = "Flight Number|Price|DepTime|ArrTime|ActualElapsedTime|FlightDate|OriginCityName"
+    row = f"{number}|50|10:00|12:00|2 hours 0 minutes|2022-03-01|{start}|{end}|300.0"
+    content = table(f"{columns}|DestCityName|Distance", row)
+    return section(f"Flight from {start} to {end} on 2022-03-01", content)
+
+
+def drive(start: str, end: str) -> dict[str, str]:
+    told = f"self-driving, from {start} to {end}, duration: 9 hours, distance: 1,000 km, cost: 50"
+    return section(f"Self-driving from {start} to {end}", told)
+
+
+MEALS = (
+    "Alpha|10|American, Tea", "Beta|10|French", "Gamma|10|Indian, Cafe", "Gamma Express|10|Pizza",
+    "Delta|10|Chinese", "Epsilon|10|Mexican", "Zeta|10|BBQ", "Eta|10|Seafood",
 )  # fmt: skip
-BEDS = [
-    accommodation("Loft,  by the river"),
-    accommodation("Room", **{"room type": "Private room", "house_rules": "No pets"}),
-    accommodation("Dorm", **{"room type": "Shared room", "minimum nights": 5.0}),
-]
-DRIVEN = "duration: 9 hours, distance: 1,000 km, cost:"
+BEDS = (
+    "Loft,  by the river|100.0|Entire home/apt|No smoking & No parties|2.0",
+    "Room|100.0|Private room|No pets|2.0",
+    "Dorm|100.0|Shared room|No smoking & No parties|5.0",
+)
+SIGHTS = ("Old Museum", "Zoo", "3 Oaks Park")
 REFERENCE = [
-    section("Attractions in Bay City", table(attractions("Old Museum", "Zoo", "3 Oaks Park"))),
-    section("Restaurants in Bay City", table(MEALS, index=True)),
-    section("Accommodations in Bay City", table(BEDS)),
-    section("Flight from St. Home to Bay City on 2022-03-01",
-            table([flight("F1234567", "St. Home", "Bay City")])),
-    section("Flight from Bay City to St. Home on 2022-03-03",
-            table([flight("F7654321", "Bay City", "St. Home")])),
-    section("Self-driving from St. Home to Bay City",
-            f"self-driving, from St. Home to Bay City, {DRIVEN} 50"),
-    section("Taxi from St. Home to Bay City", f"taxi, from St. Home to Bay City, {DRIVEN} 1,000"),
-    section("Self-driving from Bay City to St. Home",
-            f"self-driving, from Bay City to St. Home, {DRIVEN} 50"),
+    section("Attractions in Bay City", table(
+        "Name|Latitude|Longitude|Address|Phone|Website|City",
+        *(f"{name}|1.5|-2.5|1 Main St, Somewhere|Unknown|https://x.example/|Bay City"
+          for name in SIGHTS),
+    )),
+    section("Restaurants in Bay City", table(
+        "Name|Average Cost|Cuisines|Aggregate Rating|City",
+        *(f"{meal}|4.5|Bay City" for meal in MEALS), index=True,
+    )),
+    section("Accommodations in Bay City", table(
+        "NAME|price|room type|house_rules|minimum nights|maximum occupancy|review rate number|city",
+        *(f"{bed}|2|3.0|Bay City" for bed in BEDS),
+    )),
+    flight("F1234567", "St. Home", "Bay City"),
+    flight("F7654321", "Bay City", "St. Home"),
+    drive("St. Home", "Bay City"),
+    section("Taxi from St. Home to Bay City", "taxi, from St. Home to Bay City, cost: 1,000"),
     section("Taxi from Bay City to St. Home", "No valid information."),
 ]  # fmt: skip
 
@@ -158,11 +147,13 @@ TAXI = [(FLY, "Taxi, from St. Home")]
 @pytest.mark.parametrize(
     ("changes", "people", "fares"),
     [
-        ([], 1, 2 * 50), ([], 2, 2 * 100), ([], 5, 2 * 250),
-        (DRIVE, 5, 100), (DRIVE, 6, 200),  # five fit into a car
-        (TAXI, 4, 1000 + 200), (TAXI, 5, 2000 + 250),  # four into a taxi; they fly back
+        ([], 5, 2 * 250),
+        (DRIVE, 5, 100),  # five fit into a car
+        (DRIVE, 6, 200),
+        (TAXI, 4, 1000 + 200),  # four into a taxi; they fly back
+        (TAXI, 5, 2000 + 250),
     ],
-)  # fmt: skip
+)
 def test_everyone_pays_and_cars_and_rooms_are_shared(
     changes: list[tuple[str, str]], people: int, fares: int
 ) -> None:
@@ -170,25 +161,15 @@ def test_everyone_pays_and_cars_and_rooms_are_shared(
     assert judged.metadata["cost"] == fares + 60 * people + 200 * ((people + 1) // 2)
 
 
-def test_a_drive_listed_one_way_is_known_both_ways() -> None:
-    one_way = [part for part in REFERENCE if part is not REFERENCE[-2]]
-    judged = score(change(*DRIVE), question(reference_information=one_way, budget=9999))
-    assert (judged.value, judged.metadata["cost"]) == (1, 100 + 180 + 400)
-
-
 @pytest.mark.parametrize(
     ("wishes", "kept"),
     [
         ({"house_rule": "pets"}, True),
-        ({"house_rule": "children under 10"}, True),
         ({"house_rule": "smoking"}, False),
-        ({"house_rule": "parties"}, False),
         ({"house_rule": "parities"}, False),
         ({"room_type": "entire room"}, True),
-        ({"room_type": "not shared room"}, True),
         ({"room_type": "private room"}, False),
         ({"room_type": "shared room"}, False),
-        ({"cuisine": ["American", "French", "Indian"]}, True),
         ({"cuisine": ["American", "Seafood"]}, False),
         ({"cuisine": ["Pizza"]}, False),  # of "Gamma Express", which is not "Gamma"
         ({"transportation": "no self-driving"}, True),
@@ -201,29 +182,18 @@ def test_wishes_are_kept_or_not(wishes: dict[str, Any], kept: bool) -> None:
     assert sorted(judged.metadata["hard"].values()) == sorted([True, kept])
 
 
-def test_a_wish_not_to_drive_is_broken_by_driving() -> None:
-    assert score(change(*DRIVE), wishing(transportation="no self-driving")).value == 0
-    assert score(change(*DRIVE), wishing(transportation="no flight")).value == 1
-
-
 SANDBOX = [
     ("Zoo", "Moo"),
     ("3 Oaks Park, Bay City.", "4 Oaks Park, Bay City"),
-    ("Alpha, Bay City", "Alpha, Elsewhere"),
     ("Alpha, Bay City", "Alpha"),
-    ("Lunch: Alpha, Bay City", "Lunch: , Bay City"),
     ("F1234567", "F7654321"),
-    ("F1234567", "F0000000"),
-    ("Flight Number: F1234567", "Flight"),
     ("Flight Number: F1234567", "Train"),
     ("Flight Number: F7654321", "Taxi"),  # "No valid information."
 ]
 COMPLETE = [
     ("Lunch: Delta, Bay City", "Lunch: -"),
     ("Lunch: Delta, Bay City\n", ""),
-    ("Attraction: Zoo, Bay City;3 Oaks Park, Bay City.", "Attraction: -"),
     ("Current City: Bay City", "Current City: Other"),
-    ("Current City: Bay City\n", "Current City: -\n"),
     ("Day 3:", "Afterwards:"),
 ]
 GATED = [(pair, "within_sandbox") for pair in SANDBOX]
@@ -247,12 +217,7 @@ def test_hard_constraints_are_looked_at_behind_the_gates(pair: tuple[str, str], 
         (("Loft,  by the river", "Dorm"), "minimum_nights"),
         (DRIVE[0], "consistent_transportation"),
         (("Current City: from Bay City to St. Home", "Current City: Bay City"), "reasonable_route"),
-        (
-            ("from St. Home to Bay City, Dep", "from Bay City to Nowhere, Dep"),
-            "within_current_city",
-        ),
         (("Lunch: Delta, Bay City", "Lunch: Delta, Nowhere"), "within_current_city"),
-        (("river, Bay City\n\nDay 2", "river, St. Home\n\nDay 2"), "within_current_city"),
     ],
 )
 def test_other_commonsense_is_reported(pair: tuple[str, str], check: str) -> None:
@@ -261,48 +226,17 @@ def test_other_commonsense_is_reported(pair: tuple[str, str], check: str) -> Non
     assert judged.metadata["reasons"][check]
 
 
-def test_only_the_gates_and_hard_constraints_count() -> None:
-    judged = score(change(("Lunch: Delta", "Lunch: Alpha")))
-    assert judged.value == 1
-    assert judged.explanation == "diverse_restaurants: twice in the plan: Alpha, Bay City"
-
-
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        ("Loft,  by the river", "Loft, by the river"),
-        ("Dinner: Epsilon", "Dinner: Epsi"),  # a part of the name, as in the official evaluation
-        ("Transportation: -", "Transportation: Walking"),
-    ],
-)
-def test_what_is_as_good_as_in_the_sandbox_passes(written: str, said: str) -> None:
-    assert score(change((written, said))).value == 1
-
-
-def markdown(plan: str) -> str:
-    lines = []
-    for line in plan.splitlines():
-        name, colon, rest = line.partition(": ")
-        lines.append(f"- **{name}:** {rest}" if colon else f"### {line}" if line else "")
-    return "\n".join(lines)
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        markdown(PLAN),
+        PLAN.replace("Lunch:", "- **Lunch:**").replace("Day 2:", "### Day 2:"),
         PLAN.replace("Day ", "**Day ").replace(":\nCurrent", ":**\nCurrent"),
-        PLAN.replace("Day 1:", "Day 1: March 1st"),
-        PLAN.replace("\n", "\r\n"),
         PLAN.replace("Breakfast:", "🍳 Breakfast :").replace("Dinner:", "4. **Dinner**: "),
         PLAN.replace("Attraction:", "Attractions:").replace(
             " Zoo, Bay City;3 Oaks Park, Bay City.", "\n- Zoo, Bay City\n- 3 Oaks Park, Bay City"
         ),
-        PLAN.replace("Bay City", "Bay City(Somestate)"),
         "<think>Day 1:\nCurrent City: Nowhere</think>" + PLAN,
-        "Draft:\nDay 1:\nCurrent City: Nowhere\n\nFinal:\n" + PLAN,
         PLAN + "\nCosts:\nDay 1:\nTransportation: $150\nLunch: $30\nDay 2 was cheap.",
-        PLAN.replace("Day 3:", "Day 2 ends here.\n\nDay 3:"),
     ],
 )  # fmt: skip
 def test_a_plan_is_read_as_models_write_it(text: str) -> None:
@@ -318,7 +252,6 @@ def test_a_plan_is_read_as_models_write_it(text: str) -> None:
         "",
         "I cannot plan this.",
         "<think>" + PLAN,
-        "Day 1: fly. Day 2: rest.",
     ],
 )
 def test_what_is_no_plan_is_not_delivered(text: str) -> None:
@@ -328,35 +261,9 @@ def test_what_is_no_plan_is_not_delivered(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Alpha, Bay City", Place("Alpha", "Bay City")),
-        ("A, B & C, Bay City(Ohio);", Place("A, B & C", "Bay City")),
-        ("Alpha, St. Home.", Place("Alpha", "St. Home")),
-        (r"Two\nlines, X", Place("Two lines", "X")),
-        ("Alpha", None),
-        ("", None),
-    ],
-)
-def test_a_place_is_a_name_and_a_city(text: str, found: Place | None) -> None:
-    assert place(text) == found
-
-
-@pytest.mark.parametrize("as_rows", [True, False])
-def test_tables_come_as_text_or_as_rows(as_rows: bool) -> None:
-    content = BEDS if as_rows else table(BEDS)
-    trip = Trip.from_reference([{"Description": "Accommodations in X", "Content": content}])
-    row = trip.find("accommodations", Place("Loft, by the river", "Bay City"))
-    assert row is not None
-    assert (row["house_rules"], float(row["price"])) == ("No smoking & No parties", 100)
-
-
-@pytest.mark.parametrize(
     "other",
     [
-        {"reference_information": None},
         {"reference_information": []},
-        {"budget": "cheap"},
         {"local_constraint": {"room type": "igloo"}},
     ],
 )
@@ -365,36 +272,26 @@ def test_a_broken_question_is_an_error_not_a_0(other: dict[str, Any]) -> None:
         score(asked=question(**other))
 
 
-LONG = """
-Day 1:
-Current City: from St. Home to A(Some)
-Transportation: Self-driving, from St. Home to A(Some), cost: 1
-Day 2:
-Current City: A(Some)
-Day 3:
-Current City: from A(Some) to B(Some)
-Day 4:
-Current City: B(Some)
-Day 5:
-Current City: from B(Some) to St. Home
-"""
-
-
 @pytest.mark.parametrize(
-    ("pairs", "reason"),
+    ("cities", "reason"),
     [
-        ([], None),
-        ([("St. Home to A", "Other to A")], "starts in Other"),
-        ([("B(Some) to St. Home", "B(Some) to A")], "does not end"),
-        ([("City: B(Some)", "City: from B(Some) to A(Some)"), ("B(Some) to St.", "A(Some) to St.")],
-         "A is visited twice"),
-        ([("Current City: A(Some)", "Current City: C(Some)")], "entered but not left"),
+        ("from St. Home to A|A|from A to B|B|from B to St. Home", None),
+        ("from Other to A|A|from A to B|B|from B to St. Home", "starts in Other"),
+        ("from St. Home to A|A|from A to B|B|from B to A", "does not end"),
+        ("from St. Home to A|A|from A to B|from B to A|from A to St. Home", "A is visited twice"),
+        ("from St. Home to A|C|from A to B|B|from B to St. Home", "entered but not left"),
     ],
-)  # fmt: skip
-def test_the_route_is_a_circle(pairs: list[tuple[str, str]], reason: str | None) -> None:
-    judged = score(change(*pairs, plan=LONG), question(days=5, dest="Some"))
+)
+def test_the_route_is_a_circle(cities: str, reason: str | None) -> None:
+    days = [f"Day {n}:\nCurrent City: {city}" for n, city in enumerate(cities.split("|"), start=1)]
+    judged = score("\n".join(days), question(days=5))
     found = judged.metadata["reasons"].get("reasonable_route")
     assert found == reason or (reason and reason in found)
+
+
+def test_a_drive_listed_one_way_is_known_both_ways() -> None:
+    judged = score(change(*DRIVE), question(budget=9999))  # the reference lists the way there
+    assert (judged.value, judged.metadata["cost"]) == (1, 100 + 180 + 400)
 
 
 def test_rates_are_those_of_the_benchmark() -> None:
