@@ -79,8 +79,7 @@ class Row(dict[str, Any]):
         """
         value = self.optional_text(column)
         if value is None:
-            present = ", ".join(self) or "none"
-            missing = f"no {column!r} (columns: {present})"
+            missing = f"no {column!r} (columns: {', '.join(self)})"
             raise InputError(f"{column!r} is empty" if column in self else missing)
         return value
 
@@ -104,13 +103,11 @@ class Row(dict[str, Any]):
         Raises:
             InputError: All columns are absent (the error names the last), or one holds no text.
         """
-        column = next((name for name in columns if self.get(name) not in (None, "")), columns[-1])
+        given = (name for name in columns if self.get(name) not in (None, "", []))
+        column = next(given, columns[-1])
         value = self.get(column)
         if not isinstance(value, list):
             return (self.text(column),)
-        if not value:
-            msg = f"{column!r} is an empty list"
-            raise InputError(msg)
         return tuple(dict.fromkeys(Row({column: item}).text(column) for item in value))
 
     def level(self) -> int | None:

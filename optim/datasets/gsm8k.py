@@ -7,7 +7,6 @@ import re
 from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset
 from pb_graph.errors import InputError
 
-_CALCULATOR = re.compile(r"<<[^<>]*>>")  # the annotations that GSM8K's authors trained with
 _NUMBER = re.compile(r"-?(\d+(\.\d+)?|\.\d+)")
 
 
@@ -29,7 +28,7 @@ def parse(row: Row) -> Question:
         InputError: A missing question, or an answer without a number after ``####``.
     """
     question, answer = row.text("question"), row.text("answer")
-    solution, marker, final = answer.rpartition("####")
+    _, marker, final = answer.rpartition("####")
     target = final.strip().strip("$").replace(",", "")
     if not marker or not _NUMBER.fullmatch(target):
         msg = "'answer' does not end in '#### ' and a number"
@@ -39,5 +38,4 @@ def parse(row: Row) -> Question:
         question=question,
         level=row.level(),
         targets=(target,),
-        metadata={"solution": _CALCULATOR.sub("", solution).strip()},
     )

@@ -18,7 +18,7 @@ from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset
     hub=HubSource("HuggingFaceH4/MATH-500", None, "test"),
 )
 def parse(row: Row) -> Question:
-    """Read one row: problem, answer and level; solution, subject and unique_id when present.
+    """Read one row: problem, answer and level; unique_id when present.
 
     Raises:
         InputError: A missing problem, answer or level, or a level outside 1 to 5.
@@ -30,5 +30,4 @@ def parse(row: Row) -> Question:
         question=problem,
         level=row.level(),
         targets=(row.text("answer"),),
-        metadata={name: row.optional_text(name) for name in ("subject", "solution")},
     )

@@ -1,13 +1,12 @@
 """TravelPlanner, sole planning: a trip to plan from the tables that come with the query.
 
-Schema of osunlp/TravelPlanner. Fields that hold structures arrive as such, or as JSON or Python
-literals in text, which `ast.literal_eval` reads and nothing runs.
+Schema of osunlp/TravelPlanner. Fields that hold structures arrive as such, or as Python literals in
+text, which `ast.literal_eval` reads and nothing runs.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset
@@ -63,7 +62,7 @@ def parse(row: Row) -> Question:
         raise InputError(msg)
     named = str(row.get("level")).strip().lower()
     found: dict[str, Any] = {name: row.text(name) for name in ("org", "dest")}
-    found |= {name: _whole(row, name) for name in ("days", "people_number", "budget")}
+    found |= {name: int(float(row.text(name))) for name in ("days", "people_number", "budget")}
     found["local_constraint"] = {}
     for name in ("local_constraint", "date", "visiting_city_number"):
         if row.get(name):
@@ -77,23 +76,14 @@ def parse(row: Row) -> Question:
     )
 
 
-def _whole(row: Row, column: str) -> int:
-    return int(float(row.text(column).lstrip("$").replace(",", "")))
-
-
 def _structure(row: Row, column: str) -> Any:  # noqa: ANN401 - whatever the literal holds
     value = row.get(column)
     if isinstance(value, list | dict):
         return value
-    written = row.text(column)
     try:
-        return json.loads(written)
-    except ValueError:
-        pass
-    try:
-        return ast.literal_eval(written)
+        return ast.literal_eval(row.text(column))
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        msg = f"{column!r} is neither JSON nor a Python literal"
+        msg = f"{column!r} is no Python literal"
         raise InputError(msg) from error
 
 
