@@ -256,26 +256,23 @@ def fit(tokens: ArrayLike, answers: ArrayLike, right: ArrayLike) -> Fit:
     if len(b) < _PARAMETERS:
         msg = f"{len(b)} budgets do not determine {_PARAMETERS} parameters: measure more"
         raise InputError(msg)
-    middle = math.exp(float(np.log(b).mean()))  # at which log c and beta are least correlated
-    starts = [(math.log(rest), floor) for rest in (0.02, 0.2, 0.8) for floor in (0.0, 0.2)]
+    least = float(b.min())
 
     def loss(point: Floats, beta: float) -> float:
-        wrong = np.clip(point[1] + np.exp(point[0]) * (b / middle) ** -beta, _CLIP, 1 - _CLIP)
+        wrong = np.clip(point[1] + point[0] * (b / least) ** -beta, _CLIP, 1 - _CLIP)
         return -float((hits * np.log1p(-wrong) + (n - hits) * np.log(wrong)).sum())
 
-    how = {"bounds": [(-12.0, 7.0), (0.0, 0.99)], "options": {"xatol": 1e-6, "fatol": 1e-8}}
-    search = partial(minimize, loss, method="Nelder-Mead", **how)
-    profile = [
-        min((search(start, args=(beta,)) for start in starts), key=lambda one: one.fun)
-        for beta in _GRID
-    ]
+    # For one beta the likelihood is concave in the other two, so one start is enough.
+    how = {"bounds": [(0.0, 1.0), (0.0, 1.0)], "options": {"xatol": 1e-6, "fatol": 1e-8}}
+    search = partial(minimize, loss, (0.4, 0.2), method="Nelder-Mead", **how)
+    profile = [search(args=(beta,)) for beta in _GRID]
     losses = np.array([one.fun for one in profile])
     at = int(losses.argmin())
     inside = _GRID[losses <= losses[at] + chi2.ppf(_CONFIDENCE, 1) / 2]
-    level, floor = profile[at].x
+    rest, floor = profile[at].x
     beta = float(_GRID[at])
     lower, upper = float(inside.min()), float(inside.max())
-    return Fit(math.exp(level) * middle**beta, beta, lower, upper, float(floor))
+    return Fit(float(rest) * least**beta, beta, lower, upper, float(floor))
 
 
 def _typical(world: World, level: NDArray[np.int64]) -> tuple[Floats, Floats]:

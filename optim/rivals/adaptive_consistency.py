@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from decimal import Decimal
@@ -41,9 +40,8 @@ _NUMBER = re.compile(r"[-+]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)")
 async def adaptive_consistency(given: MethodInput, run: Run) -> State:
     """Make at most `SAMPLES` calls, one after another, and return what most of them state.
 
-    An answer that states no result counts as a sample, but for nothing. Answers of a type agree if
-    they are read as the same; those in a form of the caller's, that names no place for the result,
-    if they end in the same paragraph.
+    An answer that states no result counts as a sample, but for nothing. Answers in a form of the
+    caller's, that names no place for the result, agree if they end in the same paragraph.
     """
     settings, purpose = run.settings, Purpose("answer", level=given.query["level"])
     prompt = single_call_prompt(given.query, settings, STYLES["prose"])
@@ -60,7 +58,7 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
             run.warn("call_failed", f"sample {number} failed. {failure}")
             break
         last = reply.text or last
-        if stated := _stated(reply.text, given, run):
+        if stated := _stated(reply.text, given):
             votes[comparable(stated)] += 1
             texts.setdefault(comparable(stated), reply.text)
         first, second = [*(count for _, count in votes.most_common(2)), 0, 0][:2]
@@ -70,10 +68,7 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
     return {"answer": answer}
 
 
-def _stated(text: str, given: MethodInput, run: Run) -> str | None:
-    if answer_type := run.options.answer_type:
-        typed = answer_type.read(text)
-        return None if typed is None else json.dumps(typed, sort_keys=True)
+def _stated(text: str, given: MethodInput) -> str | None:
     form = (given.query["answer_format"] or "Final answer:").casefold()
     own = r"\boxed" not in form and "final answer" not in form
     return stated_answer(text) or (text.rpartition("\n\n")[2] if own else None)

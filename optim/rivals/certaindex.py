@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from optim.rivals.adaptive_consistency import comparable
 from pb_graph.answers import without_thinking
-from pb_graph.errors import ModelCallError
+from pb_graph.errors import ModelCallError, ModelSetupError
 from pb_graph.methods import method
 from pb_graph.models.options import CallOptions
 from pb_graph.prompts import STYLES, MethodInput, PromptMessage, final_line, single_call_prompt
@@ -59,7 +59,8 @@ async def certaindex(given: MethodInput, run: Run) -> State:
             if piece.finish != "length" or piece.tokens < cap:
                 break
             if not piece.text:
-                return await _unprobed(prompt, left, answering, run)
+                msg = "certaindex probes the thinking, which this server hides: leave it out"
+                raise ModelSetupError(msg)
             probe = await _piece(prompt, written + PROBE, PROBE_TOKENS, probing, run)
         except ModelCallError as failure:
             if not written:
@@ -82,15 +83,6 @@ async def _piece(
     begun: list[PromptMessage] = [("ai", written)] if written else []
     options = CallOptions(cap, purpose=purpose, thinking="free", continue_last=True)
     return await run.ask([*prompt, *begun], options)
-
-
-async def _unprobed(prompt: list[PromptMessage], left: int, purpose: Purpose, run: Run) -> State:
-    """Return the answer in one call, where thinking is hidden and there is nothing to probe."""
-    run.warn("method", "the server hides what the model thinks, so there was nothing to probe")
-    if left <= 0:
-        return {"answer": ""}
-    reply = await run.ask(prompt, CallOptions(left, purpose=purpose, thinking="free"))
-    return {"answer": reply.text}
 
 
 def result_in(probe: str) -> str | None:

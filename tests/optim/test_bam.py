@@ -54,9 +54,8 @@ def test_answers_that_never_change_do_not_identify_beta() -> None:
         fit([50, 100], [20, 20], [10, 15])
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_no_token_of_an_optimum_is_better_moved(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_no_token_of_an_optimum_is_better_moved() -> None:
+    rng = np.random.default_rng(0)
     c, beta = rng.uniform(0.1, 10, (3, 4)), rng.uniform(0.5, 4, (3, 4))
     tokens = optimal_allocation(c, beta, [20, 100, 900])
     assert tokens.sum(axis=-1) == pytest.approx([20, 100, 900])
