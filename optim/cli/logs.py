@@ -45,9 +45,6 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     from optim import reporting  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
 
-    if as_json and as_csv:
-        msg = "choose one of --json and --csv"
-        raise InputError(msg)
     records = read_records(logs, partial=partial)
     table = reporting.answers(records, prices=read_prices(prices), price_ratio=price_ratio)
     if as_json or as_csv:

@@ -1,7 +1,9 @@
 """Parts shared by all commands: options made of the fields of a dataclass, and errors of one line.
 
-The metadata of a field holds its help, its panel and its names (`Option`); defaults are the
-dataclass's. A field without metadata takes that of the field of the same name in `Experiment`.
+The metadata of a field holds its ``help``, and where they are needed its ``panel``, ``flags``,
+``metavar``, ``names`` (to choose from) and ``reads`` (the type of the text on the command line).
+Defaults are the dataclass's. A field without metadata takes that of the field of the same name in
+`Experiment`.
 """
 
 from __future__ import annotations
@@ -9,9 +11,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -95,45 +96,13 @@ def read_prices(text: str) -> Literal["auto"] | Prices | None:
         raise InputError(msg) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """The metadata of a field.
-
-    Attributes:
-        help: Its meaning; `names` are added.
-        panel: Heading of the help under which it stands.
-        flags: Name of the option, where it is not that of the field.
-        names: Names to choose from.
-        metavar: Placeholder of the value in the help.
-        reads: Type of the text that it takes, where it is not that of the field.
-    """
-
-    help: str
-    panel: str | None = None
-    flags: str | None = None
-    names: Collection[str] = ()
-    metavar: str | None = None
-    reads: Any = str | None
-
-    def annotation(self, field: dataclasses.Field[Any]) -> Any:  # noqa: ANN401 -- a type
-        """Return the type that Typer makes the option of."""
-        listed = f" {', '.join(self.names)}." if self.names else ""
-        info = typer.Option(
-            self.flags or f"--{field.name.replace('_', '-')}",  # without a --no-… beside it
-            help=self.help + listed,
-            metavar=self.metavar,
-            rich_help_panel=self.panel,
-        )
-        return Annotated[_TYPES.get(field.type, self.reads), info]
-
-
 def with_options(
     choices: type[DataclassInstance], *modules: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each field of a dataclass with metadata.
 
-    The command takes the values of these fields, by name, as its first argument. A parameter of
-    its own replaces the option of the same name. It ends as `plain_errors` says.
+    The command takes the values of these fields, by name, as its first argument. It ends as
+    `plain_errors` says.
 
     Args:
         choices: The dataclass.
@@ -142,12 +111,10 @@ def with_options(
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-        taken = {parameter.name for parameter in own}
         offered = {
-            field.name: (field, metadata)
+            field.name: (field, shown)
             for field in dataclasses.fields(choices)
-            if field.name not in taken
-            and (metadata := field.metadata or _EXPERIMENT.get(field.name))
+            if (shown := field.metadata or _EXPERIMENT.get(field.name))
         }
 
         @plain_errors(*modules)
@@ -157,15 +124,7 @@ def with_options(
                 values[name] = _READERS[name](values[name])
             command(values, **given)
 
-        parameters = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=_default(field),
-                annotation=Option(**metadata).annotation(field),
-            )
-            for name, (field, metadata) in offered.items()
-        ]
+        parameters = [_parameter(field, shown) for field, shown in offered.values()]
         run.__name__, run.__doc__ = command.__name__, command.__doc__
         signature = inspect.Signature([*parameters, *own])
         run.__signature__ = signature  # type: ignore[attr-defined]
@@ -175,11 +134,25 @@ def with_options(
     return decorate
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:  # noqa: ANN401 -- of any type
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    made = field.default_factory is not dataclasses.MISSING
-    return None if made else inspect.Parameter.empty
+def _parameter(field: dataclasses.Field[Any], shown: Mapping[str, Any]) -> inspect.Parameter:
+    """Return the parameter that Typer makes the option of."""
+    listed = f" {', '.join(shown['names'])}." if "names" in shown else ""
+    info = typer.Option(
+        shown.get("flags") or f"--{field.name.replace('_', '-')}",  # without a --no-… beside it
+        help=shown["help"] + listed,
+        metavar=shown.get("metavar"),
+        rich_help_panel=shown.get("panel"),
+    )
+    default = field.default
+    if default is dataclasses.MISSING:
+        required = field.default_factory is dataclasses.MISSING
+        default = inspect.Parameter.empty if required else None
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[_TYPES.get(field.type, shown.get("reads", str | None)), info],
+    )
 
 
 _EXPERIMENT = {field.name: field.metadata for field in dataclasses.fields(Experiment)}

@@ -69,9 +69,8 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     if optimizer.learns:
         train, dev = draw(dev, 4, command.seed)
     scorer = command.scorer or data_set(command.dataset).scorer
-    origin = provenance(
-        command.dataset, data=command.data, split=command.split, seed=command.seed
-    ) | {"dataset": command.dataset, "scorer": scorer}
+    asked = {name: getattr(command, name) for name in ("data", "split", "seed")}
+    origin = provenance(command.dataset, **asked, scorer=scorer) | {"dataset": command.dataset}
     told = ("dataset", "data", "split", "scorer", "command")
     result = tune(
         program,

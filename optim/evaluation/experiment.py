@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import re
 import shlex
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pb_graph
 from optim.datasets import DATASETS, data_set, load
@@ -25,11 +26,8 @@ from optim.methods import (
     over_budgets,
 )
 from optim.records.logs import REMOTE
-from optim.records.shards import Shard
 from optim.scorers import NAMES as SCORERS
-from optim.scorers import as_scorer
-from optim.scorers.base import FunctionScorer
-from optim.scorers.inspect_scorers import is_inspect_scorer
+from optim.scorers.inspect_scorers import InspectScorer, is_inspect_scorer
 from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram
 
@@ -75,13 +73,12 @@ class Experiment:
         estimate_level: Without it, rows that use the level run twice: with the label, and as
             ``NAME_estimated`` with the level estimated and paid for.
         log_dir: A folder, or the address of one in a store that fsspec knows, such as
-            ``s3://bucket/run``, for the logs alone.
+            ``s3://bucket/run``: lock and paid replies are in ``bucket/run`` below this folder then.
         max_tokens_total: Tokens that earlier runs in the folder spent count. Answers that have
             begun are finished. With ``part`` it is the limit of that part alone.
 
     Raises:
-        InputError: A number or part out of range, or a log_dir in a store without a work_dir
-            beside it.
+        InputError: A number or part out of range.
     """
 
     dataset: str = _option("The questions:", _QUESTIONS, names=tuple(DATASETS), reads=str)
@@ -122,9 +119,6 @@ class Experiment:
     concurrency: int = _option("Questions answered at once.", _LIMITS, 8)
     max_tokens_total: int | None = _option("Tokens after which no answer begins.", _LIMITS, None)
     log_dir: str | Path = _option("Folder of logs and replies.", _OUTPUT, "logs", reads=str)
-    work_dir: str | Path | None = _option(
-        "Folder of replies where --log-dir is s3://….", _OUTPUT, None
-    )
 
     def __post_init__(self) -> None:
         for name in ("epochs", "concurrency", "max_tokens_total"):
@@ -134,17 +128,11 @@ class Experiment:
                 raise InputError(msg)
         if self.part is not None:
             Shard.parse(self.part)
-        if REMOTE in str(self.work_dir or self.log_dir):
-            msg = (
-                "log_dir is remote. The lock and the paid replies need a local folder: pass "
-                "work_dir (--work-dir)."
-            )
-            raise InputError(msg)
 
     @property
     def folder(self) -> Path:
         """The local folder of the lock and the paid replies."""
-        return Path(self.work_dir or self.log_dir)
+        return Path(str(self.log_dir).rpartition(REMOTE)[2])
 
     def load_questions(self) -> list[Question]:
         """Load the questions that all parts ask together, or raise as `optim.datasets.load`."""
@@ -203,23 +191,10 @@ class Experiment:
             estimate_level=self.estimate_level or method.estimate_level,
         )
 
-    def build_scorer(self) -> Scorer:
-        """Make the scorer, or raise as `optim.scorers.as_scorer`."""
-        return as_scorer(self.scorer or data_set(self.dataset).scorer)
-
     @property
-    def scorer_name(self) -> str:
-        """Name of the scorer."""
-        return scorer_name(self.scorer or data_set(self.dataset).scorer)
-
-    def provenance(self, method: Method) -> dict[str, Any]:
-        """Return the origin of a log of the method's answers, for its readers."""
-        about = provenance(self.dataset, data=self.data, split=self.split, seed=self.seed)
-        return about | {
-            "scorer": self.scorer_name,
-            "scorer_code": scorer_code(self.scorer),
-            "settings": method.settings.model_dump(mode="json"),
-        }
+    def chosen_scorer(self) -> str | Scorer | type[Scorer] | Callable[..., Any]:
+        """The scorer, else the name of the data set's own."""
+        return self.scorer or data_set(self.dataset).scorer
 
 
 def _with_estimated_level(method: Method, taken: set[str]) -> tuple[Method, ...]:
@@ -243,7 +218,7 @@ def _without_examples(method: Method) -> Method:
 
 
 def provenance(
-    dataset: str, *, data: str | Path | None, split: str | None, seed: int
+    dataset: str, *, data: str | Path | None, split: str | None, seed: int, scorer: object
 ) -> dict[str, Any]:
     """Return the origin of a run for its readers. Of absolute paths only the names are told."""
     hub = None if data else data_set(dataset).hub
@@ -254,6 +229,8 @@ def provenance(
         "data": Path(data).name if data else hub.path if hub else None,
         "split": split or (hub.split if hub else None),
         "seed": seed,
+        "scorer": scorer_name(scorer),
+        "scorer_code": scorer_code(scorer),
     }
 
 
@@ -261,8 +238,8 @@ def scorer_name(scorer: object) -> str:
     """Return the name of a scorer, else that of its function or class."""
     if isinstance(scorer, str):
         return scorer
-    if is_inspect_scorer(scorer):  # its arguments are part of its name
-        scorer = as_scorer(scorer)
+    if is_inspect_scorer(scorer):
+        scorer = InspectScorer(scorer)
     name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
     return str(name or type(scorer).__qualname__)
 
@@ -270,18 +247,52 @@ def scorer_name(scorer: object) -> str:
 def scorer_code(scorer: object) -> str:
     """Return a digest of the module in which a scorer of the user's own is written, or "".
 
-    The whole module counts, since a mended helper changes scores as well. Scorers that are known by
-    name have no such code.
+    The whole module counts, since a mended helper changes scores as well. Of a scorer of Inspect it
+    is a digest of the arguments. Scorers that are known by name have no such code.
     """
-    if scorer is None or isinstance(scorer, str) or is_inspect_scorer(scorer):
+    if isinstance(scorer, str):
         return ""
-    written: Any = scorer.function if isinstance(scorer, FunctionScorer) else scorer
-    written = inspect.unwrap(written) if callable(written) else written
-    if not (inspect.isroutine(written) or isinstance(written, type)):
-        written = type(written)
+    if is_inspect_scorer(scorer):
+        return InspectScorer(scorer).arguments
+    has_source = inspect.isroutine(scorer) or isinstance(scorer, type)
+    written: Any = scorer if has_source else type(scorer)
     try:
-        lines, _ = inspect.findsource(written)
+        lines, number = inspect.findsource(written)
     except (OSError, TypeError):  # typed at a prompt, or not in Python
         return ""
-    code = getattr(written, "__code__", None)
-    return digest([written.__qualname__, code and code.co_firstlineno, "".join(lines)])
+    return digest([written.__qualname__, number, "".join(lines)])
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of several parts of the questions, each with all methods, for several machines.
+
+    A question's part depends on its id and ``of`` alone. So parts differ in size by chance, and a
+    larger draw moves no question to another part.
+
+    Attributes:
+        number: Number of the part, from 1.
+        of: Number of parts.
+    """
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a part such as ``3/16``, or raise `InputError`."""
+        found = re.fullmatch(r"(\d+)/(\d+)", text)
+        number, of = map(int, found.groups()) if found else (0, 0)
+        if not 1 <= number <= of:
+            msg = f"a part is such as 3/16, from 1/16 to 16/16, not {text!r}"
+            raise InputError(msg)
+        return cls(number, of)
+
+    def has(self, question: str) -> bool:
+        """Return whether the question with this id is in the part."""
+        return part_of(question, self.of) == self.number
+
+
+def part_of(question: str, of: int) -> int:
+    """Return the part that has the question with this id, the same on every machine."""
+    return int.from_bytes(hashlib.sha256(question.encode()).digest()[:8]) % of + 1

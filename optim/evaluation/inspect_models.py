@@ -45,9 +45,22 @@ def to_inspect(messages: Sequence[BaseMessage]) -> list[ChatMessage]:
 async def show_call(call: Call) -> None:
     """Write a call into the transcript of the running sample, under its node and step."""
     charge = call.charge
+    output = ModelOutput.from_content(
+        call.model,
+        call.text,
+        stop_reason="max_tokens" if charge["finish"] == "length" else "stop",
+    )
+    output.usage = ModelUsage(
+        input_tokens=charge["input_tokens"] - charge["cached_tokens"],
+        output_tokens=charge["output_tokens"],
+        total_tokens=charge["input_tokens"] + charge["output_tokens"],
+        input_tokens_cache_read=charge["cached_tokens"],
+        reasoning_tokens=charge["reasoning_tokens"],
+    )
+    output.time = charge["seconds"]
     step = "" if charge["step"] is None else f" step {charge['step'] + 1}"
     async with span(f"{charge['node']}{step}"):
-        model = get_model(f"{PROVIDER}/{call.model}", memoize=False, call=call)
+        model = get_model(f"{PROVIDER}/{call.model}", memoize=False, output=output)
         config = GenerateConfig(max_tokens=charge["cap"])
         await model.generate(to_inspect(call.messages), config=config)
 
@@ -56,9 +69,9 @@ async def show_call(call: Call) -> None:
 class RecordedModel(ModelAPI):
     """Repeats one call."""
 
-    def __init__(self, model_name: str, call: Call | None = None, **_: Any) -> None:  # noqa: ANN401
+    def __init__(self, model_name: str, output: ModelOutput | None = None, **_: Any) -> None:  # noqa: ANN401
         super().__init__(model_name)
-        self._call = call
+        self._output = output
 
     def max_connections(self) -> int:
         """Return a limit that no run reaches: nothing is asked here."""
@@ -66,27 +79,10 @@ class RecordedModel(ModelAPI):
 
     async def generate(self, *_: Any, **__: Any) -> ModelOutput:  # noqa: ANN401 -- inherited
         """Return the reply with its tokens and seconds."""
-        if self._call is None:
-            msg = (
-                "this model only repeats the calls of LangChain models. A scorer that asks a model "
-                "needs one of its own: model_graded_qa(model=...)"
-            )
+        if self._output is None:
+            msg = "a scorer that asks a model needs one of its own: model_graded_qa(model=...)"
             raise RuntimeError(msg)
-        charge = self._call.charge
-        output = ModelOutput.from_content(
-            self._call.model,
-            self._call.text,
-            stop_reason="max_tokens" if charge["finish"] == "length" else "stop",
-        )
-        output.usage = ModelUsage(
-            input_tokens=charge["input_tokens"] - charge["cached_tokens"],
-            output_tokens=charge["output_tokens"],
-            total_tokens=charge["input_tokens"] + charge["output_tokens"],
-            input_tokens_cache_read=charge["cached_tokens"],
-            reasoning_tokens=charge["reasoning_tokens"],
-        )
-        output.time = charge["seconds"]
-        return output
+        return self._output
 
 
 class InspectChat(BaseChatModel):

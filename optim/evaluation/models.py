@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
 from pb_graph.models.resolve import model_name, resolve
+from pb_graph.program import PlannerProgram
 
 if TYPE_CHECKING:
     from optim.evaluation.store import ReplyCache
@@ -38,7 +38,7 @@ class Models:
     Attributes:
         solver: Solves.
         planner: Plans and estimates.
-        program: The tuned planner, or None.
+        program: The tuned planner, the path of a saved one, or None.
         solver_identity: Tells the solver from other models, on every machine.
         planner_identity: The same for planner and program.
         model: Name of the solver in logs.
@@ -48,7 +48,7 @@ class Models:
 
     solver: ModelClient
     planner: ModelClient
-    program: Planner | None
+    program: Planner | str | Path | None
     solver_identity: str
     planner_identity: str
     model: str
@@ -83,65 +83,42 @@ def build_models(  # noqa: PLR0913 -- all but two by name
         PlannerProgramError: The saved planner does not fit.
         WeightsError: The weights of a local model cannot be had.
     """
-
-    def client(spec: ModelSpec) -> tuple[ChatClient, str, str]:
-        return _client(spec, settings, cap_policy, temperature)
-
-    solves = client(model)
-    plans = solves if planner is None else client(planner)
-    tuned = load_program(program)
+    solves = _client(model, settings, cap_policy, temperature)
+    plans = solves if planner is None else _client(planner, settings, cap_policy, temperature)
     return Models(
         solver=CachedClient(*solves, cache),
         planner=CachedClient(*plans, cache, one_sample=True),
-        program=tuned,
+        program=program,
         solver_identity=solves[2],
-        planner_identity=planner_identity(plans[2], tuned),
+        planner_identity=planner_identity(plans[2], program),
         model=solves[1],
         planner_model=plans[1],
         temperature=getattr(solves[0].model, "temperature", None),
     )
 
 
-def load_program(program: Planner | str | Path | None) -> Planner | None:
-    """Return a tuned planner, loaded where a path is given.
-
-    Raises:
-        PlannerProgramError: The saved planner does not fit.
-    """
-    if program is None:
-        return None
-    from pb_graph.planner.planner import load_planner  # noqa: PLC0415 -- DSPy takes a second
-
-    return load_planner(program)
-
-
-def model_identity(model: BaseChatModel, name: str | None, temperature: float | None = None) -> str:
+def model_identity(model: BaseChatModel, name: str | None) -> str:
     """Identify a chat model by its name, class and parameters, but not by its server's address.
 
     Args:
         model: The chat model object.
         name: The string it was made from, or None. A local model is known by its name in the
-            catalog, whose bytes are pinned, or by the content of its file.
-        temperature: The temperature that the user has set, if any.
+            catalog or by that of its file.
     """
-    chosen = "" if temperature is None else f" temperature={temperature}"
     if name is not None and name.startswith(LOCAL_PREFIX):
-        file = Path(name.removeprefix(LOCAL_PREFIX)).expanduser()
-        if not file.is_file():
-            return name + chosen
-        with file.open("rb") as bytes_of_weights:
-            content = hashlib.file_digest(bytes_of_weights, "sha256").hexdigest()
-        return f"{name} {content}{chosen}"
+        return LOCAL_PREFIX + Path(name.removeprefix(LOCAL_PREFIX)).name
     fields = dict(model._identifying_params or _provider_fields(model))  # noqa: SLF001 -- LangChain's word for it
     parameters = {name: fields[name] for name in fields if name not in _ENDPOINTS}
     # The text of an object may hold an address in memory; its type does not.
     plain = json.loads(json.dumps(parameters, default=lambda value: type(value).__qualname__))
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
-    return digest([kind, name, plain]) + chosen
+    return digest([kind, name, plain])
 
 
-def planner_identity(model: str, program: Planner | None) -> str:
-    """Identify a planner by its model, and by its tuned program if it has one."""
+def planner_identity(model: str, program: Planner | str | Path | None) -> str:
+    """Identify a planner by its model, and by its tuned program, or the path of one, if any."""
+    if isinstance(program, str | Path):
+        return digest([model, PlannerProgram.load(program).model_dump(mode="json")])
     return model if program is None else digest([model, program.dump_state()])
 
 
@@ -168,17 +145,19 @@ def _client(
 ) -> tuple[ChatClient, str, str]:
     """Return the client of a model, its name in logs, and its identity."""
     sampling = {} if temperature is None else {"temperature": temperature}
+    name = shown = None
     if isinstance(spec, BaseChatModel):
         if not sampling.keys() <= type(spec).model_fields.keys():
             msg = f"{type(spec).__name__} has no temperature. Configure the model object instead."
             raise InputError(msg)
         model = spec.model_copy(update=sampling)
-        client = ChatClient(model, cap_policy, RetryPolicy(settings.max_retries))
-        return client, client.name, model_identity(model, None, temperature)
-    name = model_name(spec)
-    file = name.removeprefix(LOCAL_PREFIX)
-    weights.fetch_if_named(name)
-    model = resolve(name, settings, **sampling)
+    else:
+        name = shown = model_name(spec)
+        file = name.removeprefix(LOCAL_PREFIX)
+        weights.fetch_if_named(name)
+        model = resolve(name, settings, **sampling)
+        if file != name:
+            shown = LOCAL_PREFIX + server.public_name(file)
     client = ChatClient(model, cap_policy, RetryPolicy(settings.max_retries))
-    shown = name if file == name else LOCAL_PREFIX + server.public_name(file)
-    return client, shown, model_identity(model, name, temperature)
+    chosen = "" if temperature is None else f" temperature={temperature}"
+    return client, shown or client.name, model_identity(model, name) + chosen

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from optim.evaluation.run import Evaluation, EvaluationError, Progress, run_here
+from optim.evaluation.experiment import Shard
+from optim.evaluation.run import Evaluation, EvaluationError, run_here, show_progress
 from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir
 from optim.extras import require_modules
 from optim.records import Records
 from optim.records.logs import REMOTE
-from optim.records.shards import Shard
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ def _run_parts(
             tasks[run_part.remote(one, asked, account, place)] = one.part
         try:
             samples = len(questions) * len(names) * experiment.epochs
-            with Progress(samples, sum(spent), limit, console) as progress:
+            with show_progress(samples, sum(spent), limit, console) as show:
                 while tasks:
                     ready, _ = ray.wait(list(tasks), num_returns=len(tasks), timeout=1.0)
                     found += [_result(task, tasks.pop(task)) for task in ready]
-                    progress.show(*ray.get(account.totals.remote()))
+                    show(*ray.get(account.totals.remote()))
         finally:
             for task in tasks:
                 ray.cancel(task)
@@ -122,7 +122,7 @@ def _result(task: Any, part: str | None) -> Evaluation:  # noqa: ANN401
     try:
         found: Evaluation = ray.get(task)
     except ray.exceptions.RayError as error:
-        cause = getattr(error, "cause", None) or "its worker died"
+        cause = getattr(error, "cause", None) or error
         if isinstance(cause, PlanAndBudgetError):
             raise cause from None
         msg = f"part {part} failed: {cause!r}. Finished answers are kept; rerun the same command."

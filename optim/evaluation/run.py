@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import rich
@@ -29,13 +29,15 @@ from optim.evaluation.models import build_models
 from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir, storage_error
 from optim.evaluation.task import Meter, make_task
 from optim.records import Records
-from optim.records.logs import BY_RUN, LogHeader, differences, log_headers, pool, task_key
+from optim.records.logs import BY_RUN, differences, log_headers, metadata_of, pool, task_key
 from optim.reporting.formatting import displayed, remarks, text_table
 from optim.reporting.tables import answers, figures
+from optim.scorers import as_scorer
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:
     from inspect_ai import Task
+    from inspect_ai.log import EvalLog
 
     from optim.datasets import Question
     from optim.evaluation.task import Share
@@ -151,7 +153,7 @@ def run_here(
         InputError: Several epochs at temperature 0, or as `evaluate`.
     """
     methods, folder = experiment.chosen_methods(questions), experiment.folder
-    judge = experiment.build_scorer()
+    judge = as_scorer(experiment.chosen_scorer)
     with lock_run_dir(folder), closing(ReplyCache(folder / REPLIES)) as cache:
         models = build_models(
             experiment.model,
@@ -178,8 +180,8 @@ def run_here(
         ]
         if todo:
             samples = sum(map(_samples, todo))
-            with Progress(samples, cache.spent, meter.limit, console) as progress:
-                meter.watch = lambda: progress.show(cache.spent, meter.answers, meter.errors)
+            with show_progress(samples, cache.spent, meter.limit, console) as show:
+                meter.watch = lambda: show(cache.spent, meter.answers, meter.errors)
                 _run(todo, meter, experiment)
         latest = _latest_logs(experiment)
         logs = [latest[key] for key in keys if key in latest]
@@ -187,50 +189,46 @@ def run_here(
         return Evaluation(records, cache.spent, meter.skipped, experiment.log_dir)
 
 
-class Progress:
-    """A context manager that shows how far a run is: a live line, or at no terminal some lines.
+@contextmanager
+def show_progress(
+    samples: int, spent: int, limit: int | None, console: Console
+) -> Iterator[Callable[[int, int, int], None]]:
+    """Show how far a run is: a live line, or at no terminal a line now and then.
 
     Args:
         samples: Number of answers of the run.
         spent: Completion tokens before the run.
         limit: Completion tokens after which no answer begins, or None.
         console: The console to draw on.
+
+    Yields:
+        A function that takes the counts of the whole run so far: completion tokens, answers with
+        errors included, and errors. It also estimates all tokens.
     """
+    before, began = spent, time.monotonic()
+    printed, status = began, console.status("")
 
-    def __init__(self, samples: int, spent: int, limit: int | None, console: Console) -> None:
-        self._samples, self._before, self._console = samples, spent, console
-        self._of = "" if limit is None else f" of {limit}"
-        self._began = self._printed = time.monotonic()
-        self._status = console.status("")
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:  # in a notebook the live line would be a widget
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._status.stop()
-
-    def show(self, spent: int, answers: int, errors: int) -> None:
-        """Show the counts of the whole run so far, and an estimate of all its tokens.
-
-        Args:
-            spent: Completion tokens.
-            answers: Answers, errors included.
-            errors: Answers without a score.
-        """
+    def show(spent: int, answers: int, errors: int) -> None:
+        nonlocal printed
         now = time.monotonic()
         line = (
-            f"{answers} of {self._samples} answers, {errors} errors, {spent} completion tokens "
-            f"spent{self._of}, {now - self._began:.0f} s"
+            f"{answers} of {samples} answers, {errors} errors, {spent} completion tokens spent"
+            f"{'' if limit is None else f' of {limit}'}, {now - began:.0f} s"
         )
-        if _FIRST <= answers < self._samples:
-            total = self._before + (spent - self._before) * self._samples / answers
+        if _FIRST <= answers < samples:
+            total = before + (spent - before) * samples / answers
             line += f"; about {total:.0f} tokens in all"
-        self._status.update(line)
-        if not self._console.is_terminal and now - self._printed >= _EVERY:
-            self._printed = now
-            self._console.print(line)
+        status.update(line)
+        if not console.is_terminal and now - printed >= _EVERY:
+            printed = now
+            console.print(line)
+
+    if console.is_terminal:  # in a notebook the live line would be a widget
+        status.start()
+    try:
+        yield show
+    finally:
+        status.stop()
 
 
 def _run(tasks: Sequence[Task], meter: Meter, experiment: Experiment) -> None:
@@ -289,25 +287,27 @@ def _samples(task: Task) -> int:
     return len(task.dataset) * (task.epochs or 1)
 
 
-def _latest_logs(experiment: Experiment) -> dict[tuple[str, ...], LogHeader]:
+def _latest_logs(experiment: Experiment) -> dict[tuple[str, ...], EvalLog]:
     """Return the latest log of each task in the log folder itself."""
-    return {header.task: header for header in log_headers(experiment.log_dir, recursive=False)}
+    logs = log_headers(experiment.log_dir, recursive=False)
+    return {task_key(metadata_of(log)): log for log in logs}
 
 
-def _is_left(task: Task, header: LogHeader | None, experiment: Experiment) -> bool:
+def _is_left(task: Task, log: EvalLog | None, experiment: Experiment) -> bool:
     """Return whether a task has questions, and no log with a score for each of its answers.
 
     Raises:
         InputError: The folder holds the task under other conditions.
     """
-    if header is None:
+    if log is None:
         return len(task.dataset) > 0
     about = task.metadata or {}
-    before, now = header.conditions, about["conditions"]
+    before, now = metadata_of(log)["conditions"], about["conditions"]
     if changes := differences(before, now, BY_RUN):
         msg = (
             f"{experiment.log_dir} already holds {about['method']!r} on {experiment.dataset!r} "
             f"under other conditions ({', '.join(changes)}). Use another --log-dir."
         )
         raise InputError(msg)
-    return bool(differences(before, now)) or header.scored != _samples(task)
+    scored = log.results.completed_samples if log.results else 0
+    return bool(differences(before, now)) or scored != _samples(task)

@@ -28,13 +28,13 @@ from inspect_ai.util import EarlyStop
 
 from optim.datasets.dataset import digest
 from optim.e3 import interval
-from optim.evaluation.experiment import Experiment
+from optim.evaluation.experiment import Experiment, Shard, part_of, provenance
 from optim.evaluation.inspect_models import InspectChat, show_call, to_inspect
-from optim.evaluation.models import Models, load_program
+from optim.evaluation.models import Models
 from optim.evaluation.runner import RETRY_SETTINGS, Runner, score_answer
 from optim.methods import methods
 from optim.records import PLANNING, planning_tokens
-from optim.records.shards import Shard, part_of
+from optim.scorers import as_scorer
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.models.caps import generic
 from pb_graph.models.client import ChatClient, RetryPolicy
@@ -99,7 +99,7 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
         name=f"{dataset}-{method.name}".replace(":", "-"),
         dataset=MemoryDataset(samples, name=dataset),
         solver=_make_solver(runner, asked, meter),
-        scorer=_make_scorer(judge, asked, meter, experiment.scorer_name),
+        scorer=_make_scorer(judge, asked, meter, metadata["made_by"]["scorer"]),
         epochs=experiment.epochs,
         fail_on_error=False,
         early_stopping=EarlyStopping(meter, runner, asked) if meter else None,
@@ -112,7 +112,10 @@ def _metadata(
 ) -> dict[str, Any]:
     """Return a log's metadata, for `optim.records`: names, conditions, origin, part."""
     part = Shard.parse(experiment.part) if experiment.part else None
-    settings, about = method.settings, experiment.provenance(method)
+    settings = method.settings
+    origin = {name: getattr(experiment, name) for name in ("data", "split", "seed")}
+    about = provenance(experiment.dataset, **origin, scorer=experiment.chosen_scorer)
+    about["settings"] = settings.model_dump(mode="json")
     shared = {"temperature": models.temperature, "epochs": experiment.epochs}
     shared |= {name: about[name] for name in ("seed", "scorer", "scorer_code")}
     metadata: dict[str, Any] = {
@@ -314,8 +317,8 @@ class EarlyStopping:
         """Do nothing."""
 
     async def complete_task(self) -> dict[str, JsonValue]:
-        """Return the tokens that had been spent when the task ended."""
-        return {"completion_tokens_spent": self.meter.cache.spent, "limit": self.meter.limit}
+        """Return nothing for the log."""
+        return {}
 
 
 def task_for(
@@ -348,14 +351,14 @@ def task_for(
     models = Models(  # the log has all of their calls, so none is cached
         solver=ChatClient(InspectChat(), generic, RetryPolicy(max_retries=0)),
         planner=ChatClient(InspectChat(role=_PLANNER), generic, RetryPolicy(max_retries=0)),
-        program=load_program(program),
+        program=program,
         solver_identity=_identity(solver),
         planner_identity=_identity(planner),
         model=str(solver),
         planner_model=str(planner),
     )
-    chosen = experiment.chosen_methods(questions)[0]
-    return make_task(experiment, chosen, questions, models, experiment.build_scorer())
+    chosen, judge = experiment.chosen_methods(questions)[0], as_scorer(experiment.chosen_scorer)
+    return make_task(experiment, chosen, questions, models, judge)
 
 
 def _identity(model: Model) -> str:

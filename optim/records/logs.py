@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,63 +38,86 @@ _LABELS = {  # conditions that are digests, which say nothing to a person
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LogHeader:
-    """One log of `pb-optim eval`, without its samples.
+def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = False) -> Records:
+    """Read every answer in a folder of logs, and in those below it; or in several, pooled.
 
-    Attributes:
-        location: Path or address of the file.
-        log: Its header.
+    Of several logs of one task (data set, method, model and planner), and of one part of it, the
+    latest in a folder counts, also an unfinished one; so no answer counts twice. Samples that were
+    never started are in no log. ``read_records(log_dir).frame()`` is a pandas DataFrame.
+
+    Args:
+        log_dir: A folder, or several, such as those of the parts of one evaluation; also addresses
+            such as ``s3://bucket/run``.
+        partial: Whether answers of parts may be missing.
+
+    Raises:
+        MissingPackageError: Inspect is not installed.
+        InputError: There is no log of ours, or one cannot be read. Parts are missing or unfinished,
+            an answer is in two folders, or logs under different conditions would be mixed; or
+            methods that would be compared were asked or scored otherwise.
     """
+    require_modules("inspect_ai")
+    folders = [log_dir] if isinstance(log_dir, str | Path) else list(log_dir)
+    latest = {
+        (folder, task_key(metadata_of(log)), part_of_log(log).get("number")): log
+        for folder in folders
+        for log in log_headers(folder)
+    }
+    # A part without a question has no log, and the logs of the others name a part that is missing.
+    empty = [str(folder) for folder in folders if all(folder != key[0] for key in latest)]
+    if not latest or (empty and not all(map(part_of_log, latest.values()))):
+        msg = f"{', '.join(empty)} holds no log of `pb-optim eval`"
+        raise InputError(msg)
+    tasks: dict[Task, list[EvalLog]] = {}
+    for (_, task, _), log in latest.items():
+        tasks.setdefault(task, []).append(log)
+    records = Records(
+        record for task in sorted(tasks, key=_rank) for record in pool(tasks[task], partial=partial)
+    )
+    _refuse_other_questions(records)
+    return records
 
-    location: str
-    log: EvalLog
 
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Metadata that was written when the task began."""
-        return self.log.eval.metadata or {}
+def log_headers(log_dir: str | Path, *, recursive: bool = True) -> list[EvalLog]:
+    """Return our logs in a folder without their samples, oldest first.
 
-    @property
-    def conditions(self) -> Mapping[str, Any]:
-        """Everything that bears on the answers, by name."""
-        return dict(self.metadata["conditions"])
+    Args:
+        log_dir: A folder, or the address of one in a store that fsspec knows, such as S3.
+        recursive: Whether logs in the folders below count, too.
 
-    @property
-    def task(self) -> Task:
-        """Data set, method, model and planner: of several logs of one task the latest counts."""
-        return task_key(self.metadata)
+    Raises:
+        InputError: The folder's store cannot be reached, or a log cannot be read.
+    """
+    from inspect_ai.log import list_eval_logs, read_eval_log  # noqa: PLC0415
 
-    @property
-    def part(self) -> dict[str, Any]:
-        """Its part: ``number``, ``of``, and ``filled``, the parts with questions; or empty."""
-        return self.metadata.get("part") or {}
+    # Else S3's client lists what was there before Inspect wrote, by a client of its own.
+    options = {"use_listings_cache": False} if REMOTE in str(log_dir) else {}
+    logs, place = [], str(log_dir)
+    try:
+        files = list_eval_logs(place, formats=["eval"], recursive=recursive, fs_options=options)
+        for file in sorted(files, key=lambda file: (file.mtime or 0.0, file.name)):
+            place = file.name.removeprefix("file://")
+            logs.append(read_eval_log(place, header_only=True))
+    except Exception as error:  # any of a store's client
+        msg = f"cannot read the log {place}: {type(error).__name__}: {error}"
+        raise InputError(msg) from error
+    ours = [log for log in logs if "conditions" in (log.eval.metadata or {})]
+    return sorted(ours, key=lambda log: log.eval.created)
 
-    @property
-    def scored(self) -> int:
-        """Number of answers with a score; 0 for an unfinished log."""
-        return self.log.results.completed_samples if self.log.results else 0
 
-    def records(self) -> list[Record]:
-        """Read the answers, in the order of the data set."""
-        from inspect_ai.log import read_eval_log_samples  # noqa: PLC0415
-
-        samples = read_eval_log_samples(
-            self.location,
-            all_samples_required=False,
-            resolve_attachments="core",
-            exclude_fields={"events", "messages"},
-        )
-        answered = [sample for sample in samples if "report" in sample.store]
-        made_by = {"date": self.log.eval.created, **self.metadata["made_by"]}
-        if answered:
-            made_by["prompt"] = _prompt(self.location, answered[0])
-        return [_record(self, sample, made_by) for sample in answered]
+def metadata_of(log: EvalLog) -> dict[str, Any]:
+    """Return the metadata that `optim.evaluation.task` wrote when the task began."""
+    return log.eval.metadata or {}
 
 
 def task_key(metadata: Mapping[str, Any]) -> Task:
-    """Return the task of a log's metadata."""
+    """Return the task of a log's metadata: of several logs of one task the latest counts."""
     return metadata["dataset"], metadata["method"], metadata["model"], metadata["planner"]
+
+
+def part_of_log(log: EvalLog) -> dict[str, Any]:
+    """Return a log's part: ``number``, ``of``, and ``filled``, the parts with questions; or {}."""
+    return metadata_of(log).get("part") or {}
 
 
 def differences(
@@ -116,134 +139,62 @@ def differences(
     ]
 
 
-def log_headers(log_dir: str | Path, *, recursive: bool = True) -> list[LogHeader]:
-    """Return the headers of our logs in a folder, oldest first.
-
-    Args:
-        log_dir: A folder, or the address of one in a store that fsspec knows, such as S3.
-        recursive: Whether logs in the folders below count, too.
-
-    Raises:
-        InputError: The folder's store cannot be reached, or a log cannot be read.
-    """
-    from inspect_ai.log import list_eval_logs, read_eval_log  # noqa: PLC0415
-
-    # Else S3's client lists what was there before Inspect wrote, by a client of its own.
-    options = {"use_listings_cache": False} if REMOTE in str(log_dir) else {}
-    headers, place = [], str(log_dir)
-    try:
-        files = list_eval_logs(place, formats=["eval"], recursive=recursive, fs_options=options)
-        for file in sorted(files, key=lambda file: (file.mtime or 0.0, file.name)):
-            place = file.name.removeprefix("file://")
-            headers.append(LogHeader(place, read_eval_log(file, header_only=True)))
-    except Exception as error:  # any of a store's client
-        msg = f"cannot read the log {place}: {type(error).__name__}: {error}"
-        raise InputError(msg) from error
-    ours = [header for header in headers if "conditions" in header.metadata]
-    return sorted(ours, key=lambda header: header.log.eval.created)
-
-
-def read_records(
-    log_dir: str | Path | Iterable[str | Path],
-    *,
-    partial: bool = False,
-    methods: Collection[str] | None = None,
-) -> Records:
-    """Read every answer in a folder of logs, and in those below it; or in several, pooled.
-
-    Of several logs of one task (data set, method, model and planner), and of one part of it, the
-    latest in a folder counts, also an unfinished one; so no answer counts twice. Samples that were
-    never started are in no log. ``read_records(log_dir).frame()`` is a pandas DataFrame.
-
-    Args:
-        log_dir: A folder, or several, such as those of the parts of one evaluation; also addresses
-            such as ``s3://bucket/run``.
-        partial: Whether answers of parts may be missing.
-        methods: Names of the methods to read; None for all.
-
-    Raises:
-        MissingPackageError: Inspect is not installed.
-        InputError: There is no log of ours, or one cannot be read. Parts are missing or unfinished,
-            an answer is in two folders, or logs under different conditions would be mixed; or
-            methods that would be compared were asked or scored otherwise.
-    """
-    require_modules("inspect_ai")
-    folders = [log_dir] if isinstance(log_dir, str | Path) else list(log_dir)
-    latest = {
-        (folder, header.task, header.part.get("number")): header
-        for folder in folders
-        for header in log_headers(folder)
-        if not methods or header.task[1] in methods
-    }
-    # A part without a question has no log, and the logs of the others name a part that is missing.
-    empty = [str(folder) for folder in folders if all(folder != key[0] for key in latest)]
-    if not latest or (empty and not all(header.part for header in latest.values())):
-        msg = f"{', '.join(empty)} holds no log of `pb-optim eval`"
-        raise InputError(msg)
-    tasks: dict[Task, list[LogHeader]] = {}
-    for header in latest.values():
-        tasks.setdefault(header.task, []).append(header)
-    records = Records(
-        record for task in sorted(tasks, key=_rank) for record in pool(tasks[task], partial=partial)
-    )
-    _refuse_other_questions(records)
-    return records
-
-
-def pool(logs: Iterable[LogHeader], *, partial: bool = False) -> list[Record]:
+def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
     """Read and pool one task's logs. Their ``made_by`` names what is missing under ``gaps``.
 
+    Args:
+        logs: Headers of logs of one task.
+        partial: Whether answers of parts may be missing.
+
     Raises:
-        InputError: Logs under different conditions, an answer in two logs, or a missing part,
-            unless the answers may be ``partial``.
+        InputError: Logs under different conditions, an answer in two logs, or a missing part.
     """
-    headers = sorted(logs, key=lambda header: int(header.part.get("number", 0)))
-    first, records = headers[0], {header: header.records() for header in headers}
-    name = f"{first.metadata['method']!r} on {first.metadata['dataset']!r}"
-    seen: dict[tuple[str, int], LogHeader] = {}
-    for header, answers in records.items():
-        if differ := differences(first.conditions, header.conditions, {"part"}):
+    parts = sorted(logs, key=lambda log: int(part_of_log(log).get("number", 0)))
+    first, answers = parts[0], [_read_answers(log) for log in parts]
+    name = f"{metadata_of(first)['method']!r} on {metadata_of(first)['dataset']!r}"
+    seen: dict[tuple[str, int], str] = {}
+    for log, records in zip(parts, answers, strict=True):
+        before, now = (metadata_of(one)["conditions"] for one in (first, log))
+        if differ := differences(before, now, {"part"}):
             msg = (
-                f"{name} differs between {first.location} and {header.location} in "
+                f"{name} differs between {first.location} and {log.location} in "
                 f"{', '.join(differ)}. Pool logs of the same conditions only."
             )
             raise InputError(msg)
-        for record in answers:
-            other = seen.setdefault((record.question, record.epoch), header)
-            if other is not header:
+        for record in records:
+            place = seen.setdefault((record.question, record.epoch), log.location)
+            if place != log.location:
                 msg = (
                     f"question {record.question!r} (epoch {record.epoch}) of {name} is both in "
-                    f"{other.location} and in {header.location}. Leave one of these folders out."
+                    f"{place} and in {log.location}. Leave one of these folders out."
                 )
                 raise InputError(msg)
-    about: dict[str, Any] = {"parts": first.part["of"]} if first.part else {}
-    if gaps := "; ".join(_gaps(records)):
-        if first.part and not partial:
+    of = part_of_log(first).get("of")
+    about: dict[str, Any] = {"parts": of} if of else {}
+    if gaps := "; ".join(_gaps(parts, answers)):
+        if of and not partial:
             msg = (
-                f"{name} is cut in {first.part['of']} parts: {gaps}. Run it with --part, or report "
-                "without it: --partial."
+                f"{name} is cut in {of} parts: {gaps}. Run it with --part, or report without it: "
+                "--partial."
             )
             raise InputError(msg)
         about["gaps"] = gaps
     return [
-        replace(record, made_by={**record.made_by, **about})
-        for answers in records.values()
-        for record in answers
+        replace(one, made_by={**one.made_by, **about}) for records in answers for one in records
     ]
 
 
-def _gaps(records: Mapping[LogHeader, Sequence[Record]]) -> Iterator[str]:
+def _gaps(parts: Sequence[EvalLog], answers: Sequence[Sequence[Record]]) -> Iterator[str]:
     """Yield the parts with questions that are missing, and the logs that lack answers."""
-    numbers = {header.part.get("number") for header in records}
-    filled = next(iter(records)).part.get("filled", [])
+    numbers = [part_of_log(log).get("number") for log in parts]
+    filled = part_of_log(parts[0]).get("filled", [])
     if missing := [str(number) for number in filled if number not in numbers]:
         yield f"missing parts: {', '.join(missing)}"
-    for header, answers in records.items():
-        spec = header.log.eval
-        asked = len(spec.dataset.sample_ids or ()) * (spec.config.epochs or 1)
-        if len(answers) < asked:
-            log = f"part {header.part['number']}" if header.part else "its log"
-            yield f"{log} has {len(answers)} of its {asked} answers"
+    for log, number, records in zip(parts, numbers, answers, strict=True):
+        asked = len(log.eval.dataset.sample_ids or ()) * (log.eval.config.epochs or 1)
+        if len(records) < asked:
+            name = f"part {number}" if number else "its log"
+            yield f"{name} has {len(records)} of its {asked} answers"
 
 
 def _rank(task: Task) -> tuple[str, str, str, int, str]:
@@ -272,6 +223,23 @@ def _refuse_other_questions(records: Records) -> None:
             raise InputError(msg)
 
 
+def _read_answers(log: EvalLog) -> list[Record]:
+    """Read the answers of a log, in the order of the data set."""
+    from inspect_ai.log import read_eval_log_samples  # noqa: PLC0415
+
+    samples = read_eval_log_samples(
+        log.location,
+        all_samples_required=False,
+        resolve_attachments="core",
+        exclude_fields={"events", "messages"},
+    )
+    answered = [sample for sample in samples if "report" in sample.store]
+    made_by = {"date": log.eval.created, **metadata_of(log)["made_by"]}
+    if answered:
+        made_by["prompt"] = _prompt(log.location, answered[0])
+    return [_record(metadata_of(log), sample, made_by) for sample in answered]
+
+
 def _prompt(location: str, answered: EvalSample) -> str:
     """Return the prompts of an answer; of those with the same first message the first one."""
     from inspect_ai.event import ModelEvent  # noqa: PLC0415
@@ -286,30 +254,26 @@ def _prompt(location: str, answered: EvalSample) -> str:
     return "\n\n".join(prompts.values())
 
 
-def _record(header: LogHeader, sample: EvalSample, made_by: Mapping[str, Any]) -> Record:
-    dataset, method, model, planner = header.task
+def _record(task: Mapping[str, Any], sample: EvalSample, made_by: Mapping[str, Any]) -> Record:
+    """Return the record of a sample of a task with this metadata."""
     report: Report = sample.store["report"]
     level = (sample.metadata or {}).get("level")
     source: LevelSource | None = None
-    if report["level"] is not None and header.metadata["uses_level"]:
-        own = level is None or header.conditions["estimate_level"]
+    if report["level"] is not None and task["uses_level"]:
+        own = level is None or task["conditions"]["estimate_level"]
         source = "estimated" if own else "label"
     score = next((s for s in (sample.scores or {}).values() if isinstance(s.value, dict)), None)
     value: Any = score.value if score else {}
     reason = sample.error.message if sample.error else "the sample was not finished"
-    target = sample.target
     return Record(
-        dataset=dataset,
-        method=method,
-        model=model,
-        planner=planner,
+        **{name: task[name] for name in ("dataset", "method", "model", "planner")},
         question=str(sample.id),
         epoch=sample.epoch,
         level=level,
         score=float(value["score"] or 0.0) if score else None,
         error=None if score else str(sample.store.get("error") or reason),
         output=report["answer"],
-        target=target if isinstance(target, str) else "\n".join(target),
+        target=sample.target if isinstance(sample.target, str) else "\n".join(sample.target),
         report=report,
         question_text=str(sample.input),
         explanation=(score.explanation or "") if score else "",

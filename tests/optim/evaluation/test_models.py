@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_ollama import ChatOllama
 
 from optim.evaluation.experiment import scorer_code
-from optim.evaluation.models import Models, build_models
+from optim.evaluation.models import Models, build_models, model_identity
 from optim.evaluation.store import ReplyCache
 from pb_graph import InputError
 from pb_graph.settings import Settings
@@ -30,34 +30,20 @@ def built(folder: Path, model: Any, **options: Any) -> Models:  # noqa: ANN401
     return build_models(model, None, program=None, settings=Settings(), cache=cache, **options)
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
-        ("local:{folder}/some-model.gguf", "local:some-model"),
-        ("fake:some-model", "fake:some-model"),
-    ],
-)
 def test_logs_name_a_model_but_not_where_its_file_lies(
-    given: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "some-model.gguf").write_bytes(b"GGUF")
     monkeypatch.setattr("optim.evaluation.models.resolve", lambda *_: ScriptedChat())
-    models = built(tmp_path, given.format(folder=tmp_path))
-    assert (models.model, models.planner_model) == (shown, shown)
+    models = built(tmp_path, f"local:{tmp_path}/some-model.gguf")
+    assert (models.model, models.planner_model) == ("local:some-model", "local:some-model")
 
 
 def test_a_model_made_from_a_name_is_made_with_the_temperature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: dict[str, float] = {}
-
-    def made(*_: object, **options: float) -> Warm:
-        asked.update(options)
-        return Warm(**options)
-
-    monkeypatch.setattr("optim.evaluation.models.resolve", made)
+    monkeypatch.setattr("optim.evaluation.models.resolve", lambda *_, **options: Warm(**options))
     models = built(tmp_path, "fake:model", temperature=0.7)
-    assert asked == {"temperature": 0.7}
     assert models.temperature == 0.7
     assert models.solver_identity != built(tmp_path, "fake:model").solver_identity
 
@@ -86,19 +72,26 @@ def test_a_model_that_tells_nothing_of_itself_is_known_by_its_fields(tmp_path: P
         assert built(tmp_path, same).solver_identity == known[place]
 
 
+def test_the_address_of_a_server_makes_no_other_model() -> None:
+    class Served(ScriptedChat):
+        base_url: str = "http://one"
+        effort: str = "low"
+
+        @property
+        def _identifying_params(self) -> dict[str, Any]:
+            return {"effort": self.effort, "base_url": self.base_url}
+
+    known = model_identity(Served(), None)
+    assert model_identity(Served(base_url="http://two"), None) == known
+    assert model_identity(Served(effort="high"), None) != known
+
+
 def scorer_in(folder: Path, helper: str) -> Any:  # noqa: ANN401 -- a function
     """A scorer that calls a helper of its own module."""
     folder.mkdir()
-    source = (
-        f"def helper(output):\n    return {helper}\n\n\nscore = lambda output, _: helper(output)\n"
-    )
-    (folder / "mine.py").write_text(source)
-    spec = importlib.util.spec_from_file_location("mine", folder / "mine.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.score
+    (folder / "mine.py").write_text(f"helper = {helper}\nscore = lambda *_: helper\n")
+    module = runpy.run_path(str(folder / "mine.py"))
+    return module["score"]
 
 
 def test_a_scorer_is_known_by_its_whole_module(tmp_path: Path) -> None:

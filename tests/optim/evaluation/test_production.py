@@ -12,13 +12,7 @@ from optim.evaluation.runner import Runner
 from optim.evaluation.store import REPLIES, ReplyCache
 from optim.methods import methods
 from pb_graph import build_graph
-from tests.support.chat_model import (
-    Call,
-    HTTPError,
-    Said,
-    ScriptedChat,
-    with_schema,
-)
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema
 from tests.support.evaluations import QUESTIONS, solves
 
 PLAN = "What is given?\nWhat follows?"

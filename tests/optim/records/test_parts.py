@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from optim.evaluation import Evaluation
+from optim.evaluation.experiment import Shard
 from optim.records import Record, read_records
-from optim.records.shards import Shard
 from pb_graph import InputError
 from tests.support.chat_model import Call, ScriptedChat
 from tests.support.evaluations import (
@@ -81,7 +81,7 @@ def test_every_question_is_in_one_part_whatever_else_is_drawn() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["0/16", "17/16", "3", "1/4/2"])
+@pytest.mark.parametrize("text", ["0/16", "17/16", "3"])
 def test_what_is_no_part_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"a part is such as 3/16, from 1/16 to 16/16, not"):
         Shard.parse(text)
@@ -101,12 +101,6 @@ def test_parts_give_the_same_records_as_one_run_though_one_was_killed(
     assert not any("gaps" in record.made_by for record in pooled)
 
 
-def test_the_folder_of_a_part_takes_no_other(parts: tuple[Path, ScriptedChat]) -> None:
-    root, model = parts
-    with pytest.raises(InputError, match=r"other conditions \(part: 3/3 → 2/3\).*another --log-"):
-        evaluated(model, root / "part-3", **WHOLE, part="2/3")
-
-
 def test_a_missing_part_is_refused_unless_it_may_be_partial(
     parts: tuple[Path, ScriptedChat],
 ) -> None:
@@ -124,56 +118,17 @@ def test_an_answer_that_is_there_twice_is_refused_even_where_it_may_be_partial(
         read_records([parts[0], copy], partial=True)
 
 
-def part_in(model: ScriptedChat, folder: Path, **options: Any) -> Evaluation:  # noqa: ANN401
-    return evaluated(model, folder, **{"limit": 10} | options)
-
-
-def test_an_unfinished_part_is_a_gap(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=solves)
-    part_in(model, tmp_path / "1", part="1/2")
-    part_in(model, tmp_path / "2", part="2/2", max_tokens_total=1, concurrency=1)
-    with pytest.raises(InputError, match="2 parts: part 2 has 1 of its"):
-        read_records(tmp_path)
-    part_in(model, tmp_path / "2", part="2/2")
-    assert len(read_records(tmp_path)) == 10
-
-
-@pytest.mark.parametrize(
-    ("other", "named"),
-    [
-        ({"settings": {"cutoff": 77}}, "cutoff"),
-        ({"limit": 15}, "the questions changed"),
-        ({"part": "2/3"}, "parts: 2 → 3"),
-    ],
-)
 def test_parts_of_different_runs_are_refused(
-    tmp_path: Path, other: dict[str, Any], named: str
+    parts: tuple[Path, ScriptedChat], tmp_path: Path
 ) -> None:
-    model = ScriptedChat(solve=solves)
-    part_in(model, tmp_path / "1", part="1/2")
-    part_in(model, tmp_path / "2", **{"part": "2/2"} | other)
-    with pytest.raises(InputError, match=rf"'vanilla' on .* differs between .* in .*{named}"):
-        read_records(tmp_path, partial=True)
-
-
-class Served(ScriptedChat):
-    """A model with a parameter of its provider's, at an address."""
-
-    base_url: str = "http://one"
-    effort: str = "low"
-
-    @property
-    def _identifying_params(self) -> dict[str, Any]:
-        return {"effort": self.effort, "base_url": self.base_url}
-
-
-def test_parts_may_differ_in_the_address_of_the_model_and_in_no_parameter(tmp_path: Path) -> None:
-    part_in(Served(solve=solves), tmp_path / "1", part="1/2")
-    part_in(Served(solve=solves, base_url="http://two"), tmp_path / "2", part="2/2")
-    part_in(Served(solve=solves, effort="high"), tmp_path / "3", part="2/2")
-    assert len(read_records([tmp_path / "1", tmp_path / "2"])) == 10
-    with pytest.raises(InputError, match="the model's parameters changed"):
-        read_records([tmp_path / "1", tmp_path / "3"])
+    for other, named in (
+        ({"settings": {"cutoff": 77}}, "cutoff"),
+        ({"limit": 10}, "the questions changed"),
+        ({"part": "2/4"}, "parts: 3 → 4"),
+    ):
+        part(parts[1], tmp_path / named, 2, methods="vanilla", **other)
+        with pytest.raises(InputError, match=rf"'vanilla' on .* differs between .* in .*{named}"):
+            read_records([parts[0] / "part-1", tmp_path / named], partial=True)
 
 
 def test_methods_of_several_folders_are_pooled_without_parts(tmp_path: Path) -> None:

@@ -36,38 +36,19 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
     return evaluated(model, folder, methods="stepwise,vanilla", epochs=2)
 
 
-def test_records_read_back_are_what_was_run_in_the_order_of_the_papers_tables(
-    run: Evaluation,
-) -> None:
+def test_records_read_back_are_what_was_run(run: Evaluation) -> None:
     found = read_records(run.log_dir)
     assert sorted(found, key=str) == sorted(run.records, key=str)
     assert list(dict.fromkeys(record.method for record in found)) == ["vanilla", "stepwise"]
-
-
-def test_a_record_says_all_about_its_answer(run: Evaluation) -> None:
-    record = next(r for r in run.records if r.method == "stepwise" and r.level == 1)
+    record = next(r for r in found if r.method == "stepwise" and r.level == 1)
     question = next(q for q in QUESTIONS if q.id == record.question)
-    assert (record.dataset, record.model, record.planner) == (
-        "arithmetic",
-        "scripted-1",
-        "scripted-1",
-    )
+    assert (record.dataset, record.model) == ("arithmetic", "scripted-1")
     assert record.question_text == question.question
     assert record.target == question.targets[0]
     assert record.output == rf"It is \boxed{{{record.target}}}"
     assert (record.score, record.error, record.epoch) == (1.0, None, 1)
     assert record.explanation == f"{record.target} equals {record.target}"
     assert {"date", "version", "command", "seed", "scorer", "settings"} <= record.made_by.keys()
-
-
-def test_an_error_has_a_reason_a_cost_and_no_score(run: Evaluation) -> None:
-    failed = [r for r in run.records if r.level == 5]
-    assert len(failed) == 4
-    for record in failed:
-        assert record.score is None
-        assert "HTTP 500" in str(record.error)
-        assert record.explanation == record.output == ""
-    assert {r.tokens > 0 for r in failed if r.method == "stepwise"} == {True}
 
 
 @pytest.mark.parametrize(
@@ -90,8 +71,6 @@ def test_a_record_has_the_prompts_of_its_row_each_kind_once(run: Evaluation) -> 
     assert prompts["vanilla"].startswith("[system]\n")
     planned = prompts["stepwise"]
     assert planned.count("[system]") == 3  # plan, estimate, the first of two steps
-    assert "Solve sub-question 1 now" in planned
-    assert "Solve sub-question 2 now" not in planned
 
 
 def test_a_record_says_whose_word_the_level_is(tmp_path: Path) -> None:
@@ -107,20 +86,10 @@ def test_a_record_says_whose_word_the_level_is(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_the_latest_log_of_a_task_counts_and_no_answer_twice(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=solves)
-    evaluated(model, tmp_path, limit=5)
-    evaluated(model, tmp_path, limit=10)
-    assert len(list(tmp_path.glob("*.eval"))) == 2
-    records = read_records(tmp_path)
-    assert len(records) == len({record.question for record in records}) == 10
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [
         ({"question": "What is 2 + 3?", "answer": "5"}, "text, accepted answers"),
-        ({"answer": "6"}, "accepted answers"),
         ({}, "scorer"),
     ],
 )
@@ -136,23 +105,22 @@ def test_methods_that_were_asked_or_scored_otherwise_are_not_compared(
         evaluate(dataclasses.replace(asked, **own), console=Console(quiet=True))
     with pytest.raises(InputError, match=f"'q' of 'jsonl' differs in {named} between"):
         read_records(tmp_path)
-    assert [record.method for record in read_records(tmp_path, methods=["concise"])] == ["concise"]
 
 
-def test_what_a_log_lacks_is_told(tmp_path: Path) -> None:
+def test_what_a_log_lacks_is_told_and_the_latest_log_counts(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves)
     few = evaluated(model, tmp_path, max_tokens_total=5, concurrency=1, epochs=2).records
     for found in (few, read_records(tmp_path)):
         assert {r.made_by["gaps"] for r in found} == {f"its log has {len(few)} of its 10 answers"}
     evaluated(model, tmp_path, epochs=2)
-    assert not any("gaps" in record.made_by for record in read_records(tmp_path))
+    records = read_records(tmp_path)
+    assert (len(records), len(list(tmp_path.glob("*.eval")))) == (10, 2)
+    assert not any("gaps" in record.made_by for record in records)
 
 
 def test_a_folder_without_logs_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no log of `pb-optim eval`"):
         read_records(tmp_path)
-    with pytest.raises(InputError, match="nowhere holds no log"):
-        read_records(tmp_path / "nowhere")
     (tmp_path / "broken.eval").write_text("no log")
     with pytest.raises(InputError, match="cannot read the log"):
         read_records(tmp_path)
