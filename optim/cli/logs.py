@@ -61,10 +61,6 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     loss: Annotated[float, typer.Option(help="Points of accuracy that may be lost.")] = 3.0,
     confidence: Annotated[float, typer.Option(help="Of the proof, in percent.")] = 95.0,
     reference: Annotated[str, typer.Option(help="The row to compare with.")] = "vanilla",
-    split: Annotated[
-        float, typer.Option(help="Questions that choose the order and no more, in percent.")
-    ] = 20.0,
-    seed: Annotated[int, typer.Option(help="Of the draw of those.")] = 0,
     prices: PricesOption = "auto",
     price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
@@ -91,8 +87,6 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         loss=loss,
         confidence=confidence,
         reference=reference,
-        split=split,
-        seed=seed,
     )
     rows = to_rows(found.rows)
     if as_json:

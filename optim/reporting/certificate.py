@@ -14,6 +14,8 @@ from optim.statistics.certificate import NonInferiorityTest, order_for_testing, 
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 
+_CHOOSE = 5  # one of every five questions chooses the order of the tests
+
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
@@ -40,27 +42,24 @@ class Certificate:
     rows: pd.DataFrame
 
 
-def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
+def certify(
     table: pd.DataFrame,
     *,
     loss: float = 3.0,
     confidence: float = 95.0,
     reference: str = "vanilla",
-    split: float = 20.0,
-    seed: int = 0,
 ) -> Certificate:
     """Find the cheapest row whose loss of accuracy is proven to stay below a bound.
 
-    An answer that failed counts as wrong for its row. In the reference it is left out, since a
-    wrong answer would make the reference easier to match.
+    A fifth of the questions chooses the order of the tests, and the others test. An answer that
+    failed counts as wrong for its row. In the reference it is left out, since a wrong answer would
+    make the reference easier to match.
 
     Args:
         table: Answers of one data set, solver and planner, from `optim.reporting.answers`.
         loss: Allowed loss of accuracy, in percentage points above 0.
         confidence: In percent.
         reference: Row to compare with.
-        split: Percentage of the questions that choose the order of the tests, and test nothing.
-        seed: Seed of their draw.
 
     Raises:
         InputError: No such row, several studies, too few questions, or a number out of its range.
@@ -71,13 +70,13 @@ def certify(  # noqa: PLR0913 -- choices of one analysis, all with defaults
     choose_baseline(table, reference)
     table = table[(table.method != reference) | table.score.notna()]
     answered = table.question[table.method == reference].unique()
-    drawn = sorted(answered, key=lambda question: digest([seed, question]))
+    drawn = sorted(answered, key=digest)
     places = table.question.map({question: place for place, question in enumerate(drawn)})
     table = table.assign(drawn=places, right=table.score.fillna(0.0).astype(float))
     table = table.sort_values("drawn", kind="stable")
-    count = round(len(drawn) * split / PERCENT)
-    if not 0 < count < len(drawn):
-        msg = f"{split:g} % of {len(drawn)} questions cannot choose the order of the tests"
+    count = len(drawn) // _CHOOSE
+    if not count:
+        msg = f"{len(drawn)} questions are too few: a fifth of them chooses the order of the tests"
         raise InputError(msg)
     order = _chosen_order(table[table.drawn < count], reference)
     tested = table[table.drawn >= count]

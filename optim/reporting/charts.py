@@ -172,22 +172,22 @@ def spending(report: Report | Mapping[str, Any]) -> Chart:
     Args:
         report: ``out["report"]`` of the graph, or that of a record.
     """
-    rows: list[dict[str, Any]] = []
-    spent = 0
+    rows: list[tuple[str, int, int | None]] = []
     nodes = report["usage"]["by_node"]
     for node in sorted(nodes, key=[*PARTS, *nodes].index):
-        found = [(PARTS.get(node, node), nodes[node]["output_tokens"], None)]
         if node == "solve":
             steps = enumerate(report["steps"], 1)
-            found = [(f"{n}. {s['question'][:48]}", s["tokens"] or 0, s["cap"]) for n, s in steps]
-        for name, tokens, cap in found:
-            end = spent + tokens
-            cap_end = spent + cap if cap is not None else end
-            rows.append({"part": name, "start": spent, "end": end, "cap": cap_end})
-            spent = end
+            rows += [(f"{n}. {s['question'][:48]}", s["tokens"] or 0, s["cap"]) for n, s in steps]
+        else:
+            rows.append((PARTS.get(node, node), nodes[node]["output_tokens"], None))
+    table = pd.DataFrame(rows, columns=["part", "tokens", "cap"]).astype({"cap": float})
+    table["end"] = table.tokens.cumsum()
+    table["start"] = table.end - table.tokens
+    table["cap"] = table.start + table.cap.fillna(table.tokens)
+    spent = table.tokens.sum()
     ceiling = report["ceiling"]
     of = "" if ceiling is None else f" of at most {ceiling:,}"
-    base = alt.Chart(pd.DataFrame(rows, columns=["part", "start", "end", "cap"])).encode(
+    base = alt.Chart(table).encode(
         x=alt.X("start:Q", title=f"{spent:,}{of} completion tokens"),
         y=alt.Y("part:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)),
     )

@@ -64,7 +64,7 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
     options = task.evaluator.options
     made = dspy.GEPA(
         metric=task.metric(),
-        max_metric_calls=task.answers,
+        max_metric_calls=task.evaluator.limit,
         reflection_minibatch_size=min(_MINIBATCH, len(task.train)),
         instruction_proposer=lambda candidate, reflective_dataset, components_to_update: {
             name: _better(task, name, candidate[name], reflective_dataset.get(name, ()))
@@ -73,7 +73,7 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
         use_merge=False,  # there is one instruction to change
         num_threads=options.concurrency,
         track_stats=True,
-        seed=task.seed,
+        seed=options.seed,
         gepa_kwargs={
             "acceptance_criterion": Acceptance(options.objectives),
             "frontier_type": "hybrid" if options.objectives == 1 else "objective",

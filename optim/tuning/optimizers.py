@@ -48,8 +48,6 @@ class OptimizerTask(SharedOnDeepcopy):
         dev: Questions that candidates are chosen by.
         predictor: The predictor to tune.
         reflector: Writes instructions; None for optimizers that need none.
-        answers: The most answers, cached ones included.
-        seed: Of everything drawn by chance.
     """
 
     evaluator: Evaluator
@@ -59,8 +57,6 @@ class OptimizerTask(SharedOnDeepcopy):
     dev: Sequence[Question]
     predictor: str
     reflector: Reflector | None
-    answers: int
-    seed: int
 
     @property
     def reflection(self) -> Reflector:
@@ -144,7 +140,7 @@ def compile_with(
         "trainset": list(map(example_of, train)),
         "valset": list(map(example_of, task.dev)),
         "eval_kwargs": {"num_threads": task.evaluator.options.concurrency},
-        "seed": task.seed,
+        "seed": task.evaluator.options.seed,
     }
     given = {name: value for name, value in arguments.items() if name in takes}
     last: list[Candidate] = []

@@ -153,8 +153,6 @@ class Search:
             dev=self.split.dev,
             predictor=self.predictor,
             reflector=self.reflector,
-            answers=evaluator.limit,
-            seed=evaluator.options.seed,
         )
         with suppress(SearchEndedError):  # of a user's optimizer that measures beyond the budget
             for candidate in self.optimizer.candidates(task):

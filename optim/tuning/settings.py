@@ -46,10 +46,11 @@ def halving(task: OptimizerTask) -> list[Candidate]:
 
     The same seed and answers lead to the same settings, and paid answers cost nothing.
     """
-    questions = sample(task.dev, len(task.dev), task.seed)
+    seed = task.evaluator.options.seed
+    questions = sample(task.dev, len(task.dev), seed)
     counts = [*(FIRST << k for k in range(16) if FIRST << k < len(questions)), len(questions)]
-    width = width_of(counts, task.answers - len(questions))  # the original has met all of dev
-    entered = settings_around(task.incumbent.settings, width, task.seed)
+    width = width_of(counts, task.evaluator.limit - len(questions))  # the original met all of dev
+    entered = settings_around(task.incumbent.settings, width, seed)
     racing = [Trial(replace(task.incumbent, settings=each), ()) for each in entered]
     with suppress(SearchEndedError):
         for rung, asked in enumerate(counts):

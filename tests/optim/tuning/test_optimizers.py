@@ -56,8 +56,6 @@ def task(bench: Evaluator, reflection: ScriptedChat | None = None, **fields: Any
     dev = fields.pop("dev", CHOOSE)
     chosen: dict[str, Any] = {
         "train": LEARN,
-        "answers": 120,
-        "seed": 1,
         "reflector": Reflector(reflection or says(PLAIN, THOROUGH, MINIMAL), bench),
     }
     measured = Trial(original(), bench.measure(original(), dev))
@@ -123,7 +121,7 @@ def test_gepa_skips_no_answer_as_perfect(tmp_path: Path) -> None:
     """With scores of 1 and more GEPA skips every minibatch, and nothing is ever proposed."""
     right = {name: Style(1.0, style.words) for name, style in TRADE_OFF.items()}
     train, dev = ([q for q in questions if q.level == 1] for questions in (TRAIN, DEV))
-    with bench_in(tmp_path, world(right)) as bench:
+    with bench_in(tmp_path, world(right), answers=120) as bench:
         assert MINIMAL in texts(gepa.candidates(task(bench, train=train, dev=dev)))
 
 
@@ -133,7 +131,7 @@ def test_gepa_leaves_no_pickle_and_goes_the_same_way_again(
     monkeypatch.chdir(tmp_path)
     found = []
     for name in ("one", "two"):
-        with bench_in(tmp_path / name) as bench:
+        with bench_in(tmp_path / name, answers=120) as bench:
             found.append((texts(gepa.candidates(task(bench))), bench.spent))
     assert found[0] == found[1]
     folders = {path.parent.name for path in tmp_path.rglob("*") if path.is_file()}
@@ -142,7 +140,7 @@ def test_gepa_leaves_no_pickle_and_goes_the_same_way_again(
 
 def test_gepas_reflection_model_sees_instruction_plan_and_outcome(tmp_path: Path) -> None:
     model = says(MINIMAL)
-    with bench_in(tmp_path) as bench:
+    with bench_in(tmp_path, answers=120) as bench:
         gepa.candidates(task(bench, model))
     asked = model.calls[0].ask
     assert original().text("decompose") in asked

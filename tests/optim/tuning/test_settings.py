@@ -14,7 +14,7 @@ from optim.datasets import Question
 from optim.e3 import ReferencePoint
 from optim.tuning.evaluator import OutageError, Result, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
-from optim.tuning.options import OPTIMIZERS
+from optim.tuning.options import OPTIMIZERS, TuneOptions
 from optim.tuning.program import Candidate
 from optim.tuning.settings import (
     DIMENSIONS,
@@ -67,7 +67,8 @@ class FakeBench:
     world: World
     answers: int = 10**9
     refused: Callable[[Settings], bool] = lambda _: False
-    refusal: None = None
+    limit: int = 10**6
+    options: TuneOptions = field(default_factory=TuneOptions)
     paid: dict[tuple[str, str], Result] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
     met: Counter[Candidate] = field(default_factory=Counter)
@@ -91,7 +92,8 @@ class FakeBench:
         return self.paid[key]
 
 
-def task(bench: FakeBench, answers: int = 10**6, seed: int = 0) -> OptimizerTask:
+def task(bench: FakeBench, answers: int = 10**6) -> OptimizerTask:
+    bench.limit = answers
     return OptimizerTask(
         evaluator=bench,  # type: ignore[arg-type]
         incumbent=Candidate(settings=START),
@@ -100,8 +102,6 @@ def task(bench: FakeBench, answers: int = 10**6, seed: int = 0) -> OptimizerTask
         dev=DEV,
         predictor="decompose",
         reflector=None,
-        answers=answers,
-        seed=seed,
     )
 
 
