@@ -3,7 +3,7 @@
 A is the mean score in percent, T the mean of completion tokens per query; E³ = A²/T (the paper's
 section 3). Scores lie in [0, 1], tokens are not negative, one of each per query. Everything here
 refuses what would give a misleading number with an `InputError` (a ValueError) that says why.
-How the intervals come about is told in `optim.statistics.estimates` and `.comparison`.
+`optim.statistics.estimates` and `.comparison` explain the intervals.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def describe(comparison: Comparison) -> str:
-    """Say in a plain sentence what a comparison found, of a against b, and how sure it is."""
+    """Describe a comparison of a with b in one sentence, with its interval."""
     one = comparison
     accuracy = f"accuracy {one.accuracy_difference:+.1f} points"
     if one.accuracy_lower is not None:

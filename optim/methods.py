@@ -1,7 +1,7 @@
 """The methods that are compared, by name: the ten rows of the paper's tables, and any other.
 
 A method of `optim.rivals` is a row by itself; a row of `_ROWS` is all that other settings of a
-method take. Help texts and errors list what is there.
+method take. Help texts and errors list the names.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Method:
 def reject_plan_review(settings: Settings) -> None:
     """Raise `InputError` if the settings pause for a review of the plan."""
     if settings.review_plan:
-        msg = "review_plan pauses for a person, and an evaluation asks none: set it to false"
+        msg = "review_plan pauses for a person, but an evaluation has no reviewer: set it to false"
         raise InputError(msg)
 
 
@@ -145,16 +145,16 @@ def over_budgets(chosen: Sequence[Method], grid: str) -> tuple[Method, ...]:
         Methods with names such as ``cosine[100+50L]``.
 
     Raises:
-        InputError: The grid is no such text, or no method has a budget.
+        InputError: The grid is malformed, or no method has a budget.
     """
     try:
         sides = [[int(value) for value in side.split(",")] for side in grid.split("+")]
         rules = [PerLevel(initial=a, per_level=b) for a, b in product(*sides)]
     except ValueError as error:
-        msg = f"a grid is B_init+B_per_level, such as 50,100+25,50, not {grid!r}"
+        msg = f"a grid must be B_init+B_per_level, such as 50,100+25,50, not {grid!r}"
         raise InputError(msg) from error
     if not any(method.settings.has_budget for method in chosen):
-        msg = "a grid of budgets needs a method that has one, such as cosine or global_budget"
+        msg = "a grid needs a method with a budget, such as cosine or global_budget"
         raise InputError(msg)
     rows: list[Method] = []
     for method in chosen:
@@ -171,7 +171,7 @@ def over_budgets(chosen: Sequence[Method], grid: str) -> tuple[Method, ...]:
 def _method(name: str, overrides: Mapping[str, Any]) -> Method:
     plain, at, cap = name.partition("@")
     if at and not (cap.isdecimal() and int(cap) > 0):
-        msg = f"{name!r}: after the @ comes the cap of a call in tokens, such as @300"
+        msg = f"{name!r}: write the cap of a call in tokens after the @, such as @300"
         raise InputError(msg)
     if at:
         overrides = {**overrides, "cutoff": int(cap)}

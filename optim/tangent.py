@@ -52,7 +52,7 @@ class ReferencePoint:
     def __post_init__(self) -> None:
         if not (0.0 < self.accuracy <= PERCENT and 0.0 < self.tokens < math.inf):
             msg = (
-                "a reference point's accuracy lies in (0, 100] percent and its tokens are above 0, "
+                "the accuracy of a reference point must lie in (0, 100] and its tokens above 0, "
                 f"not {self.accuracy!r} and {self.tokens!r}"
             )
             raise InputError(msg)
@@ -204,7 +204,7 @@ def scorer_of(given: Judge) -> Scorer:
     """Return a scorer; a DSPy metric is wrapped and sees the example that it knows.
 
     Raises:
-        InputError: There is no scorer of this name.
+        InputError: The scorer is unknown.
         ScorerError: The scorer cannot be set up.
     """
     if isinstance(given, str | Scorer) or is_inspect_scorer(given):

@@ -46,7 +46,7 @@ def without_thinking(output: str) -> str:
 def boxed_answer(text: str) -> str | None:
     r"""Return the content of the last box, or of the last boxes if several stand side by side.
 
-    The same box again is no second answer. An answer in a redundant pair of braces, `\boxed{{x}}`,
+    A repeated box is not a second answer. An answer in a redundant pair of braces, `\boxed{{x}}`,
     is unwrapped: models copy that from prompts written for `str.format`.
     """
     contents: list[str] = []
@@ -138,7 +138,7 @@ def stated_answer(output: str) -> str | None:
 
 
 def bare_result(answer: str, *, is_cut: bool) -> str | None:
-    """Return the result of an answer: what it states, or the answer itself if it is one short line.
+    """Return the stated result of an answer, or the answer itself if it is one short line.
 
     Args:
         answer: The answer.

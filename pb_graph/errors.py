@@ -25,7 +25,7 @@ class PlanAndBudgetError(RuntimeError):
 
 
 class InputError(PlanAndBudgetError, ValueError):
-    """The question, a setting or an option cannot be used as it is."""
+    """A question, a setting or an option is invalid."""
 
 
 class ModelSetupError(PlanAndBudgetError):
@@ -89,7 +89,7 @@ class NoAnswerError(PlanAndBudgetError):
     """The question got no answer.
 
     Attributes:
-        report: The account of the question: what was spent, and which step failed how.
+        report: The account of the question, with its spending and the reasons of failed steps.
     """
 
     def __init__(self, message: str, report: Report) -> None:
@@ -102,7 +102,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
     Args:
         name: The unknown name.
-        names: The names that there are.
+        names: The known names.
 
     Returns:
         ``"; did you mean 'NAME'?"`` with the most similar name, or ``""`` if no name is similar.

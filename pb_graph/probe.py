@@ -44,7 +44,7 @@ _LONG_TOKEN = 8  # characters of a token of numbers and commas, with room to spa
 
 
 class Finding(NamedTuple):
-    """The verdict of a check, and what was observed."""
+    """The verdict and the observation of a check."""
 
     verdict: Verdict
     observed: str
@@ -92,7 +92,7 @@ def probe(model: str | BaseChatModel | None = None) -> Probe:
     policy, thinking_off = _check_thinking_off(found, chat, policy, free)
     counted = _ask(found, chat, policy, COUNT, CallOptions(24, thinking="off"))
     if isinstance(free, Finding) and isinstance(counted, Finding):
-        msg = f"Not one call to {found.model} got a reply. {counted.observed}"
+        msg = f"No call to {found.model} got a reply. {counted.observed}"
         raise ModelSetupError(msg)
     found.policy = policy.__name__
     found.findings = {**_check_count(counted), "thinking_off": thinking_off}

@@ -55,7 +55,7 @@ class PlannerProgram(BaseModel):
         """Read a file that `save` wrote.
 
         Raises:
-            PlannerProgramError: The file cannot be read, or is no planner program.
+            PlannerProgramError: The file cannot be read, or is not a planner program.
         """
         try:
             return cls.model_validate_json(Path(path).read_bytes())
@@ -64,8 +64,9 @@ class PlannerProgram(BaseModel):
             raise PlannerProgramError(msg) from error
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, fault["loc"]))
             msg = (
-                f"{path} is no planner program, or is damaged: {'.'.join(map(str, fault['loc']))}: "
+                f"{path} is not a planner program, or is damaged: {place}: "
                 f"{fault['msg']}. Give a file that `pb-optim tune` or Planner.save wrote."
             )
             raise PlannerProgramError(msg) from error

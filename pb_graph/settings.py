@@ -71,25 +71,24 @@ class Settings(BaseModel):
     )
     style: Literal["auto", "steps", "prose", "answer"] | None = Field(
         default=None,
-        description="How the solver writes. steps: short numbered lines, as two examples show; "
-        "prose: as it likes, step by step (the paper's); answer: the answer alone; auto: steps in "
-        "the domains mathematics and arithmetic, the answer alone (without a level or a plan) in "
-        "instruction following, else short numbered lines where something is to be worked out. "
-        "None: auto for plan_and_budget, prose for every other method, so that vanilla is a plain "
-        "prompt.",
+        description="How the solver writes. steps: short numbered lines, as in two examples. "
+        "prose: step by step in its own words, as in the paper. answer: the answer alone. auto: "
+        "steps in the domains mathematics and arithmetic; the answer alone, without level and "
+        "plan, in instruction following; otherwise short numbered lines if something has to be "
+        "worked out. None: auto for plan_and_budget, and prose for every other method.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
-        description="plan_and_budget only: all sub-questions in one call, or one call for each.",
+        description="All sub-questions in one call, or one call for each (plan_and_budget only).",
     )
     plan_from: Level | None = Field(
         default=4,
-        description="The level from which on a question is decomposed; below it, its plan is one "
-        "step, at no planner call. 1: always, as in the paper; None: never.",
+        description="The lowest level that is decomposed. Below this level the plan is one step, "
+        "without a planner call. 1: always, as in the paper. None: never.",
     )
     planning: Literal["two_call", "fused"] = Field(
         default="two_call",
-        description="Decompose and estimate difficulty in two planner calls, or in one.",
+        description="Plan and estimate difficulty in two planner calls, or in one.",
     )
     schedule: Schedule = Field(
         default="weighted", description="How the total is split over the sub-questions."
@@ -100,37 +99,38 @@ class Settings(BaseModel):
     bam: Bam = Field(default_factory=Bam, description="Parameters of schedule='bam'.")
     remainder: Literal["largest", "floor"] = Field(
         default="largest",
-        description="Tokens that flooring leaves: to the largest remainders, or dropped (paper).",
+        description="Tokens left over by rounding down go to the largest remainders, or are "
+        "dropped as in the paper.",
     )
     budget: BudgetRule | QuestionLimit | Annotated[int, Field(strict=True, ge=1)] | None = Field(
         default=None,
-        description="Total solving tokens of a question: a number, or a rule by its level. None: "
-        "the paper's totals by level for methods that have a budget, else no budget. One "
-        "that you set is enforced with every method that asks once. Or the most that a question "
-        'may cost, input and planning included: {"usd": 0.02} or {"total_tokens": 6000}.',
+        description="Total solving tokens of a question: a number, or a rule by level. None: "
+        "the paper's totals by level, or no budget if the method has none. A budget that you set "
+        "also limits methods of one call. A limit for the whole question, input and planning "
+        'included, is {"usd": 0.02} or {"total_tokens": 6000}.',
     )
     min_step: int = Field(
         default=24,
         ge=0,
-        description="Tokens below which no step's share falls while the total allows.",
+        description="Smallest share of a step in tokens, if the total allows.",
     )
     rollover: bool = Field(
         default=True,
-        description="Re-allocate what finished steps left unspent over those not yet started.",
+        description="Split the unspent tokens of finished steps over the steps still to come.",
     )
     enforcement: Literal["prompt", "cap", "force"] = Field(
         default="force",
-        description="prompt: the budget is only said; cap: a hard cap on each call; force: a cap, "
-        "and a call that runs into it is asked for its result.",
+        description="prompt: the model is only told its budget. cap: each call has a hard cap. "
+        "force: a call that runs into its cap is also asked for its result.",
     )
     reserve: PositiveInt = Field(
-        default=48, description="Tokens of a share that 'force' keeps back for stating the result."
+        default=48, description="Tokens of a share that 'force' reserves for the result."
     )
     cutoff: PositiveInt = Field(
-        default=8192, description="Hard limit of completion tokens of every single call."
+        default=8192, description="Hard limit of completion tokens for each call."
     )
     planner_cap: PositiveInt = Field(
-        default=384, description="Hard limit of completion tokens of a planner call."
+        default=384, description="Hard limit of completion tokens for a planner call."
     )
     parallel: bool = Field(
         default=True, description="Solve independent sub-questions at the same time."
@@ -141,47 +141,47 @@ class Settings(BaseModel):
     )
     prompt_unit: Literal["tokens", "words", "words_as_tokens"] = Field(
         default="tokens",
-        description="The unit in which the solver is told its budget; words_as_tokens says the "
-        "number of tokens and calls them words, as the paper does for the share of a step.",
+        description="The unit in which the solver is told its budget. words_as_tokens calls the "
+        "number of tokens words, as the paper does for the share of a step.",
     )
     review_plan: bool = Field(
-        default=False, description="Interrupt for a human to review the plan and its budgets."
+        default=False,
+        description="Interrupt the run so that a person can review the plan and its budgets.",
     )
-    max_steps: int = Field(default=5, ge=1, le=20, description="Most sub-questions of a plan.")
+    max_steps: int = Field(default=5, ge=1, le=20, description="Largest number of sub-questions.")
     timeout: float | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds until a call is given up, except for a chat model object with a limit "
-        "of its own; also the longest wait that a server's Retry-After is granted. None: 120, and "
-        "an hour for a local model.",
+        description="Time limit of a call in seconds, and the longest Retry-After to wait for. "
+        "A chat model object keeps its own time limit. None: 120 seconds, or an hour for a local "
+        "model.",
     )
     max_retries: int = Field(
         default=3,
         ge=0,
         le=10,
-        description="Further attempts of a call after a transient fault (rate limit, server "
-        "error, lost connection, time-out, broken reply); a local model gets none. The model's own "
-        "max_retries are switched off.",
+        description="Retries of a call after a transient fault (rate limit, server error, lost "
+        "connection, time-out, broken reply). Local models are not retried. The max_retries of a "
+        "model object are turned off.",
     )
     domain: str = Field(
         default="general problem solving",
         min_length=1,
         max_length=200,
-        description="The field of the questions, as the planner is told.",
+        description="The field of the questions, for the planner.",
     )
     level_examples: str | None = Field(
         default=None,
         max_length=8000,
-        description="Problems of known level that the planner compares a question with when it "
-        "estimates levels, such as 'Level 1: …' to 'Level 5: …', a line each; '' for none, None "
-        "for the package's own, which are mathematics.",
+        description="Example problems of known level for the planner, one a line: 'Level 1: …' to "
+        "'Level 5: …'. '': no examples. None: the package's own, from mathematics.",
     )
 
     @field_validator("budget", mode="wrap")
     @classmethod
     def _explain(cls, budget: object, validate: ValidatorFunctionWrapHandler) -> object:
-        """Say once what a budget is: pydantic would say of each kind why it is none."""
+        """Replace pydantic's errors for each kind of budget by one sentence."""
         try:
             return validate(budget)
         except ValidationError as error:
@@ -208,8 +208,8 @@ class Settings(BaseModel):
     def paper(cls, method: str = PLANNED, **changes: Any) -> Self:  # noqa: ANN401 -- fields
         """Return the settings of a row of the paper's tables.
 
-        Every question is planned, budgets are only said, shares are rounded down (its Eq. 7), and
-        the solver reasons in prose.
+        Every question is planned, the model is only told its budget, shares are rounded down (Eq.
+        7), and the solver reasons in prose.
 
         Args:
             method: One of the paper's five methods.
@@ -385,9 +385,9 @@ class Context:
         settings: Settings of the run. The fields that are set here replace those of the graph.
         model: A chat model, or ``provider:model``, that solves.
         planner: A chat model, or ``provider:model``, that plans.
-        planner_program: A `Planner`, a `GraphProgram`, or what was saved of one, to plan with. Its
-            settings, if it has some, replace those of the graph.
-        budget: The most that the run may cost, planning included: completion tokens, or a `Budget`.
+        planner_program: A `Planner`, a `GraphProgram`, or a saved file of either. Settings of the
+            program replace those of the graph.
+        budget: Limit of the run, planning included: completion tokens, or a `Budget`.
     """
 
     settings: Settings | None = None
@@ -413,7 +413,7 @@ class Context:
         if found is None or isinstance(found, Mapping):
             found = cls(**found or {})
         if not isinstance(found, cls):
-            msg = f"The context of a run is a Context, not {found!r:.100}. "
+            msg = f"The context of a run must be a Context, not {found!r:.100}. "
             msg += "Give settings as context=Context(settings=...)."
             raise InputError(msg)
         require_budget("a context's budget", found.budget)
@@ -430,7 +430,7 @@ def require_budget(name: str, given: object) -> int | Budget | None:
         given: What the caller gave for it.
 
     Raises:
-        InputError: It is none of these.
+        InputError: The budget has another type, or is below 1.
     """
     if given is None or isinstance(given, Budget) or (isinstance(given, int) and given >= 1):
         return given

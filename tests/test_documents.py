@@ -37,7 +37,10 @@ SOURCES = "\n".join(
     for file in (ROOT / folder).rglob("*.py")
 )
 # Names of LangChain, DSPy and pydantic.
-ELSEWHERE = {"azure_openai", "google_genai", "model_json_schema", "set_llm_cache", "set_lm"}
+ELSEWHERE = {
+    *("azure_openai", "google_genai", "model_json_schema", "set_llm_cache", "set_lm"),
+    *("prompt_model", "task_model", "reflection_lm", "max_bootstrapped_demos", "max_labeled_demos"),
+}
 
 
 def calls(path: Path) -> Iterator[tuple[str, list[str]]]:

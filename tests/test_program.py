@@ -58,7 +58,7 @@ class TestRefusals:
     def test_other_content_is_no_planner_program(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "tuned.json"
         path.write_bytes(content)
-        with pytest.raises(PlannerProgramError, match=r"no planner program.*Planner\.save"):
+        with pytest.raises(PlannerProgramError, match=r"not a planner program.*Planner\.save"):
             PlannerProgram.load(path)
 
     def test_a_damaged_part_is_named(self, path: Path) -> None:

@@ -9,7 +9,12 @@ from pb_graph.cli.options import FAILED, INTERRUPTED, USAGE, Version, run_comman
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
 
-app = typer.Typer(name="pb-optim", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="pb-optim",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # paragraphs of help are wrapped
+)
 
 
 @app.callback()

@@ -28,19 +28,21 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         str | None,
         typer.Option(help="Compare with this method. Default: vanilla, else global_budget."),
     ] = None,
-    paper: Annotated[bool, typer.Option("--paper", help="The paper's figures beside.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="Add the paper's figures.")] = False,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Even though a --part is missing or unfinished.")
+        bool, typer.Option("--partial", help="Accept missing or unfinished parts.")
     ] = False,
     prices: PricesOption = "auto",
     price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each method.")] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Print CSV, one line for each method.")
+    ] = False,
 ) -> None:
-    """Write one HTML page about what was measured: figures, drawings and tables.
+    """Write one HTML page with the figures, charts and tables of an evaluation.
 
-    Logs of several folders are pooled; what is missing or there twice is refused.
-    With --json or --csv, print the figures for machines instead.
+    Logs of several folders are pooled. Missing and repeated parts are refused. With --json or
+    --csv the figures are printed instead.
     """
     from optim import reporting  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
@@ -58,18 +60,20 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 @plain_errors("inspect_ai")
 def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
-    loss: Annotated[float, typer.Option(help="Points of accuracy that may be lost.")] = 3.0,
-    confidence: Annotated[float, typer.Option(help="Of the proof, in percent.")] = 95.0,
-    reference: Annotated[str, typer.Option(help="The row to compare with.")] = "vanilla",
+    loss: Annotated[
+        float, typer.Option(help="Largest accepted loss, in points of accuracy.")
+    ] = 3.0,
+    confidence: Annotated[float, typer.Option(help="Confidence of the proof, in percent.")] = 95.0,
+    reference: Annotated[str, typer.Option(help="Row to compare with.")] = "vanilla",
     prices: PricesOption = "auto",
     price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
 ) -> None:
-    """Find the cheapest row whose loss of accuracy is proven below a bound on held-out questions.
+    """Find the cheapest row whose loss of accuracy is proven to stay below a bound.
 
-    Rows are tested one after the other, and the first failure ends it: so the chance that a row
-    is certified that loses more is what --confidence leaves, 5 % at most by default. That holds
-    for options that were chosen before a look at these answers.
+    Rows are tested one after the other, until a test fails. With the default --confidence, a row
+    that loses more is certified in at most 5 % of all cases. Choose all options before you see the
+    answers.
     """
     import pandas as pd  # noqa: PLC0415 -- takes a second
 

@@ -1,4 +1,4 @@
-"""Parts shared by all commands: options made of the fields of a dataclass, and errors of one line.
+"""Share options between commands: options from dataclass fields, and errors of one line.
 
 The metadata of a field holds its ``help``, and where they are needed its ``panel``, ``flags``,
 ``metavar``, ``names`` (to choose from) and ``reads`` (the type of the text on the command line).
@@ -32,7 +32,7 @@ exits = Exits("pb-optim")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.", rich_help_panel="Output")]
 Logs = Annotated[
-    list[str], typer.Argument(metavar="DIR...", help="A --log-dir of `pb-optim eval`, or several.")
+    list[str], typer.Argument(metavar="DIR...", help="One or several --log-dir of `pb-optim eval`.")
 ]
 
 PricesOption = Annotated[
@@ -40,7 +40,7 @@ PricesOption = Annotated[
     typer.Option(
         "--prices",
         metavar="FILE",
-        help="US $ of models: auto, none or a JSON file.",
+        help="Prices in US $: auto, none or a JSON file.",
         show_default=False,
         rich_help_panel="Output",
     ),
@@ -49,7 +49,7 @@ PriceRatio = Annotated[
     float,
     typer.Option(
         metavar="N",
-        help="Without: units of a completion token (4).",
+        help="Price of a completion token in units (4).",
         show_default=False,
         rich_help_panel="Output",
     ),
@@ -75,7 +75,7 @@ def read_levels(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        msg = f"--levels wants whole numbers with commas between, not {text!r}"
+        msg = f"--levels must be whole numbers separated by commas, not {text!r}"
         raise InputError(msg) from None
 
 

@@ -36,7 +36,7 @@ class TuneCommand(TuneOptions):
     scorer: str | None = None
     model: str | None = None
     planner: str | None = None
-    program: str | None = option("A saved program to begin from.", panel="Model")
+    program: str | None = option("A saved program to start from.", panel="Model")
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -44,9 +44,9 @@ class TuneCommand(TuneOptions):
 def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     """Tune prompts, the solver's examples or settings for E³; write a program file.
 
-    The winner meets the original on a third of the questions. It is better
-    (with a confidence of 90 %), undecided (used, as it is not worse), or the
-    original is kept. The same command resumes, and pays for nothing twice.
+    The winner is compared with the original on a third of the questions. The verdict is better
+    (confidence 90 %), undecided (the winner is used) or kept (the original stays). Run the same
+    command again to resume; no answer is paid twice.
     """
     from optim.datasets import data_set, load  # noqa: PLC0415 -- DSPy takes a second
     from optim.evaluation.experiment import provenance  # noqa: PLC0415
@@ -91,7 +91,7 @@ def show(
     path: Annotated[str, typer.Argument(help="A file that `pb-optim tune` wrote.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show a tuned program: its prompts against the package's own, and its figures."""
+    """Show a tuned program: its prompts beside the package's own, and its figures."""
     from pb_graph.program import PlannerProgram  # noqa: PLC0415
 
     _show_program(PlannerProgram.load(path), as_json=as_json)

@@ -224,13 +224,13 @@ def data_set(name: str) -> DataSet:
         msg = f"no data set named {name!r}; there are: {', '.join(DATASETS)}"
         raise InputError(msg + did_you_mean(name, DATASETS))
     if found.generate is not None and not task:
-        msg = f"{name} makes questions of many tasks: name one, such as {name}:TASK"
+        msg = f"{name} generates questions of many tasks. Name a task, such as {name}:TASK."
         raise InputError(msg)
     return replace(found, name=name, task=task) if task else found
 
 
 def content_id(prefix: str, content: str) -> str:
-    """Return an id made of the content: the same text has it in any file and order."""
+    """Return an id that depends on the content only, not on the file or the order."""
     return f"{prefix}-{hashlib.sha256(content.encode()).hexdigest()[:_ID_DIGITS]}"
 
 

@@ -7,7 +7,7 @@ The columns of a row, of which only the first two must be there:
   choices it is the letter of the right one: "B".
 - ``choices``: a list of texts, shown below the question as A), B) and so on; for the scorer
   "choice".
-- ``id``: unique in the file; made of the question's text where it is missing.
+- ``id``: unique in the file; by default made from the question's text.
 - ``level``: difficulty from 1 (easiest) to 5.
 - ``reference``: material that is needed to answer.
 - ``instruction``: what kind of task it is.

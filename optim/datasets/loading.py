@@ -61,7 +61,7 @@ def load(  # noqa: PLR0913 - each selects questions in another way, all with def
         try:
             question = chosen.parse(_renamed(row, fields or {}))
             if question.id in questions:
-                msg = f"its id {question.id!r} is that of an earlier row"
+                msg = f"the id {question.id!r} is already used by an earlier row"
                 raise InputError(msg)
         except SkipRow as reason:
             _log.warning("%s: row %d is skipped: %s", source, number, reason)
@@ -120,7 +120,7 @@ def _rows(
 ) -> Iterable[Mapping[str, Any]]:
     """Return the rows of a file, of a generated task, or of the hub."""
     if split is not None and (path is not None or chosen.hub is None):
-        msg = "a split is the hub's; a file is read as a whole"
+        msg = "a split applies to data sets of the hub only; a local file is read as a whole"
         raise InputError(msg)
     if path is not None:
         return _read_file(Path(path), chosen)
@@ -192,7 +192,7 @@ def _renamed(row: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any
         msg = "has more cells than the header"
         raise InputError(msg)
     if missing := [theirs for theirs in fields.values() if theirs not in row]:
-        msg = f"no column {missing[0]!r}, which the field map names"
+        msg = f"no column {missing[0]!r}, although the field map names it"
         raise InputError(msg)
     return dict(row) | {ours: row[theirs] for ours, theirs in fields.items()}
 

@@ -82,43 +82,45 @@ class Experiment:
     """
 
     dataset: str = _option("The questions:", _QUESTIONS, names=tuple(DATASETS), reads=str)
-    limit: int | None = _option("Questions, evenly over levels.", _QUESTIONS, None)
+    limit: int | None = _option("Number of questions, evenly over levels.", _QUESTIONS, None)
     data: str | Path | None = _option("A .jsonl, .json, .csv or .parquet file.", _QUESTIONS, None)
     fields: Mapping[str, str] = _option(
         "Map a column; repeatable.", _QUESTIONS, dict, flags="--field", metavar="NAME=COLUMN",
         reads=list[str] | None,
     )  # fmt: skip
-    split: str | None = _option("Another split of the hub's.", _QUESTIONS, None)
+    split: str | None = _option("A split of the hub's data set.", _QUESTIONS, None)
     levels: Sequence[int] | None = _option("Only these levels, such as 1,2.", _QUESTIONS, None)
-    epochs: int = _option("Repetitions.", _QUESTIONS, 1)
-    seed: int = _option("Of all draws.", _QUESTIONS, 0)
-    part: str | None = _option("One part, for one of N machines.", _QUESTIONS, None, metavar="I/N")
+    epochs: int = _option("Answers to each question.", _QUESTIONS, 1)
+    seed: int = _option("Seed of every random choice.", _QUESTIONS, 0)
+    part: str | None = _option(
+        "Run part I of N, one part for each machine.", _QUESTIONS, None, metavar="I/N"
+    )
     methods: str | Sequence[str | Method] = _option(
-        f"Names, or settings files (.json), with commas between; also {PAPER}, {RIVALS}, NAME@300 "
-        "(a cap a call).",
+        f"Comma-separated names or settings files (.json); {PAPER}, {RIVALS}; NAME@300 caps each "
+        "call.",
         _METHODS,
         "vanilla,default",
         reads=str,
     )
     settings: Mapping[str, Any] = _option(
-        "A setting for all; repeatable.", _METHODS, dict, flags="--set", metavar="NAME=VALUE",
-        reads=list[str] | None,
+        "A setting for all methods; repeatable.", _METHODS, dict, flags="--set",
+        metavar="NAME=VALUE", reads=list[str] | None,
     )  # fmt: skip
-    grid: str | None = _option("B_init+B_per_level, as 50,100+25,50.", _METHODS, None)
+    grid: str | None = _option("Budgets, such as 50,100+25,50.", _METHODS, None)
     scorer: str | Scorer | type[Scorer] | Callable[..., Any] | None = _option(
-        "Instead of the default:", _METHODS, None, names=tuple(SCORERS)
+        "Replaces the default:", _METHODS, None, names=tuple(SCORERS)
     )
-    estimate_level: bool = _option("Ignore labels of levels.", _METHODS, default=False)
-    model: ModelSpec = _option("'provider:model' or 'local:NAME' that solves.", _MODEL, None)
-    planner: ModelSpec = _option("The same for planning.", _MODEL, None)
+    estimate_level: bool = _option("Estimate every level.", _METHODS, default=False)
+    model: ModelSpec = _option("Solver: 'provider:model' or 'local:NAME'.", _MODEL, None)
+    planner: ModelSpec = _option("Planner. Default: the solver.", _MODEL, None)
     planner_program: Planner | str | Path | None = _option(
-        "A saved planner program.", _MODEL, None, flags="--program"
+        "A planner program that `tune` saved.", _MODEL, None, flags="--program"
     )
     cap_policy: CapPolicy | None = None
-    temperature: float | None = _option("Above 0 with --epochs.", _MODEL, None)
+    temperature: float | None = _option("Sampling temperature, for several --epochs.", _MODEL, None)
     concurrency: int = _option("Questions answered at once.", _LIMITS, 8)
-    max_tokens_total: int | None = _option("Tokens after which no answer begins.", _LIMITS, None)
-    log_dir: str | Path = _option("Folder of logs and replies.", _OUTPUT, "logs", reads=str)
+    max_tokens_total: int | None = _option("Stop starting answers after N tokens.", _LIMITS, None)
+    log_dir: str | Path = _option("Folder for logs and replies.", _OUTPUT, "logs", reads=str)
 
     def __post_init__(self) -> None:
         for name in ("epochs", "concurrency", "max_tokens_total"):
@@ -220,7 +222,7 @@ def _without_examples(method: Method) -> Method:
 def provenance(
     dataset: str, *, data: str | Path | None, split: str | None, seed: int, scorer: object
 ) -> dict[str, Any]:
-    """Return the origin of a run for its readers. Of absolute paths only the names are told."""
+    """Return the origin of a run, with absolute paths shortened to their last part."""
     hub = None if data else data_set(dataset).hub
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -284,7 +286,7 @@ class Shard:
         found = re.fullmatch(r"(\d+)/(\d+)", text)
         number, of = map(int, found.groups()) if found else (0, 0)
         if not 1 <= number <= of:
-            msg = f"a part is such as 3/16, from 1/16 to 16/16, not {text!r}"
+            msg = f"a part must be I/N, such as 3/16, with I from 1 to N, not {text!r}"
             raise InputError(msg)
         return cls(number, of)
 

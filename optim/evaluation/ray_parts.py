@@ -29,7 +29,7 @@ _RESTARTS = 3  # of a part whose worker died
 
 
 def on_ray(parts: int) -> Engine:
-    """Return what runs an experiment in parts on Ray: ``evaluate(experiment, run=on_ray(64))``.
+    """Return a runner of an experiment in parts on Ray: ``evaluate(experiment, run=on_ray(64))``.
 
     The parts run on the cluster of ``RAY_ADDRESS`` or on the cores of this machine, each with a
     folder of its own in the log folder, which all nodes have to see. The limit of tokens is for all
@@ -50,7 +50,7 @@ def _run_parts(
     import ray  # noqa: PLC0415 -- of an extra
 
     if experiment.part is not None or REMOTE in str(experiment.log_dir):
-        msg = "Ray runs all parts in a log_dir that all nodes see: leave --part and s3:// out"
+        msg = "Ray needs one local log_dir that all nodes can read. Remove --part and s3://."
         raise InputError(msg)
     root, limit = Path(experiment.log_dir).resolve(), experiment.max_tokens_total
     folders = [root / f"part-{number}-of-{parts}" for number in range(1, parts + 1)]

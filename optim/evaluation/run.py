@@ -265,7 +265,9 @@ def _run(tasks: Sequence[Task], meter: Meter, experiment: Experiment) -> None:
         raise KeyboardInterrupt
     failed = next((log for log in logs if log.status != "success"), None)
     if failed or len(logs) < len(tasks):
-        reason = failed.error.message if failed and failed.error else "Inspect ran not all of them"
+        reason = (
+            failed.error.message if failed and failed.error else "Inspect did not run all samples"
+        )
         msg = f"a task failed: {reason}. Finished answers are kept; rerun the same command."
         raise EvaluationError(msg)
 

@@ -76,7 +76,7 @@ def lock_run_dir(folder: Path) -> AcquireReturnProxy:
         folder.mkdir(parents=True, exist_ok=True)
         return FileLock(folder / LOCK, timeout=0).acquire()
     except Timeout:
-        msg = f"another process is using the folder {folder}; wait, or use another one"
+        msg = f"another process is using the folder {folder}; wait, or use another folder"
         raise InputError(msg) from None
     except OSError as error:
         msg = f"cannot write to {folder}: {error.strerror}"

@@ -232,7 +232,7 @@ def figures() -> Metric:
 
 
 class Meter:
-    """Counts the answers and tokens of a run, and limits both.
+    """Count and limit the answers and tokens of a run.
 
     Args:
         places: Number of questions that are answered at once.
@@ -336,7 +336,7 @@ def task_for(
         InputError: As `Experiment`; or several methods, of which each is a task of its own.
     """
     if len(methods(method)) > 1:
-        msg = f"a task has one method, not {method!r}: name one, and run the others as well"
+        msg = f"a task takes one method, not {method!r}. Run one task for each method."
         raise InputError(msg)
     experiment = Experiment(
         dataset=dataset,

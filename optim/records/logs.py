@@ -52,9 +52,9 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
 
     Raises:
         MissingPackageError: Inspect is not installed.
-        InputError: There is no log of ours, or one cannot be read. Parts are missing or unfinished,
-            an answer is in two folders, or logs under different conditions would be mixed; or
-            methods that would be compared were asked or scored otherwise.
+        InputError: A folder has no log of `pb-optim eval`, or a log cannot be read. Parts are
+            missing or unfinished, an answer is in two folders, or logs under different conditions
+            would be mixed; or methods that would be compared were asked or scored otherwise.
     """
     require_modules("inspect_ai")
     folders = [log_dir] if isinstance(log_dir, str | Path) else list(log_dir)

@@ -1,4 +1,4 @@
-"""Tables, charts and pages about what was measured.
+"""Build tables, charts and pages of an evaluation.
 
 `report(records, "report.html")` writes a page; ``.json`` and ``.csv`` hold its figures. `answers`
 turns records into a DataFrame, `figures` and `paired` sum it up, `plot` and `spending` draw, and

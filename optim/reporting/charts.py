@@ -29,6 +29,7 @@ Chart: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
 _WIDTH, _HEIGHT = 640, 400
 _UNPRINTABLE = r"\\u00[01][0-9a-f]|[\x7f\ud800-\udfff]"  # as JSON writes it
 _LETTER, _LINE = 7.0, 14.0  # width and height of a label's letter
+_MARGINS = {"left": 40, "right": 5, "top": 5, "bottom": 5}  # fonts of browsers may be wider
 
 
 def plot(records: Iterable[Record]) -> Chart:
@@ -138,7 +139,8 @@ def parts(rows: pd.DataFrame, title: str = "mean completion tokens per question"
         title: Title of the axis.
     """
     order = list(dict.fromkeys([*PARTS.values(), *rows.part]))
-    chart = alt.Chart(rows.assign(place=rows.part.map(order.index)), width=_WIDTH - 160)
+    table = rows.assign(place=rows.part.map(order.index))
+    chart = alt.Chart(table, width=_WIDTH - 160, padding=_MARGINS)
     sort = [name for name in order if name in set(rows.part)]
     bars: alt.Chart = chart.mark_bar().encode(
         x=alt.X("tokens:Q", title=title),
@@ -198,7 +200,7 @@ def spending(report: Report | Mapping[str, Any]) -> Chart:
     if ceiling is not None:
         limit = alt.Chart(pd.DataFrame({"ceiling": [ceiling]}))
         layers.append(limit.mark_rule(color="firebrick").encode(x="ceiling:Q"))
-    return alt.layer(*layers, width=420)
+    return alt.layer(*layers, width=420, padding=_MARGINS)
 
 
 def to_svg(chart: Chart) -> Markup:

@@ -138,7 +138,7 @@ def text_table(texts: pd.DataFrame) -> str:
 
 
 def remarks(frame: pd.DataFrame) -> list[str]:
-    """Return what a reader of a table of figures has to know."""
+    """Return the notes below a table of figures."""
     found = []
     if (frame.e3.notna() & (frame.questions < MIN_UNBIASED_QUESTIONS)).any():
         found.append(

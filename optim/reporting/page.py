@@ -52,7 +52,7 @@ def report(
     baseline: str | None = None,
     paper: bool = False,
 ) -> Path:
-    """Write what was measured to a file: a page for people, or its figures for machines.
+    """Write the figures of an evaluation to a file: an HTML page, JSON or CSV.
 
     Args:
         records: Records of an evaluation or of `optim.read_records`; or a table of `answers`, which

@@ -1,4 +1,4 @@
-"""Tables of what was measured, as pandas DataFrames.
+"""Build the tables of an evaluation as pandas DataFrames.
 
 `answers` turns records into a DataFrame with one row per answer; `figures` and `paired` sum it up.
 """
@@ -84,7 +84,7 @@ def answers(
         price_ratio: Units of a completion token; a prompt token, cached or not, is one unit.
 
     Raises:
-        InputError: A price is no pair or triple of numbers of at least 0.
+        InputError: A price is not a pair or triple of numbers of at least 0.
     """
     found = Records(records)
     dollars = None if prices is None else Dollars(prices)
@@ -301,7 +301,7 @@ def paper_figures(table: PaperTable = "rows", dataset: str | None = None) -> pd.
 
 
 def paper_notes() -> list[str]:
-    """Return what a reader of the paper's figures has to know."""
+    """Return the notes below the paper's figures."""
     notes: list[str] = _published()["notes"]
     return notes
 

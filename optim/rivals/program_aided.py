@@ -78,7 +78,7 @@ def evaluate(text: str) -> Fraction | None:
     """Return what assignments, one on each line, give to ``answer``; else to the last name.
 
     Nothing is run: of Python's grammar only numbers, names, the operators of arithmetic and a few
-    functions are followed. Comments and fences are passed over.
+    functions are followed. Comments and fences are ignored.
 
     Returns:
         The exact figure; None if any line is unreadable, or has no exact rational value.

@@ -39,7 +39,7 @@ def as_scorer(value: str | Scorer | type[Scorer] | ScoreFunction | TheirScorer) 
     A scorer of Inspect, such as ``inspect_ai.scorer.match()``, is taken as well.
 
     Raises:
-        InputError: There is no scorer with this name.
+        InputError: The name is unknown.
         ScorerError: The value is none of these.
         MissingPackageError: The scorer's libraries are not installed.
     """
@@ -57,7 +57,7 @@ def as_scorer(value: str | Scorer | type[Scorer] | ScoreFunction | TheirScorer) 
     if callable(value) and not iscoroutinefunction(value):
         return FunctionScorer(value)
     msg = (
-        f"{value!r} is no scorer: give one of {', '.join(NAMES)}, an object with score(output, "
+        f"{value!r} is not a scorer: give one of {', '.join(NAMES)}, an object with score(output, "
         "question), a function (output, question) that is not async, or a scorer of Inspect"
     )
     raise ScorerError(msg)

@@ -34,7 +34,7 @@ class Score:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.value <= 1.0:  # also refuses NaN
-            msg = f"a score lies between 0 and 1, not {self.value!r}"
+            msg = f"a score must lie between 0 and 1, not {self.value!r}"
             raise ValueError(msg)
         object.__setattr__(self, "value", float(self.value))  # JSON knows no number of NumPy
 
@@ -74,8 +74,8 @@ def register(name: str) -> Callable[[_Made], _Made]:
         def exact(output, question):
             return output.strip() in question.targets
 
-    Import slow libraries in the class's ``__init__``: all scorers of this folder are imported as
-    soon as one of them is asked for.
+    Import slow libraries in the class's ``__init__``: all scorers of this folder are imported when
+    one of them is used.
     """
 
     def decorate(made: _Made) -> _Made:

@@ -1,4 +1,4 @@
-"""Scorers of Inspect as scorers of ours: match, choice, pattern, model-graded, and your own.
+"""Adapt scorers of Inspect: match, choice, pattern, model-graded, and your own.
 
 ``as_scorer(inspect_ai.scorer.match())`` makes one, so an `Experiment` takes them as they are.
 Inspect takes seconds to import, so it is imported when a scorer is made.

@@ -69,8 +69,8 @@ class MathScorer:
     `verify($gold$, prediction)`. Units do not count: "5 oranges" is right for "5 apples", and
     "5 km" for "5 m".
 
-    What cannot be compared in 5 seconds of CPU time, such as a tower of powers, is wrong. Waiting
-    does not count, so a busy machine changes no score.
+    An answer that takes more than 5 seconds of CPU time to compare, such as a tower of powers, is
+    wrong. Waiting does not count, so a busy machine changes no score.
 
     Several threads may call it; they wait for each other. It blocks, so call it through
     `asyncio.to_thread` from an event loop. All scorers share one worker process, which starts with

@@ -77,7 +77,7 @@ def run_in_order(
     """
     check_confidence(confidence)
     if not 0.0 < loss < 1.0:
-        msg = f"the allowed loss lies between 0 and 100 points, not at {100 * loss:g}"
+        msg = f"the allowed loss must lie between 0 and 100 points, not {100 * loss:g}"
         raise InputError(msg)
     for name in order:
         shared = [question for question in reference if question in rows[name]]

@@ -55,7 +55,7 @@ def _within(values: Sequence[float], most: float, rule: str) -> Floats:
 def check_confidence(confidence: float) -> None:
     """Raise `InputError` if a nominal coverage is outside (0, 1)."""
     if not 0.0 < confidence < 1.0:
-        msg = f"confidence lies between 0 and 1, such as 0.95, not {confidence!r}"
+        msg = f"confidence must lie between 0 and 1, such as 0.95, not {confidence!r}"
         raise InputError(msg)
 
 

@@ -143,8 +143,8 @@ def compare(
     shared, dropped = sorted(by_a.keys() & by_b.keys()), tuple(sorted(by_a.keys() ^ by_b.keys()))
     if dropped and missing != "drop":
         msg = (
-            f"only one method has {', '.join(dropped[:5])}: answer what is missing, or compare on "
-            'the shared questions with missing="drop"'
+            f"only one method answered {', '.join(dropped[:5])}. Answer them with both methods, or "
+            'compare on the shared questions with missing="drop".'
         )
         raise InputError(msg)
     if not shared:

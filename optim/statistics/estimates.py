@@ -224,7 +224,7 @@ def mean_of(values: Floats, groups: Groups, pseudo: PseudoQuestions = _NONE) -> 
 def log_e3(
     scores: Floats, tokens: Floats, groups: Groups, pseudo: PseudoQuestions
 ) -> tuple[float, Floats]:
-    """Return log E³ with pseudo-questions at the mean tokens, and the influences, theirs last."""
+    """Return log E³ and the influences of all questions; pseudo-questions stand last."""
     costs = PseudoQuestions((float(tokens.mean()),) * len(pseudo.scores), pseudo.weight)
     a, t = mean_of(scores, groups, pseudo), mean_of(tokens, groups, costs)
     return 2.0 * math.log(PERCENT * a.value) - math.log(t.value), 2.0 * a.relative() - t.relative()

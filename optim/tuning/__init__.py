@@ -1,4 +1,4 @@
-"""Tune what the planner and the solver are told, or the settings, for E³ on a dev split."""
+"""Tune the prompts of planner and solver, or the settings, for E³ on a dev split."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def read_instructions(path: str | Path | None, predictor: str) -> list[str]:
         InputError: The file cannot be read, or the package has no list for this predictor.
     """
     if path is None and predictor != "decompose":
-        msg = f"the package has no instructions for {predictor!r} to choose from: give --candidates"
+        msg = f"the package has no candidates for {predictor!r}: give --candidates"
         raise InputError(msg)
     path = Path(path or Path(__file__).with_name("instructions.txt"))
     try:
@@ -121,7 +121,7 @@ def compile_with(
     task: OptimizerTask,
     made: Any,  # noqa: ANN401 -- an optimizer of DSPy's, which has no types
 ) -> list[Candidate]:
-    """Let an optimizer of DSPy's compile the incumbent.
+    """Compile the incumbent with an optimizer of DSPy.
 
     Args:
         task: The work.

@@ -88,22 +88,20 @@ class TuneOptions:
         InputError: A number below 1.
     """
 
-    tuned: str = option(
-        "A prompt, or settings:", "decompose", names=TUNED, flags="--tune", reads=str
-    )
+    tuned: str = option("What to tune:", "decompose", names=TUNED, flags="--tune", reads=str)
     optimizer: Any = option("Default: gepa; shortest for solve. One of:", names=OPTIMIZERS)
     reflection_model: BaseChatModel | str | None = option(
-        "Writes instructions. Default: the planner."
+        "Model that writes instructions. Default: the planner."
     )
     candidates: Sequence[str] | str | Path | None = option(
-        "Instructions to try, with lines of --- between.", metavar="FILE"
+        "Instructions to try, separated by lines of ---.", metavar="FILE"
     )
-    objectives: int = option("2: front of accuracy and tokens (gepa).", 1)
-    seed: int = option("Of all draws.", 0)
-    estimate_level: bool = option("Ignore labels of levels.", False)
-    budget: int = option("Limit of the tuning.", 400, flags="--budget-answers")
+    objectives: int = option("2 keeps the front of accuracy and tokens (gepa).", 1)
+    seed: int = option("Seed of every random choice.", 0)
+    estimate_level: bool = option("Estimate every level.", False)
+    budget: int = option("Most answers of the tuning.", 400, flags="--budget-answers")
     concurrency: int = option("Questions answered at once.", 8)
-    run_dir: str | Path = option("Folder of the run.", "runs/tune", panel="Output", reads=str)
+    run_dir: str | Path = option("Folder for the run.", "runs/tune", panel="Output", reads=str)
 
     def __post_init__(self) -> None:
         for name in ("budget", "concurrency"):
@@ -113,9 +111,9 @@ class TuneOptions:
 
 
 def resolve_optimizer(options: TuneOptions) -> Optimizer:
-    """Return the optimizer of the options: a name, an `Optimizer`, or an object of DSPy's.
+    """Return the optimizer for a name, an `Optimizer`, or an optimizer object of DSPy.
 
-    The metric of an object of DSPy's sees predictions with ``answer``, ``score`` and ``tokens``.
+    The metric of a DSPy optimizer gets predictions with ``answer``, ``score`` and ``tokens``.
 
     Raises:
         InputError: An unknown name, or an optimizer of something else.

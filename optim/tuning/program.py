@@ -149,7 +149,7 @@ def predictor_of(settings: Settings, tuned: str) -> str:
 class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     """A program whose predictors hold the prompts that are open to tuning.
 
-    They are read at every call, so the copy that an optimizer has changed is the one that is used.
+    The prompts are read at every call, so changes by an optimizer take effect.
 
     Args:
         base: The candidate that the program starts from.

@@ -104,7 +104,7 @@ def _changed(after: Settings, before: Settings) -> Record:
 
 
 def shown(program: PlannerProgram) -> Iterator[RenderableType]:
-    """Yield what a person wants to know of a planner program, piece by piece."""
+    """Yield the description of a planner program, piece by piece."""
     record = program.tuning
     if record is not None:
         style = "bold green" if record["verdict"] == "better" else "bold yellow"

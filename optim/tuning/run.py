@@ -105,7 +105,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     options = TuneOptions(**choices)
     optimizer = resolve_optimizer(options)
     if not train and optimizer.name == "shortest":
-        msg = "examples are found among training questions, and there are none: give some"
+        msg = "examples are chosen from training questions: give at least one"
         raise InputError(msg)
     others = None if held_out is None else questions_of(held_out)
     split = split_of(questions_of(train), questions_of(dev), others, options.seed)

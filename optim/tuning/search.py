@@ -51,7 +51,7 @@ class Split(NamedTuple):
 
 @dataclass
 class Search:
-    """A search, and what came of it once it has been run.
+    """A search and, after `run`, its result.
 
     Attributes:
         evaluator: Measures; its folder then belongs to this search.

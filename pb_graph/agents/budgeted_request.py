@@ -196,7 +196,7 @@ class BudgetedRequest:
         return self.by_tool or any(one is not None for one in given)
 
     def _with_note(self, reservation: Reservation) -> ModelRequest[Any]:
-        """Return the request with what is left: after tool results, and when that is little."""
+        """Return the request with a message about the remaining budget, if one is due."""
         first, request = self.accounts[0], self.request
         # As it is now: other calls may have returned tokens during the wait.
         left = min(one.left for one in self.accounts if one.unit == first.unit)
@@ -353,7 +353,7 @@ def _check(request: ModelRequest[Any]) -> None:
     """Raise InputError for a request whose calls have no cap."""
     model: object = request.model  # a configurable one is no chat model, whatever its type
     if not isinstance(model, BaseChatModel):
-        msg = f"{type(model).__name__} is no chat model. Give the agent a model by its name."
+        msg = f"{type(model).__name__} is not a chat model. Give the agent a model by its name."
         raise InputError(msg)
     if (several := max(_numbers(request, ("n", "candidate_count")), default=1)) > 1:
         msg = f"A call for {several} answers may cost {several} caps. Make {several} calls instead."

@@ -87,8 +87,7 @@ def add_spending(one: Spending | None, other: Spending | None) -> Spending:
 class TokenBudgetState(AgentState[Any]):
     """State schema for `TokenBudgetMiddleware`.
 
-    The checkpoint of `tokens_by_model` is the account of a run: a run that is resumed goes on from
-    it.
+    A resumed run continues from the checkpoint of `tokens_by_model`.
     """
 
     tokens_spent: NotRequired[Annotated[int, operator.add]]
@@ -121,8 +120,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     The retries of the provider's SDK are turned off, as they cannot be counted; use LangChain's
     `ModelRetryMiddleware`.
 
-    `tokens_spent` and `tokens_by_model` in the agent's output count the run, not the thread. A run
-    that is interrupted and resumed goes on with its account, also in another process.
+    `tokens_spent` and `tokens_by_model` in the agent's output count the run, not the thread. An
+    interrupted run continues with its account when it is resumed, also in another process.
 
     With ``on_used_up="pause"``, an agent that has only the reserve left is interrupted with a
     `BudgetPause` before its next call, and resumed with a `BudgetDecision`.
@@ -282,7 +281,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     def _decide(
         self, account: Budget, request: ModelRequest[Any], error: BudgetUsedUpError
     ) -> Decision:
-        """Ask the caller how to go on; or raise the error, if that is what is to happen.
+        """Interrupt for a decision of the caller, or raise `BudgetUsedUpError` (`on_used_up`).
 
         Raises:
             BudgetUsedUpError: With ``on_used_up="error"``.
@@ -306,7 +305,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         return decision.action
 
     def _left(self, account: Budget) -> float:
-        """Return what is left beside the reserve."""
+        """Return the remaining amount without the reserve."""
         return max(0, account.left - account.share(self.reserve))
 
     @contextmanager

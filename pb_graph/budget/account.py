@@ -161,7 +161,7 @@ class Budget:
         return self._line()[-1]
 
     def is_within(self, other: Budget) -> bool:
-        """Return whether what is spent in this account is spent in `other`, too."""
+        """Return whether spending in this account also counts in `other`."""
         return other in self._line()
 
     def reserve(self, tokens: int | None = None, **wishes: Unpack[Wishes]) -> Reservation:
@@ -288,7 +288,7 @@ class Budget:
         with _LOCK:
             more = units - self._size()
             if more < 0:
-                msg = f"total must be at least {self.rate.text(self.total)}, as it is, not {total}"
+                msg = f"total must not fall below {self.rate.text(self.total)}, but is {total}"
                 raise ValueError(msg)
             wanted = self._free(after_pending=True) + more
             for account in self._chains()[0]:
@@ -309,7 +309,7 @@ class Budget:
             return self._cap(Bill(model), after_pending=True)
 
     def share(self, fraction: float) -> float:
-        """Return a fraction of the total: of tokens, whole ones and at least 1."""
+        """Return a fraction of the total. Tokens are rounded down, to at least 1."""
         whole = self.total * fraction
         return whole if self.unit == "dollars" else max(1, math.ceil(whole))
 
@@ -323,7 +323,7 @@ class Budget:
         return self  # two accounts would spend twice as much
 
     def __reduce__(self) -> str:
-        msg = "A Budget cannot be pickled: it belongs to its process. Open another one there."
+        msg = "A Budget cannot be pickled: it belongs to its process. Open a new Budget there."
         raise TypeError(msg)
 
     def __repr__(self) -> str:
@@ -389,7 +389,7 @@ class Budget:
         return min(0, rest) if self._is_closed else rest
 
     def _free(self, *, after_pending: bool = False) -> int:
-        """Return what a call can reserve in this account and in those of its unit above it."""
+        """Return the amount that a call can reserve here and in the parents of the same unit."""
         own = self._until_grant()
         free = min(one._rest(after_pending=after_pending) for one in own)
         # What was set aside is there, unless a server ignored its cap and took some of it.
@@ -478,7 +478,7 @@ class Reservation:
         return first._value(first.rate.cost(self.most))
 
     def settle(self, cost: int | list[Bill]) -> None:
-        """Count what the call cost, and return the rest. Only the first time counts.
+        """Charge the cost of the call once, and release the rest of the reservation.
 
         Args:
             cost: Completion tokens, reasoning included, to which the bound of the input is added; 0

@@ -51,7 +51,7 @@ def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[flo
         `m` weights in the order of the plan, never negative and never increasing.
 
     Raises:
-        ValueError: The schedule is unknown, or `m` is no whole number of at least 1.
+        ValueError: The schedule is unknown, or `m` is not a whole number of at least 1.
     """
     if name not in get_args(Schedule):
         msg = f"schedule must be one of {', '.join(get_args(Schedule))}, not {name!r}"
@@ -150,11 +150,11 @@ class Bam(BaseModel):
 
     c: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
         default={1: 2500.0, 2: 1750.0, 3: 875.0, 4: 120.0, 5: 30.0},
-        description="Epistemic uncertainty after one token per level, positive, no unit.",
+        description="Epistemic uncertainty after one token, for each level; positive.",
     )
     beta: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
         default={1: 3.0, 2: 2.5, 3: 2.0, 4: 1.4, 5: 1.0},
-        description="How fast tokens reduce it per level, positive, no unit; larger is easier.",
+        description="Speed at which tokens reduce the uncertainty, for each level; positive.",
     )
 
     @model_validator(mode="after")

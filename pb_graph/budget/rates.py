@@ -37,7 +37,7 @@ class Bill(NamedTuple):
     Attributes:
         model: The model's key: ``provider:name``, ``name at address`` or its plain name.
         output: Completion tokens, reasoning included.
-        input: Input tokens, those below included.
+        input: Input tokens, cached and written tokens included.
         cached: Input tokens that were read from a cache.
         written: Input tokens that were written to a cache.
         largest: Input tokens of the largest call, by which long prompts are priced.
@@ -119,7 +119,7 @@ class Dollars(Rate):
         prices: Prices by model, or ``"auto"`` for those that genai-prices knows.
 
     Raises:
-        InputError: A price is no pair or triple of numbers of at least 0.
+        InputError: A price is not a pair or triple of numbers of at least 0.
     """
 
     def __init__(self, prices: Prices | Literal["auto"]) -> None:
@@ -159,7 +159,7 @@ class Dollars(Rate):
 
 
 def pico_dollars(name: str, value: object, *, least: int) -> int:
-    """Return a figure in dollars as units; a ValueError names one that is no such figure."""
+    """Return dollars as units, or raise a ValueError that names the wrong figure."""
     is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
     number = Decimal(str(value)) if is_number else Decimal("NaN")
     if not number.is_finite() or number < 0 or (least and number <= 0):
@@ -184,7 +184,7 @@ def _read_table(given: Prices) -> dict[str, Price]:
     try:
         table = _TABLE.validate_python(given)
     except ValidationError as error:
-        msg = "prices are dollars per million tokens of input and output, such as "
+        msg = "prices must be dollars per million tokens of input and output, such as "
         msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
         raise InputError(msg) from error
     prices = {}

@@ -19,14 +19,14 @@ class _Rule(BaseModel):
 
 
 class LevelTable(_Rule):
-    """A total for each level; the default is what the code released with the paper grants."""
+    """A total for each level. The default is from the code released with the paper."""
 
     needs_level: ClassVar[bool] = True
 
-    rule: Literal["level_table"] = Field(default="level_table", description="Which rule it is.")
+    rule: Literal["level_table"] = Field(default="level_table", description="Name of the rule.")
     tokens: dict[int, _Tokens] = Field(
         default={1: 200, 2: 250, 3: 350, 4: 450, 5: 600},
-        description="Total of a question by its level; the default is that of the paper's code.",
+        description="Total of a question by its level. The default is from the paper's code.",
     )
 
     @field_validator("tokens")
@@ -43,11 +43,11 @@ class LevelTable(_Rule):
 
 
 class PerLevel(_Rule):
-    """A base amount, and as much again for each level: `initial + per_level * level`."""
+    """A base amount and a further amount for each level: `initial + per_level * level`."""
 
     needs_level: ClassVar[bool] = True
 
-    rule: Literal["per_level"] = Field(default="per_level", description="Which rule it is.")
+    rule: Literal["per_level"] = Field(default="per_level", description="Name of the rule.")
     initial: _MaybeNoTokens = Field(description="Tokens that every question gets.")
     per_level: _MaybeNoTokens = Field(
         description="Tokens added for each level: the total is initial + per_level · level."
@@ -63,7 +63,7 @@ class Fixed(_Rule):
 
     needs_level: ClassVar[bool] = False
 
-    rule: Literal["fixed"] = Field(default="fixed", description="Which rule it is.")
+    rule: Literal["fixed"] = Field(default="fixed", description="Name of the rule.")
     tokens: _Tokens = Field(description="Total of every question, whatever its level.")
 
     def total(self, level: int | None) -> int:  # noqa: ARG002 - every rule is asked alike
@@ -76,16 +76,16 @@ BudgetRule = Annotated[LevelTable | PerLevel | Fixed, Field(discriminator="rule"
 
 
 class QuestionLimit(_Rule):
-    """The most that a question may cost, input and planning included.
+    """A limit for the whole cost of a question, input and planning included.
 
-    Its shares are those of the default rule, lowered to what fits.
+    The shares of the default rule are lowered until they fit.
     """
 
     usd: float | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Dollars, by the prices of the graph, else those of genai-prices.",
+        description="Dollars, by the prices of the graph or of genai-prices.",
     )
     total_tokens: _Tokens | None = Field(default=None, description="Input and completion tokens.")
 

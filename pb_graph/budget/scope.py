@@ -15,7 +15,7 @@ ACCOUNTS: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default
 
 @contextmanager
 def use_budget(budget: int | Budget | None) -> Iterator[None]:
-    """Let all calls in the block draw on an account, and on those of other trees around it.
+    """Charge all calls inside the context to an account, and to enclosing accounts of other trees.
 
     Args:
         budget: An account, or completion tokens. It takes the place of an account of the same tree

@@ -40,17 +40,22 @@ _DRAIN = 10  # seconds that running questions get when the server is told to sto
 _METHODS = "vanilla, global_budget, planned_vanilla, planned_global_budget"
 _server_option = partial(typer.Option, rich_help_panel="Server")
 
-app = typer.Typer(name="pb-graph", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="pb-graph",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # paragraphs of help are wrapped
+)
 
 
 @app.callback()
 def _every_command(*, version: Version = False) -> None:
-    """Judge a question, plan it if it is hard, and solve its steps within a budget."""
+    """Plan a question, split its budget over the steps, and never spend more."""
 
 
 @app.command()
 def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
-    question: Annotated[str, typer.Argument(help="The question; '-' reads it from stdin.")],
+    question: Annotated[str, typer.Argument(help="The question, or '-' to read stdin.")],
     model: Model = None,
     planner: Planner = None,
     program: Program = None,
@@ -59,18 +64,18 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         str | None, budget_option(help=f"plan_and_budget (default), or a baseline: {_METHODS}.")
     ] = None,
     level: Annotated[
-        int | None, budget_option(help="Difficulty, 1 to 5; else it is estimated.")
+        int | None, budget_option(help="Difficulty, 1 to 5. Default: estimated.")
     ] = None,
     budget: Annotated[
-        int | None, budget_option(help="Completion tokens to solve it with; else by level.")
+        int | None, budget_option(help="Completion tokens for solving. Default: by level.")
     ] = None,
     budget_usd: Annotated[
-        float | None, budget_option(min=1e-6, help="Dollars for all of it, instead.")
+        float | None, budget_option(min=1e-6, help="Dollars for the whole question.")
     ] = None,
     set_: Sets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
 ) -> None:
-    """Solve one question, and show its plan and where its tokens went."""
+    """Solve one question within a ceiling, and show its plan and spending."""
     given: Input = {"question": sys.stdin.read() if question == "-" else question}
     if level is not None:
         given["level"] = level
@@ -129,7 +134,7 @@ def _graph(
 
 @app.command()
 def models() -> None:
-    """List the local models, all under Apache-2.0, and which of them are fetched."""
+    """List the local models (Apache-2.0) and whether their weights are downloaded."""
     from pb_graph.local import weights  # noqa: PLC0415
 
     for one in weights.CATALOG.values():
@@ -139,7 +144,7 @@ def models() -> None:
 
 @app.command()
 def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models` lists.")]) -> None:
-    """Fetch and verify the weights of a local model."""
+    """Download and verify the weights of a local model."""
     from pb_graph.local import weights  # noqa: PLC0415
 
     name = name.removeprefix(weights.LOCAL_PREFIX)
@@ -155,19 +160,17 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     program: Program = None,
     caps: Caps = None,
     host: Annotated[
-        str, _server_option(help=f"Any address but this machine's own needs {KEY_VARIABLE}.")
+        str, _server_option(help=f"Addresses other than this machine need {KEY_VARIABLE}.")
     ] = "127.0.0.1",
-    port: Annotated[int, _server_option(min=0, max=65535, help="0 for a free one.")] = 8000,
+    port: Annotated[int, _server_option(min=0, max=65535, help="Port; 0 for a free port.")] = 8000,
     max_budget: Annotated[
-        int | None, budget_option(min=1, help="Most completion tokens a question may cost.")
+        int | None, budget_option(min=1, help="Most completion tokens of a question.")
     ] = None,
     budget_usd: Annotated[
         float | None, budget_option(min=1e-6, help="Dollars for all questions of a period.")
     ] = None,
-    per: Annotated[
-        Literal["day", "month"], budget_option(help="The period, by the clock of UTC.")
-    ] = "day",
-    spending: Annotated[Path, budget_option(help="Where it is kept over restarts.")] = Path(
+    per: Annotated[Literal["day", "month"], budget_option(help="The period, in UTC.")] = "day",
+    spending: Annotated[Path, budget_option(help="File that keeps the spending.")] = Path(
         "pb-graph-spending.sqlite"
     ),
     prices: Annotated[
@@ -175,14 +178,15 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         budget_option(
             parser=json.loads,
             metavar="JSON",
-            help='Dollars per million tokens, where genai-prices has none: {"NAME": [0.25, 2.0]}.',
+            help='Dollars per million tokens of unknown models: {"NAME": [0.25, 2.0]}.',
         ),
     ] = None,
     set_: Sets = None,
 ) -> None:
-    """Serve OpenAI's chat completions, each within a budget.
+    """Serve an endpoint with OpenAI's protocol that answers each question within a budget.
 
-    The name of a model is a method, such as vanilla. Clients bring the key of PB_API_KEY.
+    The model's name in a request is a method, such as vanilla. Clients send PB_API_KEY as their
+    key.
     """
     if not (find_spec("starlette") and find_spec("uvicorn")):
         exits.fail("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
@@ -205,7 +209,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 def probe(
     model: Annotated[str, typer.Argument(help="'provider:model' or 'local:NAME'.")],
 ) -> None:
-    """Check whether budgets hold at an endpoint, in at most 6 calls and 2,000 tokens.
+    """Check with at most 6 calls and 2,000 tokens whether an endpoint keeps budgets.
 
     The exit code is 1 when a check fails. The last line names the policy for `--caps`.
     """
@@ -226,7 +230,7 @@ def probe(
 def demo(
     *, plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of bars.")] = False
 ) -> None:
-    """Show a team of agents without a budget, with a check, and with a Budget; needs no key."""
+    """Run a scripted team of agents with and without a Budget; needs no key."""
     from rich.console import Console  # noqa: PLC0415 -- what agents need takes a second
 
     from pb_graph.cli.demo import play  # noqa: PLC0415

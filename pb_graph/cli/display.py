@@ -1,4 +1,4 @@
-"""Shows a run while it goes: ceiling, level, plan, what each step spent, and the answer."""
+"""Show the progress of a run: ceiling, level, plan, spending of each step, and answer."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Display:
         return report
 
     def describe_spending(self) -> str:
-        """Return what the run has cost so far, in a sentence."""
+        """Return a sentence with the cost of the run so far."""
         return f"{self._tokens:,} completion tokens were spent in {_calls(self._calls)}."
 
     def close_with(self, report: Mapping[str, Any]) -> None:

@@ -87,11 +87,11 @@ Version = Annotated[
     typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
 ]
 Model = Annotated[
-    str | None, model_option(help="'provider:model' or 'local:NAME' that solves; else PB_MODEL.")
+    str | None, model_option(help="Solver: 'provider:model' or 'local:NAME'. Default: PB_MODEL.")
 ]
-Planner = Annotated[str | None, model_option(help="The model that plans; else the same.")]
-Program = Annotated[str | None, model_option(help="Tuned prompts: a file of `pb-optim tune`.")]
-Caps = Annotated[str | None, model_option(help="Kind of the server, as `probe` names it: vllm, …")]
+Planner = Annotated[str | None, model_option(help="Planner. Default: the solver.")]
+Program = Annotated[str | None, model_option(help="Tuned prompts, from `pb-optim tune`.")]
+Caps = Annotated[str | None, model_option(help="Cap policy that `probe` names, such as vllm.")]
 Sets = Annotated[
     list[str] | None,
     budget_option("--set", metavar="NAME=VALUE", help="A setting of docs/settings.md; repeatable."),
@@ -112,7 +112,7 @@ def read_assignments(option: str, given: Sequence[str] | None) -> dict[str, str]
     for assignment in given or []:
         name, separator, text = assignment.partition("=")
         if not separator:
-            msg = f"{option} wants NAME=VALUE, not {assignment!r}"
+            msg = f"{option} must be NAME=VALUE, not {assignment!r}"
             raise InputError(msg)
         found[name.strip()] = text
     return found

@@ -290,7 +290,7 @@ def _for_samples(model: BaseChatModel) -> BaseChatModel:
 async def _reserve(
     accounts: Sequence[Budget], cap: int, call: Bill, lost: Sequence[Charge], io: IO
 ) -> Reservation:
-    """Reserve what is left of the cap, after a wait for calls that may return some of it."""
+    """Reserve the rest of the cap, after waiting for calls that may return tokens."""
     own, *also = accounts
     try:
         return await io.call(own.reserve, own.areserve, cap, wait_for=cap, call=call, also=also)
@@ -300,7 +300,7 @@ async def _reserve(
 
 
 def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
-    """Count what a failed attempt cost; all that was reserved where nobody can say.
+    """Charge a failed attempt; an unknown cost counts as the whole reservation.
 
     Args:
         reservation: The reservation of the attempt.

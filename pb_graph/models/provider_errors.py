@@ -1,7 +1,8 @@
-"""A provider's exception as one of ours: what happened, what to do, and no secret in it.
+"""Convert a provider's exception to an error of this package, with a remedy and without secrets.
 
-LangChain's own exceptions say whether a call is worth another attempt. Those of the SDKs and of the
-HTTP clients below, none of which need be installed, are known by their status and their names.
+LangChain's own exceptions say whether a call is worth another attempt. Exceptions of SDKs and HTTP
+clients are recognized by their status and class names, because none of these packages has to be
+installed.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ def to_model_call_error(
     attempts: int = 1,
     model: str = "",
 ) -> ModelCallError:
-    """Return an exception of a model call as one of ours.
+    """Convert an exception of a model call to an error of this package.
 
     Args:
-        error: Any exception of a model call; one of ours is returned as it is.
+        error: Any exception of a model call. An error of this package is returned unchanged.
         secrets: Texts to blank out, as `secrets_of` returns them.
         lost: Charges of the attempts that failed.
         attempts: Number of attempts that failed.
@@ -143,7 +144,7 @@ def redact(text: str, secrets: Sequence[str] = ()) -> str:
 
 
 def safe_cause(error: Exception, secrets: Sequence[str]) -> Exception | None:
-    """Return an exception as the cause of ours; None if a traceback would show a secret in it."""
+    """Return an exception as the cause of our error; None if its traceback would show a secret."""
     text = " ".join(f"{cause!s} {cause!r}"[:_MAX_READ] for cause in _chain(error))
     return error if redact(text, secrets) == text else None
 

@@ -1,4 +1,4 @@
-"""From what a user gives to a chat model and its client: an object, a name, or nothing."""
+"""Resolve a chat model and its client from an object, a name, or the default."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _WAYS_OUT = (
 
 
 def model_name(given: str | None) -> str:
-    """Return the model string to use: the one given, else ``PB_MODEL``, else the local default.
+    """Return the given model string, the one in ``PB_MODEL``, or the local default.
 
     Never an implicit paid call: without any of them this is an error. Nothing is fetched or loaded.
 
     Raises:
-        ModelSetupError: If there is none of them.
+        ModelSetupError: No model is configured.
         UnknownModelError: If the string is not ``provider:model``, or no local model has this name.
     """
     name = given or os.environ.get(MODEL_VARIABLE)
@@ -51,8 +51,8 @@ def model_name(given: str | None) -> str:
         name = LOCAL_PREFIX + default
     provider, separator, model = name.partition(":")
     if not (provider and separator and model):
-        msg = f"{name!r} names no model. Write 'provider:model', such as 'openai:gpt-5-mini' or "
-        msg += "'local:qwen2.5-coder-1.5b'; `pb-graph models` lists the local ones."
+        msg = f"{name!r} is not the name of a model. Write 'provider:model', such as "
+        msg += "'openai:gpt-5-mini', or a name that `pb-graph models` lists."
         raise UnknownModelError(msg)
     if provider == "local" and not server.is_path(model):
         weights.find(model)
@@ -109,7 +109,7 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
         first, *others = (client_of(one, policy, retry_policy) for one in models)
         return FallbackClient(first, others)
     msg = (
-        f"{type(model).__name__} is no chat model. Pass 'provider:model', or a chat model object, "
+        f"{type(model).__name__} is not a chat model. Pass 'provider:model' or a chat model object "
         "alone or with_fallbacks; set arguments in its constructor, tools in build_graph(tools=…)."
     )
     raise ModelSetupError(msg)

@@ -1,1 +1,1 @@
-"""The graph's nodes, one file each; `pb_graph.graph` says in which order a question meets them."""
+"""Define the nodes of the graph, one file each; `pb_graph.graph` connects them."""

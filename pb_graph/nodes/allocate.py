@@ -45,7 +45,7 @@ def allocate(state: State, run: Run) -> State:
 
 
 def _reallocate(state: State, run: Run) -> State:
-    """Give what the finished steps left unspent to those not yet started, in their old ratio."""
+    """Split the unspent tokens of finished steps over the remaining steps, in their old ratio."""
     done = {result["index"] for result in state["results"]}
     rest = [step for step in state["plan"] if step["index"] not in done]
     if not run.settings.rollover or not rest:
@@ -102,7 +102,7 @@ def _split(
 
 
 def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
-    """Return what follows: a ``solve`` for each sub-question of the next wave, or the synthesis.
+    """Return the next tasks: a ``solve`` for each sub-question of the next wave, or the synthesis.
 
     Args:
         state: The state, with a plan and shares.

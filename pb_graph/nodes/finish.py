@@ -42,10 +42,10 @@ def finish(state: State, run: Run) -> State:
 
 
 def no_answer(state: State, run: Run) -> State:
-    """End a run that came to nothing; its report stays in the state, for whoever looks there.
+    """End a run that has no answer. The report stays in the state.
 
     Raises:
-        NoAnswerError: Always; the report tells what was spent.
+        NoAnswerError: Always. The error carries the report.
     """
     del run
     report = state["report"]

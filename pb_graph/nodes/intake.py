@@ -1,4 +1,4 @@
-"""Take a question in: read a host's messages, check the input, and bound what it can cost."""
+"""Read the question from the input or a host's messages, check it, and set its ceiling."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def intake(state: State, run: Run) -> State:
     settings = settings.for_domain(domain)
     planning, solving = settings.bounds(query)
     if settings.review_plan and settings.has_plan and run.journal is None:
-        msg = "review_plan goes on from a checkpoint: build_graph(…, checkpointer=InMemorySaver())"
+        msg = "review_plan resumes from a checkpoint: build_graph(…, checkpointer=InMemorySaver())"
         raise InputError(msg)
     ceiling = available_tokens(planning + solving)
     if count := said.turns_left_out:

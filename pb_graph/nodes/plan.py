@@ -127,7 +127,10 @@ async def _level_alone(query: Query, run: Run) -> Difficulty | None:
         judged = await run.ask_planner(level_request(query, run.settings))
         return Difficulty(level=judged.level)
     except UnreadableReplyError:
-        run.warn("unreadable_reply", "no level in a reply of two tokens: asked for in full")
+        run.warn(
+            "unreadable_reply",
+            "the reply of two tokens has no level; the planner was asked again for JSON",
+        )
     except ModelCallError as failure:
         run.warn("call_failed", str(failure))
     return None

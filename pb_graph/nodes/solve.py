@@ -1,4 +1,4 @@
-"""Solve: one sub-question at a time and what they come to, or the whole question in one call."""
+"""Solve the sub-questions one by one and combine their results, or all in one call."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Models:
             self.planner(None)
 
     def model_for(self, role: Role, context: Context) -> Model:
-        """Return the model of a role: the run's own, else the graph's, else the one it stands for.
+        """Return the model of a role: of the run, of the graph, or of the role that it defaults to.
 
         A run that names a model of its own has all solving done by it, and likewise all planning.
 
@@ -111,7 +111,7 @@ class Models:
             settings: The settings of the run. A model object keeps its own time limit.
 
         Raises:
-            ModelSetupError: It is no chat model, or cannot be made from its name.
+            ModelSetupError: The object is not a chat model, or the name cannot be resolved.
         """
         if isinstance(model, ModelClient):
             return model

@@ -301,7 +301,7 @@ class Run:
         return Journal(saver, info) if saver and info else None
 
     def state_update(self, node: str) -> State:
-        """Return what a node's calls add to the state: their charges and warnings."""
+        """Return the state update of a node's calls: charges and warnings."""
         update = self._update
         if self._charges:
             update["charges"] = self._charges

@@ -37,14 +37,14 @@ def normalize_tools(given: Sequence[BaseTool | Callable[..., Any]]) -> tuple[Bas
     """Return tools as LangChain's, which a user may have given as functions with a docstring.
 
     Raises:
-        InputError: Something is no tool.
+        InputError: An item is not a tool.
     """
     from langchain_core.tools import tool  # noqa: PLC0415 -- only where there are any
 
     try:
         return tuple(one if isinstance(one, BaseTool) else tool(one) for one in given)
     except (TypeError, ValueError) as error:
-        msg = f"tools are LangChain tools, or functions with a docstring: {error}"
+        msg = f"tools must be LangChain tools, or functions with a docstring: {error}"
         raise InputError(msg) from error
 
 

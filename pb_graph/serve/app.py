@@ -146,7 +146,9 @@ class Endpoint:
         try:
             own = None if usd is None else Budget(usd=float(usd), prices=self.prices)
         except ValueError as error:
-            msg = f"the header {_DOLLARS} is a number of dollars, such as 0.02, not {usd!r:.100}"
+            msg = (
+                f"the header {_DOLLARS} must be a number of dollars, such as 0.02, not {usd!r:.100}"
+            )
             raise InputError(msg) from error
         with use_budget(own), self.allowance.question() if self.allowance else nullcontext():
             yield
@@ -168,7 +170,9 @@ class Endpoint:
         origin = request.headers.get("origin")
         hosts = (request.url.hostname, urlsplit(origin).hostname if origin else "localhost")
         if not all(host and is_loopback(host) for host in hosts):
-            raise HTTPException(403, "without an API key only this machine is served")
+            raise HTTPException(
+                403, "without an API key the server accepts requests from this machine only"
+            )
 
 
 class Allowance:

@@ -92,7 +92,7 @@ class ChatRequest(BaseModel):
         try:
             return cast("Input", {"messages": convert_to_messages(messages), **rest})
         except (ValueError, TypeError, KeyError, NotImplementedError) as error:
-            msg = "the messages are not in the form of OpenAI's protocol"
+            msg = "the messages do not follow OpenAI's protocol"
             raise InputError(msg) from error
 
     def to_settings(self) -> Settings:

@@ -148,7 +148,7 @@ class TestRaising:
         assert run.total == run.left == 300
 
     def test_a_total_never_shrinks(self) -> None:
-        with pytest.raises(ValueError, match="at least 100 tokens"):
+        with pytest.raises(ValueError, match="not fall below 100 tokens"):
             Budget(100).raise_to(50)
 
     def test_accounts_above_that_are_too_small_are_raised_with_it(self) -> None:

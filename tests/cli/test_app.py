@@ -122,7 +122,7 @@ class TestErrors:
             (("--set", "nosuch=1"), "unknown setting nosuch; there are: method, "),
             (("--set", "review_plan=true"), "pauses for a host"),
             (("--method", "guess"), "no method 'guess'; there are: .*vanilla"),
-            (("--model", "gpt-5"), "'gpt-5' names no model"),
+            (("--model", "gpt-5"), "'gpt-5' is not the name of a model"),
             (("--program", "red\x1b[31m\x07.json"), r"red\[31m.json"),
             (("--caps", "vlm"), "did you mean 'vllm'"),
         ],
@@ -231,4 +231,4 @@ class TestServe:
     ) -> None:
         result = run("serve", "--model", "gpt-5")
         assert (result.exit_code, started) == (USAGE, [])
-        assert "'gpt-5' names no model" in result.stderr
+        assert "'gpt-5' is not the name of a model" in result.stderr

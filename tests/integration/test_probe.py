@@ -96,7 +96,7 @@ def test_a_misdeed_is_found_and_nothing_else_fails(misdeed: str, failed: str) ->
 def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
     with PromiseServer() as server:
         pass
-    with pytest.raises(ModelSetupError, match=r"Not one call to m got a reply.*running"):
+    with pytest.raises(ModelSetupError, match=r"No call to m got a reply.*running"):
         probe(chat_to(server.url))
 
 

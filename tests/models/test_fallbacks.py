@@ -49,5 +49,5 @@ def test_what_a_lost_call_may_have_cost_is_not_left_to_its_fallbacks() -> None:
     "wrap", [lambda model: model.bind(stop=["END"]), lambda model: model.with_retry()]
 )
 def test_a_model_that_is_wrapped_otherwise_is_refused_at_once(wrap: Any) -> None:  # noqa: ANN401
-    with pytest.raises(ModelSetupError, match=r"is no chat model\..*with_fallbacks"):
+    with pytest.raises(ModelSetupError, match=r"is not a chat model\..*with_fallbacks"):
         build_graph(wrap(ScriptedChat()))

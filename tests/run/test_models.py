@@ -69,11 +69,11 @@ def test_a_tuned_planner_is_used_and_may_be_loaded_from_a_file(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
-        (RunnableLambda(len), "RunnableLambda is no chat model"),
-        (ScriptedChat() | RunnableLambda(len), "RunnableSequence is no chat model"),
+        (RunnableLambda(len), "RunnableLambda is not a chat model"),
+        (ScriptedChat() | RunnableLambda(len), "RunnableSequence is not a chat model"),
         (ScriptedChat().bind_tools([abs]), r"tools in build_graph\(tools="),
-        (42, "int is no chat model"),
-        ("gpt-5", "'gpt-5' names no model"),
+        (42, "int is not a chat model"),
+        ("gpt-5", "'gpt-5' is not the name of a model"),
         ("nobody:knows", "provider='nobody'"),
         ("openai:gpt-5-mini", "OPENAI_API_KEY"),
     ],

@@ -30,11 +30,11 @@ STEPWISE = {"execution": "stepwise", "synthesis": "call"}
 # calls, the level of the question, and the settings.
 CALLS: dict[str, list[tuple[str, str, str | int, int, dict[str, Any]]]] = {
     "The planner": [
-        ("The level", "It is asked first, where you give no level.", "from L1", 4, {}),
-        ("The plan", "From the level `plan_from` on.", "Plan how to solve", 4, {}),
+        ("The level", "The first call, unless you give a level.", "from L1", 4, {}),
+        ("The plan", "For questions of level `plan_from` or above.", "Plan how to solve", 4, {}),
         ("Levels and credits", "For a plan of two steps or more.", "its sub-questions are", 4, {}),
         (
-            *("Both at once", '`planning="fused"`, in place of the two above.', "Plan how", 4),
+            *("Both at once", '`planning="fused"`, replaces the two calls above.', "Plan how", 4),
             {"planning": "fused"},
         ),
     ],

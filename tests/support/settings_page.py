@@ -14,16 +14,18 @@ from pb_graph.settings import Settings, choices
 HEAD = """\
 # Settings
 
-Every choice, with its default, as `Settings` describes it: this page is made from the code.
+This page lists every field of `Settings`. It is generated from the code.
 
-Give them as `build_graph(settings=Settings(…))` or a mapping, for one run in a `Context`, and on
-the command line with `--set NAME=VALUE`, an object as JSON: `--set 'bam={"c": {…}}'`. A JSON
-file of them is a row of `pb-optim eval --methods FILE`; the endpoint takes them behind a method's
-name.
+| where | how |
+|---|---|
+| Python | `build_graph(settings=Settings(…))`, or a mapping |
+| one run | `Context(settings=…)` |
+| command line | `--set NAME=VALUE`; objects are JSON: `--set 'bam={"c": {…}}'` |
+| evaluation | `pb-optim eval --methods FILE` with a JSON file of settings |
 
-Given as a mapping, a file or an option, an unknown or wrong one is an `InputError` that says what
-there is; `Settings(…)` itself raises pydantic's `ValidationError`, a `ValueError`. For programs,
-`Settings.model_json_schema()` gives what this page says.
+An unknown or wrong setting in a mapping, a file or an option raises an `InputError` that lists the
+choices. `Settings(…)` raises pydantic's `ValidationError`. `Settings.model_json_schema()` is the
+machine-readable form of this page.
 
 ```python
 from pb_graph import Settings
@@ -35,14 +37,14 @@ print(settings.model_dump_json(exclude_defaults=True))
 RULES = """
 ## Rules of the budget
 
-`budget` takes a whole number, or one of these; in JSON the field `rule` says which. A
-`QuestionLimit` has no such field: `{"usd": 0.02}` is one.
+`budget` takes a whole number or one of these rules. In JSON the field `rule` names the rule.
+A `QuestionLimit` has no `rule`: write `{"usd": 0.02}`.
 
 """
 BAM = """
 ## `bam`
 
-What they stand for, and how to fit them: [the budget model](concepts/bam.md).
+[The budget model](concepts/bam.md) explains c and β, and how to fit them.
 
 """
 
@@ -55,11 +57,11 @@ def page() -> str:
 
 
 def _table(model: type[BaseModel]) -> str:
-    rows = ["| name | default | takes | meaning |", "|---|---|---|---|"]
+    rows = ["| name | meaning | default | takes |", "|---|---|---|---|"]
     for name, schema in model.model_json_schema()["properties"].items():
         meaning = " ".join(schema.get("description", "").split()).replace("|", "\\|")
         taken = _taken(model, name, schema)
-        rows.append(f"| `{name}` | {_default(model, name)} | {taken} | {meaning} |")
+        rows.append(f"| `{name}` | {meaning} | {_default(model, name)} | {taken} |")
     return "\n".join(rows) + "\n"
 
 

@@ -71,7 +71,7 @@ class TravelPlannerScorer:
             case = Case(query, trip, (days or [])[: query.days])
             metadata = _judge(case, delivered=days is not None)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            msg = f"{question.id!r} is no question of TravelPlanner: {type(error).__name__} {error}"
+            msg = f"{question.id!r} is not a TravelPlanner item: {type(error).__name__} {error}"
             raise ScorerError(msg) from error
         if days is None:
             return Score(0.0, None, _UNREAD, metadata)

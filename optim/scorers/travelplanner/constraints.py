@@ -127,7 +127,7 @@ def _repeated(written: Sequence[str]) -> str | None:
 
 
 def consistent_transportation(case: Case) -> str | None:
-    """Check for a journey on day 1, and that whoever drives takes no flight and no taxi."""
+    """Check that day 1 has a journey, and that a self-driven trip has no flight and no taxi."""
     if not case.days or not case.days[0].transportation:
         return "day 1 has no transportation"
     modes = {travel.mode for day in case.days if (travel := journey(day))}

@@ -148,7 +148,7 @@ def test_errors_are_loud(stub: Stub) -> None:
     ("options", "complaint"),
     [
         (["--methods", "no_such"], "no method named 'no_such'"),
-        (["--set", "cutoff"], "--set wants NAME=VALUE, not 'cutoff'"),
+        (["--set", "cutoff"], "--set must be NAME=VALUE, not 'cutoff'"),
         (["--methods", "nowhere.json"], "cannot read the settings file nowhere.json"),
         (["--dataset", "maths500"], "; did you mean 'math500'?"),
         (["--prices", "nowhere.json"], "cannot read the prices in nowhere.json"),

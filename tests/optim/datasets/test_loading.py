@@ -84,7 +84,10 @@ def test_a_csv_row_with_more_cells_than_the_header_is_refused(tmp_path: Path) ->
     [
         ("{not json", "line 4: Expecting"),
         ({"answer": "1"}, "no 'question' (columns: answer)"),
-        ({"question": "h?", "answer": "1", "id": "q1"}, "its id 'q1' is that of an earlier row"),
+        (
+            {"question": "h?", "answer": "1", "id": "q1"},
+            "the id 'q1' is already used by an earlier row",
+        ),
         ({"question": "i?", "answer": {"value": 1}}, "'answer' holds dict, not text"),
     ],
 )
@@ -105,7 +108,7 @@ def test_a_field_map_names_the_columns(tmp_path: Path) -> None:
     fields = {"question": "prompt", "answers": "gold", "level": "hard"}
     (question,) = load("jsonl", path=path, fields=fields)
     assert (question.question, question.targets, question.level) == ("p?", ("a", "b"), 3)
-    with pytest.raises(InputError, match="no column 'text', which the field map names"):
+    with pytest.raises(InputError, match="no column 'text', although the field map names it"):
         load("jsonl", path=path, fields={"question": "text"})
 
 

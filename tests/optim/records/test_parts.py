@@ -83,7 +83,9 @@ def test_every_question_is_in_one_part_whatever_else_is_drawn() -> None:
 
 @pytest.mark.parametrize("text", ["0/16", "17/16", "3"])
 def test_what_is_no_part_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"a part is such as 3/16, from 1/16 to 16/16, not"):
+    with pytest.raises(
+        InputError, match=r"a part must be I/N, such as 3/16, with I from 1 to N, not"
+    ):
         Shard.parse(text)
 
 

@@ -92,7 +92,7 @@ def test_a_failed_answer_of_the_reference_is_left_out() -> None:
     [
         ({"reference": "best"}, "no baseline named 'best'; there are: vanilla, good"),
         ({"loss": 0}, "between 0 and 100 points"),
-        ({"confidence": 100}, "confidence lies between"),
+        ({"confidence": 100}, "confidence must lie between"),
     ],
 )
 def test_what_cannot_be_certified_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -46,7 +46,7 @@ async def later(output: str, question: Question) -> float:
 
 @pytest.mark.parametrize("value", [7, later])
 def test_what_is_no_scorer_is_refused(value: object) -> None:
-    with pytest.raises(ScorerError, match=r"is no scorer: give one of .*rouge"):
+    with pytest.raises(ScorerError, match=r"is not a scorer: give one of .*rouge"):
         as_scorer(value)  # type: ignore[arg-type]
 
 

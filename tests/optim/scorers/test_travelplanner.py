@@ -268,7 +268,7 @@ def test_what_is_no_plan_is_not_delivered(text: str) -> None:
     ],
 )
 def test_a_broken_question_is_an_error_not_a_0(other: dict[str, Any]) -> None:
-    with pytest.raises(ScorerError, match="'q' is no question of TravelPlanner"):
+    with pytest.raises(ScorerError, match="'q' is not a TravelPlanner item"):
         score(asked=question(**other))
 
 

@@ -127,7 +127,7 @@ def test_nothing_right_on_both_sides_speaks_for_neither_whatever_it_costs() -> N
 
 def test_other_questions_are_named_or_dropped_on_request() -> None:
     a, b = samples([1, 0, 1], [1, 2, 3]), samples([1, 0], [1, 2])
-    with pytest.raises(ValueError, match="only one method has q2"):
+    with pytest.raises(ValueError, match="only one method answered q2"):
         compare(a, b)
     found = compare(a, b, missing="drop")
     assert (found.questions, found.dropped) == (2, ("q2",))

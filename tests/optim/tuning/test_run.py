@@ -126,7 +126,7 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
         ),
         (
             {"tuned": "solve", "optimizer": "shortest", "program": program_of(settings=SOLVES)},
-            "found among training questions",
+            "chosen from training questions",
         ),
         ({"dev": [{"question": "What?"}]}, "it is of type dict, not a dspy.Example"),
         ({"dev": [dspy.Example(question="What?")]}, "no 'answer'"),
