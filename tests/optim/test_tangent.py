@@ -7,8 +7,10 @@ from typing import Any
 
 import dspy
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from optim.e3 import ReferencePoint, metric
+from optim.e3 import ReferencePoint, e3, metric, surrogate
 from optim.scorers import ScorerError
 from optim.tangent import E3Metric, question_of, scorer_of, tangent_score
 from optim.tuning import GraphProgram
@@ -28,27 +30,28 @@ from tests.support.tuning_world import (
 
 FRUGAL, VERBOSE = "Ask MINIMAL questions.", "Ask THOROUGH questions, twice."
 AT = ReferencePoint(50.0, 100.0)
-
-
+ANSWERS = st.lists(st.tuples(st.sampled_from([0, 1e-3, 0.5, 1]), st.floats(1, 1e5)), min_size=1)
 LEARN, CHOOSE = examples(TRAIN[:12]), examples(DEV[:20])
 
 
 # At most 12 lines each, as in docs/tuning.md
 
 
-def by_gepa(program: GraphProgram, e3: E3Metric, lm: dspy.LM) -> Any:  # noqa: ANN401
-    made = dspy.GEPA(metric=e3, max_metric_calls=150, reflection_lm=lm, reflection_minibatch_size=8)
+def by_gepa(program: GraphProgram, judge: E3Metric, lm: dspy.LM) -> Any:  # noqa: ANN401
+    made = dspy.GEPA(
+        metric=judge, max_metric_calls=150, reflection_lm=lm, reflection_minibatch_size=8
+    )
     return made.compile(program, trainset=LEARN, valset=CHOOSE)
 
 
-def by_copro(program: GraphProgram, e3: E3Metric, lm: dspy.LM) -> Any:  # noqa: ANN401
-    made = dspy.COPRO(metric=e3, prompt_model=lm, breadth=4, depth=1)
+def by_copro(program: GraphProgram, judge: E3Metric, lm: dspy.LM) -> Any:  # noqa: ANN401
+    made = dspy.COPRO(metric=judge, prompt_model=lm, breadth=4, depth=1)
     return made.compile(program, trainset=CHOOSE, eval_kwargs={"num_threads": 4})
 
 
-def by_miprov2(program: GraphProgram, e3: E3Metric, lm: dspy.LM) -> Any:  # noqa: ANN401
+def by_miprov2(program: GraphProgram, judge: E3Metric, lm: dspy.LM) -> Any:  # noqa: ANN401
     made = dspy.MIPROv2(
-        metric=e3,
+        metric=judge,
         prompt_model=lm,
         task_model=lm,
         auto=None,
@@ -69,25 +72,37 @@ def by_miprov2(program: GraphProgram, e3: E3Metric, lm: dspy.LM) -> Any:  # noqa
 @pytest.mark.parametrize("compiled", [by_gepa, by_copro, by_miprov2])
 def test_stock_optimizers_choose_the_frugal_instruction(compiled: Callable[..., Any]) -> None:
     program = program_of()
-    e3, lm = metric(program, CHOOSE, Exact()), language_model(VERBOSE, FRUGAL)
+    judge, lm = metric(program, CHOOSE, Exact()), language_model(VERBOSE, FRUGAL)
     with silenced(), dspy.context(lm=lm, disable_history=True):
-        found = compiled(program, e3, lm)
+        found = compiled(program, judge, lm)
     assert found.decompose.signature.instructions == FRUGAL
 
 
 def test_bootstrapping_keeps_right_answers_only() -> None:
-    e3 = metric(program_of(), CHOOSE, Exact())
+    judge = metric(program_of(), CHOOSE, Exact())
     with silenced():
-        found = dspy.BootstrapFewShot(metric=e3, max_bootstrapped_demos=2).compile(
+        found = dspy.BootstrapFewShot(metric=judge, max_bootstrapped_demos=2).compile(
             program_of(), trainset=LEARN
         )
-    right = {example.question for example in LEARN if e3(example, program_of()(**example.inputs()))}
+    right = {
+        example.question for example in LEARN if judge(example, program_of()(**example.inputs()))
+    }
     shown = [demo for demo in found.decompose.demos if demo.get("augmented")]
     assert len(shown) == 2
     assert {demo["problem"] for demo in shown} <= right
 
 
 # The metric
+
+
+@given(ANSWERS, st.floats(0.1, 100), st.floats(1, 1e5))
+def test_the_mean_surrogate_never_exceeds_the_true_ratio(
+    answers: list[tuple[float, float]], accuracy: float, tokens: float
+) -> None:
+    incumbent = ReferencePoint(accuracy, tokens)
+    mean = sum(surrogate(a, t, incumbent) for a, t in answers) / len(answers)
+    ratio = e3(*zip(*answers, strict=True)) / (accuracy**2 / tokens)
+    assert mean <= ratio + 1e-9 * (1 + abs(mean) + ratio)
 
 
 def test_it_averages_to_the_tangent_below_gepas_perfect_score() -> None:
@@ -98,15 +113,15 @@ def test_it_averages_to_the_tangent_below_gepas_perfect_score() -> None:
 
 def test_the_incumbent_is_measured_once_and_feedback_says_where_the_tokens_went() -> None:
     model = world()
-    e3 = metric(program_of(model), examples(DEV), Exact())
-    assert (e3.reference.accuracy, round(e3.reference.tokens)) == (
+    judge = metric(program_of(model), examples(DEV), Exact())
+    assert (judge.reference.accuracy, round(judge.reference.tokens)) == (
         pytest.approx(56.7, abs=0.1),
         933,
     )
     assert len(model.solving()) == len(DEV)
     question = DEV[0]
     pred = program_of()(question=question.question)
-    told = e3(examples([question])[0], pred, None, "decompose", None)
+    told = judge(examples([question])[0], pred, None, "decompose", None)
     assert 0.0 <= told.score < 1.0
     lines = told.feedback.splitlines()
     assert lines[1] == f"It cost {pred.tokens} tokens, no more than the 933 on average."
@@ -135,3 +150,5 @@ def test_what_cannot_be_measured_is_refused() -> None:
         metric(program, HELD_OUT[:6], Exact())
     with pytest.raises(InputError, match="have no tokens"):
         metric(lambda **_: dspy.Prediction(answer="4"), HELD_OUT[:6], Exact())
+    with pytest.raises(InputError, match="tokens are above 0"):
+        ReferencePoint(50, 0)
