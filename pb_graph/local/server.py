@@ -54,9 +54,7 @@ class LocalServer:
     def close(self) -> None:
         """Stop the server and free its memory; blocking calls under way fail."""
         with _lock:
-            if _servers.get(self.path) is self:
-                del _servers[self.path]
-                atexit.unregister(self.close)
+            _servers.pop(self.path, None)
             for connection in [*self._sockets]:
                 with suppress(OSError):  # closed already
                     # Else llama.cpp's destructor waits for ever for the one who writes the answer.

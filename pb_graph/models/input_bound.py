@@ -121,11 +121,8 @@ def _bytes(value: Any) -> int:  # noqa: ANN401 -- JSON
 
 def _reported(message: BaseMessage, name: str) -> int:
     """Return the tokens up to a message, as this model reported them; 0 if it did not."""
-    if not isinstance(message, AIMessage) or message.usage_metadata is None:
-        return 0
+    usage = message.usage_metadata if isinstance(message, AIMessage) else None
     made_by = str(message.response_metadata.get("model_name") or "")
-    usage = message.usage_metadata
-    given, written = usage.get("input_tokens"), usage.get("output_tokens")
-    if not made_by.startswith(name) or type(given) is not int or type(written) is not int:
+    if usage is None or not made_by.startswith(name):
         return 0
-    return given + written
+    return usage["input_tokens"] + usage["output_tokens"]
