@@ -9,7 +9,6 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 from langchain_core.messages import HumanMessage, ToolMessage
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -22,27 +21,16 @@ from pb_graph import (
 )
 from pb_graph.agents import FINISH
 from pb_graph.budget.rates import Bill
-from tests.support.chat_model import Call, Reply, Said, ScriptedChat, in_turn, runs_on
+from tests.support.agents import ASK, THREAD, calls, look_up
+from tests.support.chat_model import Call, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import QUESTION, Way, run
 
-ASK = {"messages": [HumanMessage("Go.")]}
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 PRICES = {"scripted-1": (1.0, 4.0), "dear": (10.0, 40.0)}
 
 
-@tool
-def look_up(word: str) -> str:
-    """Look a word up."""
-    return f"{word}: seven words of text that mean nothing at all"
-
-
-def looks_up(words: int) -> Reply:
-    call: Any = {"name": "look_up", "args": {"word": "pen"}, "id": f"c{words}"}
-    return Reply("hm " * words, tool_calls=[call])
-
-
 def always(words: int) -> Any:
-    return lambda call: looks_up(words) if call.arguments.get("tools") else "That is all."
+    looks_up = calls("look_up", text="hm " * words, word="pen")
+    return lambda call: looks_up if call.arguments.get("tools") else "That is all."
 
 
 def paid(rate: Any, *models: ScriptedChat) -> int:
@@ -144,7 +132,7 @@ def pausing(model: ScriptedChat, budget: Any, saver: Any, **options: Any) -> Any
 class TestPausing:
     def paused(self, unit: str) -> tuple[ScriptedChat, Any, Any, Any]:
         model, saver = ScriptedChat(solve=always(40)), InMemorySaver()
-        agent = pausing(model, 400 if unit == "total" else budget_of(unit, 3000), saver)
+        agent = pausing(model, 400 if unit == "total" else budget_of(unit, 3300), saver)
         return model, saver, agent, agent.invoke(ASK, THREAD)
 
     def test_a_pause_tells_what_was_spent_and_what_is_asked_next(self, unit: str) -> None:
@@ -161,7 +149,7 @@ class TestPausing:
         model, saver, agent, first = self.paused(unit)
         before = len(model.calls)
         if is_elsewhere:
-            budget: Any = 400 if unit == "total" else budget_of(unit, 3000)
+            budget: Any = 400 if unit == "total" else budget_of(unit, 3300)
             if isinstance(budget, Budget):
                 budget.charge(first["tokens_by_model"])
             agent = pausing(model, budget, saver)
@@ -196,8 +184,8 @@ def test_a_budget_that_is_used_up_can_be_an_error() -> None:
 
 @pytest.mark.parametrize(("every", "told"), [(1, [1, 2, 3]), (2, [2]), (0, [])])
 def test_the_model_is_told_what_is_left_after_tool_results(every: int, told: list[int]) -> None:
-    said: list[Said] = [looks_up(10), looks_up(11), looks_up(12), "done"]
-    model = ScriptedChat(solve=in_turn(*said))
+    looks_up = [calls("look_up", text="hm " * words, word="pen") for words in (10, 11, 12)]
+    model = ScriptedChat(solve=in_turn(*looks_up, "done"))
     guard = TokenBudgetMiddleware(1000, tell_every=every)
     out = create_agent(model, [look_up], middleware=[guard]).invoke(ASK)
     lines = [str(call.messages[-1].content).rpartition("\n")[2] for call in model.calls]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
@@ -16,11 +15,10 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.tools import BaseTool, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
 
 from pb_graph import (
     Budget,
@@ -29,6 +27,7 @@ from pb_graph import (
     plan_and_budget_tool,
 )
 from pb_graph.agents import FINISH
+from tests.support.agents import ASK, THREAD, Pens, agent_of, calls, look_up, tool_call
 from tests.support.chat_model import (
     Call,
     HTTPError,
@@ -41,17 +40,10 @@ from tests.support.chat_model import (
 )
 from tests.support.graphs import Way, checked, graph_of, run
 
-ASK = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
 MAX_SCHEMA = 1024
+TOOL = "plan_and_budget"
+PLAN = tool_call(TOOL, question="14 / 2 * 3?")
 CACHED = {"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}
-
-
-def tool_call(number: int = 1, name: str = "plan_and_budget", **args: Any) -> dict[str, Any]:
-    return {"name": name, "args": args or {"question": "14 / 2 * 3?"}, "id": f"call-{number}"}
-
-
-def calls_then_answers(*calls: dict[str, Any]) -> Callable[[Call], Said]:
-    return in_turn(Reply(tool_calls=calls), "It buys 21 pens.")  # type: ignore[arg-type]
 
 
 def tool_messages(out: dict[str, Any]) -> list[ToolMessage]:
@@ -63,7 +55,7 @@ class TestTool:
     def test_an_agent_gets_the_answer_and_its_host_the_report(self, way: Way) -> None:
         solver, usage = ScriptedChat(solve="21"), UsageMetadataCallbackHandler()
         agent = create_agent(
-            ScriptedChat(solve=calls_then_answers(tool_call())),
+            ScriptedChat(solve=in_turn(Reply(tool_calls=[PLAN]), "It buys 21 pens.")),
             [plan_and_budget_tool(graph_of(solver))],
         )
         out = run(agent, ASK, way, config={"callbacks": [usage]})
@@ -77,56 +69,33 @@ class TestTool:
 
     def test_a_question_without_an_answer_is_told_to_the_agent(self) -> None:
         made = plan_and_budget_tool(ScriptedChat(solve=says_nothing))
-        said = made.invoke(tool_call() | {"type": "tool_call"})
+        said = made.invoke(PLAN)
         assert said.text.startswith("No answer, after ")
         assert checked(said.artifact)["usage"]["calls"] > 0
 
     @pytest.mark.parametrize("way", get_args(Way))
     def test_each_of_several_calls_may_pause_and_none_is_paid_for_twice(self, way: Way) -> None:
         solver = ScriptedChat(solve="21")
-        calls = [tool_call(number, question=f"Number {number}?") for number in (1, 2, 3)]
+        asks = Reply(
+            tool_calls=[tool_call(TOOL, number, question=f"{number}?") for number in (1, 2, 3)]
+        )
         agent = create_agent(
-            ScriptedChat(solve=calls_then_answers(*calls)),
+            ScriptedChat(solve=in_turn(asks, "It buys 21 pens.")),
             [plan_and_budget_tool(graph_of(solver, review_plan=True))],
             checkpointer=InMemorySaver(),
         )
-        thread = {"configurable": {"thread_id": "1"}}
-        asked = run(agent, ASK, way, config=thread)["__interrupt__"]
+        asked = run(agent, ASK, way, config=THREAD)["__interrupt__"]
         planned = len(solver.calls)
         answers = Command(resume={one.id: {"plan": one.value["plan"][:1]} for one in asked})
-        out = run(agent, answers, way, config=thread)
+        out = run(agent, answers, way, config=THREAD)
         assert len(asked) == 3
         assert [message.text for message in tool_messages(out)] == ["21"] * 3
         assert len(solver.calls) - planned == len(solver.solving()) == 3
 
 
-@tool
-def look_up(word: str) -> str:
-    """Look a word up."""
-    return f"{word}: seven words of text that mean nothing at all"
-
-
-def look_up_of(word: str, number: int) -> Any:
-    return tool_call(number, "look_up", word=word)
-
-
 def request_of(model: Any = None, **settings: Any) -> ModelRequest[Any]:
     messages: list[Any] = [HumanMessage("?")]
     return ModelRequest(model=model or ScriptedChat(), messages=messages, model_settings=settings)
-
-
-class Pens(BaseModel):
-    """How many pens it buys."""
-
-    number: int
-
-
-def agent_of(model: ScriptedChat, total: int, tools: list[BaseTool], **options: Any) -> Any:
-    return create_agent(model, tools, middleware=[TokenBudgetMiddleware(total, **options)])
-
-
-def looks_up(number: int, words: int) -> Reply:
-    return Reply("hm " * words, tool_calls=[tool_call(number, "look_up", word="pen")])  # type: ignore[list-item]
 
 
 class TestTokenBudget:
@@ -148,7 +117,7 @@ class TestTokenBudget:
 
     def test_tool_calls_of_a_truncated_answer_are_dropped(self) -> None:
         """Of a stream that is cut off, LangChain closes the arguments where they ended."""
-        asked = [look_up_of("pencil", 1), look_up_of("pen", 2)]
+        asked = [tool_call("look_up", 1, word="pencil"), tool_call("look_up", 2, word="pen")]
         blocks = [{"type": "tool_use", "id": one["id"], "name": "look_up"} for one in asked]
         metadata = {"stop_reason": "max_tokens"}
         said = [
@@ -166,8 +135,7 @@ class TestTokenBudget:
 
     @pytest.mark.parametrize("form", [ProviderStrategy, ToolStrategy])
     def test_a_truncated_typed_answer_is_asked_for_again(self, form: Any) -> None:
-        call: Any = {"name": "Pens", "args": {"number": 21}, "id": "call-1"}
-        whole = Reply(tool_calls=[call]) if form is ToolStrategy else '{"number": 21}'
+        whole = calls("Pens", number=21) if form is ToolStrategy else '{"number": 21}'
         model = ScriptedChat(
             solve=lambda asked: whole if FINISH in str(asked.messages) else runs_on(asked)
         )
@@ -183,8 +151,7 @@ class TestTokenBudget:
         agent = create_agent(
             model, [], middleware=[TokenBudgetMiddleware(100)], checkpointer=InMemorySaver()
         )
-        thread: Any = {"configurable": {"thread_id": "1"}}
-        spent = [agent.invoke(ASK, thread)["tokens_spent"] for _ in range(3)]  # type: ignore[arg-type]
+        spent = [agent.invoke(ASK, THREAD)["tokens_spent"] for _ in range(3)]
         assert spent == [2, 2, 2]
 
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessageChunk, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
@@ -23,6 +23,7 @@ from pb_graph import (
     TokenBudgetMiddleware,
     plan_and_budget_tool,
 )
+from tests.support.agents import ASK, THREAD, agent_of, calls
 from tests.support.chat_model import (
     Call,
     HTTPError,
@@ -35,16 +36,9 @@ from tests.support.chat_model import (
 )
 from tests.support.graphs import QUESTION, Way, checked, codes, graph_of, run
 
-ASK = {"messages": [HumanMessage("Go.")]}
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 WAYS = get_args(Way)
 
 pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
-
-
-def calls(name: str, times: int, **args: str) -> Reply:
-    made = [{"name": name, "args": args, "id": f"c{number}"} for number in range(times)]
-    return Reply("off we go", tool_calls=made)  # type: ignore[arg-type]
 
 
 def once(first: Said, then: Script) -> Any:
@@ -66,10 +60,6 @@ def approve() -> str:
 
 def words(number: int) -> str:
     return "word " * number
-
-
-def agent_of(model: Any, total: int | Budget, tools: Sequence[BaseTool] = ()) -> Any:
-    return create_agent(model, [*tools], middleware=[TokenBudgetMiddleware(total)])
 
 
 def delegating(agent: Any) -> BaseTool:

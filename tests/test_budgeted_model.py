@@ -9,9 +9,7 @@ from langchain.agents import create_agent
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import HumanMessage, SystemMessage
-from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
-from pydantic import BaseModel
 
 from pb_graph import (
     Budget,
@@ -22,6 +20,7 @@ from pb_graph import (
 from pb_graph.agents import FINISH
 from pb_graph.budget import use_budget
 from pb_graph.models.client import RetryPolicy
+from tests.support.agents import Pens, calls, look_up
 from tests.support.chat_model import (
     CutOffError,
     HTTPError,
@@ -35,18 +34,6 @@ from tests.support.graphs import Way, run
 WAYS = get_args(Way)
 ASK = [HumanMessage("How many pens?")]
 pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
-
-
-@tool
-def look_up(word: str) -> str:
-    """Look a word up."""
-    return word
-
-
-class Pens(BaseModel):
-    """How many pens it buys."""
-
-    number: int
 
 
 def budgeted(model: ScriptedChat, total: int = 100, **options: Any) -> BudgetedChatModel:  # noqa: ANN401
@@ -80,10 +67,8 @@ def test_a_tenth_is_reserved_for_the_model_whatever_others_spend(way: Way) -> No
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_last_answer_keeps_the_tool_that_gives_its_type(way: Way) -> None:
-    call: Any = {"name": "Pens", "args": {"number": 21}, "id": "c"}
-    model = ScriptedChat(
-        solve=lambda asked: Reply(tool_calls=[call]) if asked.arguments.get("tools") else "21 pens"
-    )
+    typed = calls("Pens", text="", number=21)
+    model = ScriptedChat(solve=lambda asked: typed if asked.arguments.get("tools") else "21 pens")
     made = budgeted(model)
     made.budget.reserve().settle(90)  # type: ignore[union-attr]
     assert run(made.with_structured_output(Pens), ASK, way) == Pens(number=21)

@@ -9,21 +9,20 @@ from typing import Any, get_args
 
 import pytest
 from deepagents import create_deep_agent
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 from langgraph_supervisor import create_supervisor
 
-from tests.support.chat_model import Reply, ScriptedChat, in_turn
+from tests.support.agents import ASK, THREAD, calls
+from tests.support.chat_model import ScriptedChat, in_turn
 from tests.support.graphs import Way, graph_of, run
 
 stepwise = partial(graph_of, execution="stepwise")
 
-ASK = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
 TASK = "14 / 2 * 3?"
 BUDGET = 222
-THREAD = {"configurable": {"thread_id": "1"}}
 HOSTS = ["node", "deepagents", "supervisor"]
 
 # The supervisor package builds on what LangGraph has since moved to LangChain.
@@ -38,10 +37,6 @@ class HostContext:
     plan_and_budget: Any = None
 
 
-def calls_tool(name: str, **args: str) -> Reply:
-    return Reply(tool_calls=[{"name": name, "args": args, "id": "call-1"}])  # type: ignore[list-item]
-
-
 def as_node(graph: Any, **options: Any) -> Any:
     builder = StateGraph(MessagesState, context_schema=HostContext)
     builder.add_node("plan_and_budget", graph)
@@ -50,7 +45,7 @@ def as_node(graph: Any, **options: Any) -> Any:
 
 
 def as_subagent(graph: Any, **options: Any) -> Any:
-    asks = calls_tool("task", description=TASK, subagent_type="plan-and-budget")
+    asks = calls("task", text="", description=TASK, subagent_type="plan-and-budget")
     subagent: Any = {"name": "plan-and-budget", "description": "Hard ones.", "runnable": graph}
     return create_deep_agent(
         model=ScriptedChat(solve=in_turn(asks, "The host has it.")),
@@ -61,7 +56,7 @@ def as_subagent(graph: Any, **options: Any) -> Any:
 
 
 def as_worker(graph: Any, **options: Any) -> Any:
-    hands_over = calls_tool("transfer_to_plan_and_budget")
+    hands_over = calls("transfer_to_plan_and_budget", text="")
     supervisor = create_supervisor(
         [graph],
         model=ScriptedChat(solve=in_turn(hands_over, "The host has it.")),

@@ -10,20 +10,20 @@ from typing import Any, get_args
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
 
 from pb_graph import Settings, build_graph, plan_and_budget_tool
-from tests.support.chat_model import Call, Reply, ScriptedChat, in_turn
+from tests.support.agents import ASK, calls
+from tests.support.chat_model import Call, ScriptedChat, in_turn
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import FaultServer
 from tests.support.graphs import DIAMOND, QUESTION, Way, checked, graph_of
 
 stepwise = partial(graph_of, execution="stepwise")
 
-ASKED = {"messages": [HumanMessage("How many pens does $14 buy at 3 for $2?")]}
 ANSWER = "Final answer: 21 pens"
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
@@ -71,7 +71,7 @@ def test_of_the_messages_only_the_answer_is_streamed(
     graph = stepwise(solver())
     parts = streamed(
         as_node(graph) if hosted else graph,
-        ASKED,
+        ASK,
         way,
         stream_mode="messages",
         subgraphs=subgraphs,
@@ -133,7 +133,7 @@ class Faltering(ScriptedChat):
 
 def answered(graph: Any, way: Way) -> tuple[dict[str, str], AIMessage]:
     """What was shown under which id, and the message in the state."""
-    parts = streamed(graph, ASKED, way, stream_mode=["messages", "values"])
+    parts = streamed(graph, ASK, way, stream_mode=["messages", "values"])
     shown: dict[str, str] = {}
     for mode, data in parts:
         if mode == "messages":
@@ -143,12 +143,11 @@ def answered(graph: Any, way: Way) -> tuple[dict[str, str], AIMessage]:
 
 @both_ways
 def test_an_agents_messages_show_the_tools_answer_and_nothing_of_its_working(way: Way) -> None:
-    call = {"name": "plan_and_budget", "args": {"question": "14 / 2 * 3?"}, "id": "call-1"}
-    asks = Reply(tool_calls=[call])  # type: ignore[list-item]
+    asks = calls("plan_and_budget", text="", question="14 / 2 * 3?")
     host = ScriptedChat(solve=in_turn(asks, "It buys 21 pens."))
     tools = [plan_and_budget_tool(stepwise(solver()))]
     agent = create_agent(host.model_copy(update={"disable_streaming": True}), tools)
-    parts = streamed(agent, ASKED, way, stream_mode="messages")
+    parts = streamed(agent, ASK, way, stream_mode="messages")
     said = [(type(message), message.text) for message, _ in parts if message.text]
     assert said == [(ToolMessage, ANSWER), (AIMessage, "It buys 21 pens.")]
 
@@ -168,7 +167,7 @@ def test_a_real_client_streams_the_answer_only_and_reports_its_usage(
         settings = Settings(execution="stepwise", plan_from=1, budget=700)
         graph = as_node(build_graph(model, settings=settings))
         modes = [mode, "values"]
-        parts = streamed(graph, ASKED, way, stream_mode=modes, subgraphs=True)
+        parts = streamed(graph, ASK, way, stream_mode=modes, subgraphs=True)
     (report,) = [data["report"] for _, kind, data in parts if "report" in data][-1:]
     usage = checked(report)["usage"]
     assert usage["measured"]

@@ -1,0 +1,49 @@
+"""Agents in tests: a task, a tool, replies that call tools, and an agent under a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import BaseTool, tool
+from pydantic import BaseModel
+
+from pb_graph import Budget, TokenBudgetMiddleware
+from tests.support.chat_model import Reply
+
+ASK: Any = {"messages": [HumanMessage("How many pens?")]}
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+class Pens(BaseModel):
+    """How many pens it buys."""
+
+    number: int
+
+
+@tool
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return f"{word}: seven words of text that mean nothing at all"
+
+
+def tool_call(name: str, number: int = 1, /, **args: Any) -> Any:  # noqa: ANN401
+    """Return the call of a tool, as a model asks for it."""
+    return {"name": name, "args": args, "id": f"call-{number}", "type": "tool_call"}
+
+
+def calls(name: str, times: int = 1, /, *, text: str = "off we go", **args: Any) -> Reply:  # noqa: ANN401
+    """Return a reply that calls a tool so many times at once."""
+    return Reply(text, tool_calls=[tool_call(name, number, **args) for number in range(times)])
+
+
+def agent_of(
+    model: Any,  # noqa: ANN401 -- a chat model
+    budget: int | Budget,
+    tools: Sequence[BaseTool] = (),
+    **options: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Return an agent under a budget; the options are those of the middleware."""
+    return create_agent(model, [*tools], middleware=[TokenBudgetMiddleware(budget, **options)])
