@@ -150,5 +150,5 @@ def test_what_cannot_be_measured_is_refused() -> None:
         metric(program, HELD_OUT[:6], Exact())
     with pytest.raises(InputError, match="have no tokens"):
         metric(lambda **_: dspy.Prediction(answer="4"), HELD_OUT[:6], Exact())
-    with pytest.raises(InputError, match="tokens are above 0"):
+    with pytest.raises(InputError, match="tokens above 0"):
         ReferencePoint(50, 0)
