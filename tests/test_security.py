@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -89,30 +89,9 @@ def test_a_plan_is_cut_down_to_size_and_the_cut_is_told() -> None:
     assert "plan_corrected" in codes(report)
 
 
-# No code may be run from what is loaded or said; libraries are told so by their arguments.
-_RUNS_CODE = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "jsonpickle", "marshal"}
-_EVALUATES = {"eval", "exec", "compile", "__import__"}
-_UNSAFE_WHEN_TRUE = {"allow_pickle", "pickle_fallback", "allow_unsafe_lm_state", "shell"}
-
-
-def test_nothing_that_is_loaded_or_said_is_run() -> None:
+def test_no_argument_lets_a_library_run_what_is_loaded() -> None:
+    """Ruff finds pickle, eval and exec; these are arguments of numpy, DSPy and subprocess."""
+    unsafe = re.compile(r"\b(allow_pickle|pickle_fallback|allow_unsafe_lm_state|shell)=(?!False)")
     paths = [path for part in ("pb_graph", "optim") for path in (ROOT / part).rglob("*.py")]
     assert paths
-    assert not {str(path): found for path in paths if (found := dangers(path))}
-
-
-def dangers(path: Path) -> set[str]:
-    """Return the names in a module that could run code which was loaded or said."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names} & _RUNS_CODE
-        elif isinstance(node, ast.ImportFrom):
-            found |= {(node.module or "").split(".")[0]} & _RUNS_CODE
-        elif isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Name):
-                found |= {node.func.id} & _EVALUATES
-            for keyword in node.keywords:
-                off = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
-                found |= {str(keyword.arg)} & _UNSAFE_WHEN_TRUE if not off else set()
-    return found
+    assert not [path for path in paths if unsafe.search(path.read_text(encoding="utf-8"))]

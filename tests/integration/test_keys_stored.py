@@ -20,6 +20,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from pydantic import SecretStr
 from rich.console import Console
 
+from optim.datasets import load
 from optim.evaluation import Experiment, evaluate
 from optim.records import read_records
 from optim.reporting import report
@@ -30,7 +31,6 @@ from tests.support.endpoints import chat_to, endpoint_of
 from tests.support.evaluations import tolerates_inspect
 from tests.support.fault_server import Fault, FaultServer, Request
 from tests.support.graphs import QUESTION
-from tests.support.questions import generate
 
 pytestmark = [pytest.mark.integration, *tolerates_inspect]
 
@@ -87,7 +87,9 @@ def tuned(model: ChatOpenAI | str, folder: Path) -> Iterator[str]:
     options: Any = {"optimizer": "candidates", "budget": 20, "run_dir": folder / "run"}
     for _ in range(20):  # each start gets further
         try:
-            found = tune(program, (), generate(6), scorer=lambda *_, **__: True, **options)
+            found = tune(
+                program, (), load("arithmetic", limit=6), scorer=lambda *_, **__: True, **options
+            )
         except OutageError as error:
             yield from traceback.format_exception(error)
             continue

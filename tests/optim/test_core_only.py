@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -70,10 +69,12 @@ print(json.dumps({{"commands": commands, "told": told, "calls": len(model.calls)
 """
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 -- JSON
+@pytest.mark.integration
+def test_calls_and_commands_name_their_extra_in_one_line_before_anything_is_paid(
+    tmp_path: Path,
+) -> None:
     done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", SCRIPT, str(tmp_path_factory.mktemp("folder"))],
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, "OPENAI_API_KEY": "any", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"},
         capture_output=True,
@@ -81,26 +82,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 -- J
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-@pytest.mark.integration
-def test_every_call_names_the_extra_before_anything_is_paid(found: Any) -> None:  # noqa: ANN401
-    wrong = {
-        call: found["told"].get(call)
-        for call, extra in CALLS.items()
-        if f"plan-and-budget[{extra}]" not in found["told"].get(call, "")
-    }
-    assert not wrong
-    assert not any("\n" in line for line in found["told"].values())
+    found = json.loads(done.stdout.splitlines()[-1])
+    said = {call: (1, found["told"].get(call, "")) for call in CALLS} | found["commands"]
+    extras = CALLS | {" ".join(command): extra for _, command, extra in COMMANDS}
+    for name, (code, text) in said.items():
+        assert code == 1, name
+        assert "\n" not in text.strip(), name
+        assert f"plan-and-budget[{extras[name]}]" in text, name
     assert found["calls"] == 0
-
-
-@pytest.mark.integration
-def test_every_command_names_the_extra(found: Any) -> None:  # noqa: ANN401
-    wrong = {}
-    for _, command, extra in COMMANDS:
-        code, text = found["commands"][" ".join(command)]
-        if code != 1 or "\n" in text.strip() or f"plan-and-budget[{extra}]" not in text:
-            wrong[" ".join(command)] = (code, text[-300:])
-    assert not wrong

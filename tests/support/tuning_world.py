@@ -19,6 +19,7 @@ from typing import Any
 import dspy
 
 from optim.datasets import Question, load
+from optim.datasets.arithmetic import parse
 from optim.scorers import Score
 from optim.tuning import GraphProgram
 from optim.tuning.evaluator import Evaluator
@@ -32,14 +33,27 @@ from pb_graph.models.options import CallOptions
 from pb_graph.planner import engine
 from pb_graph.types import Purpose
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
-from tests.support.questions import generate
+
+
+def generate(count: int, split: str) -> list[Question]:
+    """Make questions, the levels in turn. The first 30 of 60 are the 30 of another call."""
+    made = []
+    for index in range(count):
+        level, place = index % 5 + 1, index // 5
+        key = f"{split}-0-{level}-{place}"
+        a, b = hashlib.sha256(key.encode()).digest()[:2]
+        question = f"In draw {key}, Ada has {a} beads. She finds {b} more. How many are there now?"
+        row = {"id": f"arithmetic-{key}", "question": question, "answer": a + b, "level": level}
+        made.append(parse(row))
+    return made
+
 
 MINIMAL = "Be MINIMAL and ask only for what is needed."
 THOROUGH = "Be THOROUGH: ask for everything, and twice."
 PLAIN = "Plan the steps."
-DEV = generate(60, split="dev")
-TRAIN = generate(30, split="train")
-HELD_OUT = generate(100, split="held-out")
+DEV = generate(60, "dev")
+TRAIN = generate(30, "train")
+HELD_OUT = generate(100, "held-out")
 FEW, REST = DEV[:12], HELD_OUT[:6]
 
 

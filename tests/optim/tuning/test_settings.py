@@ -27,10 +27,9 @@ from optim.tuning.verdict import Trial
 from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
 from pb_graph.settings import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat
-from tests.support.questions import generate
-from tests.support.tuning_world import luck, run
+from tests.support.tuning_world import generate, luck, run
 
-DEV = generate(40, split="settings")
+DEV = generate(40, "settings")
 START = Settings(
     method="plan_and_budget",
     plan_from=1,
