@@ -14,7 +14,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pb_graph import build_graph
-from pb_graph.settings import choices
 from tests.support import worlds
 from tests.support.chat_model import Call, ScriptedChat
 from tests.support.graphs import DIAMOND, Way, report_of
@@ -22,7 +21,7 @@ from tests.support.worlds import followed
 
 README = Path(__file__).parent.parent / "README.md"
 METHODS = [
-    *({"method": method} for method in choices("method") if method != "plan_and_budget"),
+    *({"method": method} for method in worlds.OWN_METHODS if method != "plan_and_budget"),
     {"method": "plan_and_budget", "execution": "single_pass"},
     {"method": "plan_and_budget", "execution": "stepwise"},
 ]

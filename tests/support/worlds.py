@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pb_graph import NoAnswerError
+from pb_graph.methods import METHODS, PAPER
 from pb_graph.settings import choices
 from tests.support.chat_model import (
     Call,
@@ -34,6 +35,7 @@ BEHAVIOURS: list[Callable[[Call], Said]] = [
     thinks_in_vain,
     until_forced,
 ]
+OWN_METHODS = [known.name for known in METHODS.values() if known.source == PAPER]
 CREDITS = [0, 1, 33, 100, 250, -5, "20 points", "many", None]
 
 
@@ -68,7 +70,7 @@ def models(draw: st.DrawFn) -> ScriptedChat:
 def settings(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:  # noqa: ANN401
     """Any settings that bear on budgets."""
     free: dict[str, st.SearchStrategy[Any]] = {
-        "method": st.sampled_from(choices("method")),
+        "method": st.sampled_from(OWN_METHODS),
         "plan_from": st.sampled_from([None, 1, 4]),
         "execution": st.sampled_from(["single_pass", "stepwise"]),
         "planning": st.sampled_from(["two_call", "fused"]),
