@@ -229,11 +229,6 @@ class Fit:
     beta_upper: float
     aleatoric: float
 
-    @property
-    def is_identified(self) -> bool:
-        """Return whether the answers bound beta on both sides."""
-        return self.beta_lower > _MIN_BETA and self.beta_upper < _MAX_BETA
-
 
 def fit(tokens: ArrayLike, answers: ArrayLike, right: ArrayLike) -> Fit:
     """Fit c, beta and the aleatoric part to the accuracy at several budgets, by maximum likelihood.

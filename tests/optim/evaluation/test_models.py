@@ -39,20 +39,16 @@ def test_logs_name_a_model_but_not_where_its_file_lies(
     assert (models.model, models.planner_model) == ("local:some-model", "local:some-model")
 
 
-def test_a_model_made_from_a_name_is_made_with_the_temperature(
+def test_a_model_of_a_name_or_a_copy_of_a_chat_model_gets_the_temperature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("optim.evaluation.models.resolve", lambda *_, **options: Warm(**options))
-    models = built(tmp_path, "fake:model", temperature=0.7)
-    assert models.temperature == 0.7
-    assert models.solver_identity != built(tmp_path, "fake:model").solver_identity
-
-
-def test_a_chat_model_is_copied_with_the_temperature_or_refused(tmp_path: Path) -> None:
     model = Warm()
-    models = built(tmp_path, model, temperature=0.7)
-    assert (models.temperature, model.temperature) == (0.7, None)
-    assert models.solver.model.temperature == 0.7  # type: ignore[attr-defined]
+    for spec in ("fake:model", model):
+        models = built(tmp_path, spec, temperature=0.7)
+        assert models.temperature == models.solver.wrapped.model.temperature == 0.7
+        assert models.solver_identity != built(tmp_path, spec).solver_identity
+    assert model.temperature is None
     with pytest.raises(InputError, match="ScriptedChat has no temperature"):
         built(tmp_path, ScriptedChat(), temperature=0.7)
 

@@ -12,7 +12,6 @@ from optim.evaluation import Evaluation
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
     evaluated,
-    fails_on_the_hardest,
     leaks_collected,
     rows,
     solves_the_easy_ones,
@@ -78,18 +77,3 @@ def test_every_call_is_there_under_its_node_and_so_are_plan_and_budgets(found: E
     spans = [span.name for span in events(sample, SpanBeginEvent)]
     stages = [name for name in spans if name.split()[0] in {"plan", "estimate", "solve", "answer"}]
     assert stages == ["plan", "estimate", "solve step 1", "solve step 2"]
-
-
-def test_a_failed_sample_is_an_error_that_still_shows_what_happened(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    model = ScriptedChat(solve=fails_on_the_hardest)
-    log = log_of(evaluated(model, tmp_path_factory.mktemp("logs"), methods="cosine"), "cosine")
-    sample = sample_of(log, 5)
-    assert log.status == "success"
-    assert sample.error
-    assert "HTTP 500" in sample.error.message
-    assert not sample.scores
-    assert len(events(sample, ModelEvent)) == 2  # the plan and the estimate
-    assert log.results
-    assert log.results.scores[0].scored_samples == 4

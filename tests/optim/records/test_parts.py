@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -36,16 +35,11 @@ def part(model: ScriptedChat, root: Path, number: int, **options: Any) -> Evalua
     return evaluated(model, folder, **WHOLE | {"part": f"{number}/{OF}"} | options)
 
 
-def without_seconds(value: Any) -> Any:  # noqa: ANN401 -- JSON
-    if isinstance(value, dict):
-        return {k: without_seconds(v) for k, v in value.items() if "second" not in k}
-    return [without_seconds(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def contents(records: list[Record]) -> list[str]:
-    """Everything in the records but the time that they took, and how they came about."""
-    plain = [without_seconds(dataclasses.asdict(record) | {"made_by": None}) for record in records]
-    return sorted(map(str, plain))
+def contents(records: list[Record]) -> list[tuple[Any, ...]]:
+    return sorted(
+        (r.method, r.question, r.epoch, r.level, str(r.score), r.tokens, r.target, r.output)
+        for r in records
+    )
 
 
 @pytest.fixture(scope="module")
