@@ -26,6 +26,8 @@ from pb_graph.answers import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from optim.datasets import Question
 
 _LOCK = threading.Lock()  # one comparison at a time: the one that kills the worker fails alone
@@ -41,6 +43,7 @@ _QUANTITY = re.compile(
     r"(?P<unit>(?:[a-z][A-Za-z]{2,}|(?:[ckm]m|ft|in|kg)\s*[/^]).*)",
     re.DOTALL,
 )  # a word with a capital may be a month
+_BASED = re.compile(r"\$?(\d[0-9A-Za-z]*)_\{?(\d+)\}?\$?")
 _FIGURE = re.compile(r"(?<![\^{])\d")  # not the power of a unit
 _MIXED = re.compile(r"(?<![\d.,/])(\d+)(?:\\?\s)+(\d+)/(\d+)(?![.,/]?\d)")
 # Notations that Math-Verify misreads or ignores.
@@ -67,7 +70,7 @@ class MathScorer:
     on where there is one: it looks for "the answer is …", then for the last expression or number.
     Equal texts are equal; everything else is compared by Math-Verify, as
     `verify($gold$, prediction)`. Units do not count: "5 oranges" is right for "5 apples", and
-    "5 km" for "5 m".
+    "5 km" for "5 m". A number that states another base than the reference is wrong.
 
     An answer that takes more than 5 seconds of CPU time to compare, such as a tower of powers, is
     wrong. Waiting does not count, so a busy machine changes no score.
@@ -103,8 +106,15 @@ class MathScorer:
             return Score(0.0, answer, f"could not be compared: {compared.error}")
         if answer is None:
             return Score(0.0, None, f"no mathematical answer found; expected {expected}")
-        verdict = "equals" if compared.is_equal else "differs from"
-        return Score(float(compared.is_equal), answer, f"{answer} {verdict} {expected}")
+        is_right = compared.is_equal and not _has_other_base(answer, question.targets)
+        verdict = "equals" if is_right else "differs from"
+        return Score(float(is_right), answer, f"{answer} {verdict} {expected}")
+
+
+def _has_other_base(answer: str, targets: Sequence[str]) -> bool:
+    """Return whether a number such as 4210_5 differs from every target; Math-Verify ignores 5."""
+    read, *wanted = (_BASED.fullmatch(text) for text in (answer, *targets))
+    return read is not None and all(gold and gold.groups() != read.groups() for gold in wanted)
 
 
 def _plain(text: str) -> str:

@@ -71,6 +71,7 @@ def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> No
         ("801", r"\boxed{1\,800}"),
         ("18", r"\boxed{18 dollars and 50 cents}"),
         ("20 June", r"\boxed{20 July}"),
+        ("204_5", r"\boxed{204_9}"),  # Math-Verify ignores the base
         ("(1,2)", r"\boxed{[1,2]}"),
         ("7", "<think>it is 7"),
         ("7", r"\boxed{7}, and no, \boxed{8}"),
