@@ -21,7 +21,7 @@ from pydantic import (
 from pb_graph.budget.account import Budget
 from pb_graph.budget.allocation import Bam, Shape
 from pb_graph.budget.allocation import Schedule as PositionalSchedule
-from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, QuestionLimit
+from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, Level, LevelTable, QuestionLimit
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS, known_method
 from pb_graph.types import Query
@@ -87,8 +87,9 @@ class Settings(BaseModel):
         "without a planner call. 1: always, as in the paper. None: never.",
     )
     planning: Literal["two_call", "fused"] = Field(
-        default="two_call",
-        description="Plan and estimate difficulty in two planner calls, or in one.",
+        default="fused",
+        description="fused: one planner call writes the plan with its levels and credits. "
+        "two_call: a second call judges them, as in the paper.",
     )
     schedule: Schedule = Field(
         default="weighted", description="How the total is split over the sub-questions."
@@ -219,7 +220,8 @@ class Settings(BaseModel):
             InputError: A field is unknown, or its value is wrong.
         """
         row: dict[str, Any] = {"method": method, "style": "prose", "plan_from": 1}
-        row |= {"enforcement": "prompt", "min_step": 0, "remainder": "floor"}
+        row |= {"planning": "two_call", "enforcement": "prompt"}
+        row |= {"min_step": 0, "remainder": "floor"}
         chosen = METHODS[known_method(method)]
         if chosen.budgets:
             row["budget"] = LevelTable()
@@ -250,18 +252,11 @@ class Settings(BaseModel):
         )
 
     @property
-    def budget_rule(self) -> BudgetRule | int:
-        """The rule that turns a level into the total, or the total of every question."""
+    def budget_rule(self) -> BudgetRule:
+        """The rule that turns a level into the total; a plain number is a fixed total."""
         if self.budget is None or isinstance(self.budget, QuestionLimit):
             return LevelTable()
-        return self.budget
-
-    def total(self, level: int | None) -> int:
-        """Return the total of a question in tokens; the largest one if its level is None."""
-        rule = self.budget_rule
-        if isinstance(rule, int):
-            return rule
-        return max(map(rule.total, LEVELS)) if level is None else rule.total(level)
+        return Fixed(tokens=self.budget) if isinstance(self.budget, int) else self.budget
 
     @property
     def solver_style(self) -> str | None:
@@ -296,7 +291,7 @@ class Settings(BaseModel):
     def needs_level(self) -> bool:
         """Return whether a question's level bears on its plan or on its budget."""
         is_by_level = self.has_plan and self.plan_from is not None and self.plan_from > 1
-        return is_by_level or (self.has_budget and not isinstance(self.budget_rule, int))
+        return is_by_level or (self.has_budget and self.budget_rule.needs_level)
 
     @property
     def splits_budget(self) -> bool:
@@ -330,7 +325,8 @@ class Settings(BaseModel):
         if level is None and self.needs_level:
             planning += LEVEL_CAP + 2 * self.planner_cap
         if self.has_budget:
-            total = self.total(level)
+            levels = LEVELS if level is None and self.budget_rule.needs_level else [level]
+            total = max(map(self.budget_rule.total, levels))
             if self.enforcement != "prompt":  # as much again, and no more
                 planning = min(planning, total)
         return planning, self.solving_bound(query, total, self.max_steps if self.has_plan else 1)

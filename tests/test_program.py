@@ -23,7 +23,7 @@ def tuned() -> PlannerProgram:
     """Return a program with a prompt, settings, and a record, which is carried along unread."""
     planner = Planner()
     planner.decompose.signature = planner.decompose.signature.with_instructions(FRUGAL)
-    settings = Settings(schedule="linear", plan_from=1, budget=300)
+    settings = Settings(schedule="linear", plan_from=1, planning="two_call", budget=300)
     record = {"verdict": "undecided", "candidates": [{"name": "original"}]}
     return planner.program().model_copy(update={"settings": settings, "tuning": record})
 
@@ -91,4 +91,4 @@ class TestUse:
         graph = build_graph(ScriptedChat(), planner_program=path, settings=Settings())
         report = run(graph)["report"]
         assert report["schedule"] == Settings().schedule != "linear"
-        assert report["budget"] == Settings().total(3) != 300
+        assert report["budget"] == Settings().budget_rule.total(3) != 300

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 STEPWISE: dict[str, Any] = {
     "execution": "stepwise",
     "plan_from": 1,
+    "planning": "two_call",
     "enforcement": "force",
     "budget": 4000,
 }

@@ -93,20 +93,20 @@ def plan_request(query: Query, settings: Settings, *, graded: bool = False) -> P
     most, inputs = settings.max_steps, _inputs(query, settings)
     steps: Sequence[object]
     if graded:
-        written, advice = '{"question": "sub-question | hint", "level": N, "credit": N}', ""
+        written = '{"question": "sub-question | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
         steps = [
             {"question": text, "level": 1, "credit": credit}
             for text, credit in zip(_PENS_STEPS, _PENS_CREDITS, strict=True)
         ]
     else:
-        written = '"sub-question | hint"'
-        advice = (
+        written, item, steps = '"sub-question | hint"', _STEP, _PENS_STEPS
+    form = f'Reply with JSON only: {{"steps": [{written}, ...]}}, at most {most} steps.'
+    if settings.is_stepwise:  # steps that need nothing of each other run at the same time
+        form += (
             " Where a step does not need the one before it, add the numbers of those it needs: "
             '"sub-question | hint | after 1".'
         )
-        item, steps = _STEP, _PENS_STEPS
-    form = f'Reply with JSON only: {{"steps": [{written}, ...]}}, at most {most} steps.{advice}'
     example = Example(_example_inputs(inputs), json.dumps({"steps": steps}))
     schema = _object(steps=_array(item, min(2, most), most))
     predictor = "fused" if graded else "decompose"

@@ -1,7 +1,7 @@
 """The prompts of planner and solver as DSPy signatures, and the adapter that renders them.
 
 The docstrings are the instructions, which ``optim`` tunes. To use your own:
-``planner.decompose.signature = planner.decompose.signature.with_instructions("…")``. The form of
+``planner.fused.signature = planner.fused.signature.with_instructions("…")``. The form of
 the reply is not part of a signature: the adapter adds it, so that no optimizer can break it.
 """
 # ruff: noqa: ANN401 -- DSPy's signatures carry no types

@@ -95,7 +95,7 @@ class TestSolve:
         assert not {call.node for call in resolved["fake:scripted"].calls} & {"plan", "estimate"}
 
     def test_options_replace_the_settings_of_a_tuned_program(self, tmp_path: Path) -> None:
-        settings = Settings(schedule="linear", plan_from=1, budget=300)
+        settings = Settings(schedule="linear", plan_from=1, planning="two_call", budget=300)
         tuned = Planner().program().model_copy(update={"settings": settings})
         tuned.save(tmp_path / "tuned.json")
         program = ("--program", str(tmp_path / "tuned.json"))

@@ -61,7 +61,7 @@ def test_below_a_level_the_plan_is_the_question_itself(
     model = ScriptedChat(plan=CHAIN, level=3)
     report = report_of(model, plan_from=plan_from, budget=300, execution=execution)
     assert len(report["steps"]) == (len(CHAIN) if planned else 1)
-    assert ("decompose" in {call.role for call in model.calls}) == planned
+    assert ("fused" in {call.role for call in model.calls}) == planned
     if not planned:
         (step,) = report["steps"]
         assert (step["question"], step["budget"]) == (QUESTION["question"], 300)

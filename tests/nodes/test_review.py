@@ -49,7 +49,7 @@ def questions(steps: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @pytest.mark.parametrize("way", get_args(Way))
 def test_a_run_waits_with_plan_and_budgets_and_goes_on_when_they_are_accepted(way: Way) -> None:
-    review = Review(way, budget=400, rollover=False)
+    review = Review(way, planning="two_call", budget=400, rollover=False)
     asked = review.asked
     planned = review.model.output_tokens
     assert review.model.solving() == []

@@ -48,7 +48,8 @@ def call(*replies: str, planner: Planner | None = None, **given: Any) -> tuple[A
 
 class TestCalled:
     def test_a_call_returns_a_cleaned_plan(self) -> None:
-        found, asked = call('{"steps": ["6 * 7 = 41", "And 1 more? | add | after 1"]}', level=3)
+        reply = '{"steps": ["6 * 7 = 41", "And 1 more? | add | after 1"]}'
+        found, asked = call(reply, level=3, settings=Settings(planning="two_call"))
         assert [step["question"] for step in found.plan] == ["6 * 7 = ?", "And 1 more?"]
         assert [step["hint"] for step in found.plan] == ["", "add"]
         assert [step["depends_on"] for step in found.plan] == [[], [0]]
@@ -68,8 +69,8 @@ class TestCalled:
 
     def test_own_instructions_and_a_further_field_are_told(self) -> None:
         planner = Planner()
-        signature = planner.decompose.signature.with_instructions("Be brief.")
-        planner.decompose.signature = signature.append("audience", dspy.InputField(), str)
+        signature = planner.fused.signature.with_instructions("Be brief.")
+        planner.fused.signature = signature.append("audience", dspy.InputField(), str)
         _, (messages,) = call('["a?"]', planner=planner, level=1, audience="children")
         assert messages[0]["content"].startswith("Be brief.\n")
         assert messages[-1]["content"].endswith("Audience:\nchildren")

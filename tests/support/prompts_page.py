@@ -26,16 +26,17 @@ _STEP = "1. Rolls left: 14 * 12 - 95 = 73."
 _LAST = "1. Bags: 73 / 8 = 9, and 1 roll is left.\nFinal answer: 9"
 
 STEPWISE = {"execution": "stepwise", "synthesis": "call"}
+TWO_CALL = {"planning": "two_call"}
 # Title, when the call is made, the words of its system message or its place among the solver's
 # calls, the level of the question, and the settings.
 CALLS: dict[str, list[tuple[str, str, str | int, int, dict[str, Any]]]] = {
     "The planner": [
         ("The level", "The first call, unless you give a level.", "from L1", 4, {}),
         ("The plan", "For questions of level `plan_from` or above.", "Plan how to solve", 4, {}),
-        ("Levels and credits", "For a plan of two steps or more.", "its sub-questions are", 4, {}),
+        ("The plan alone", '`planning="two_call"`.', "Plan how to solve", 4, TWO_CALL),
         (
-            *("Both at once", '`planning="fused"`, replaces the two calls above.', "Plan how", 4),
-            {"planning": "fused"},
+            *("Levels and credits", 'With `planning="two_call"`, for a plan of two or more steps.'),
+            *("its sub-questions are", 4, TWO_CALL),
         ),
     ],
     "The solver": [
@@ -72,7 +73,7 @@ def _recorded(title: str, when: str, which: str | int, level: int, settings: dic
     is_cut = title == "An answer that was cut off"
     model = ScriptedChat(
         plan=_PLAN,
-        level=level if settings.get("planning") == "fused" else f"L{level}",
+        level=f"L{level}",
         levels=[2, 2],
         credits=[60, 40],
         solve=_runs_on if is_cut else in_turn(_STEP, _LAST),

@@ -131,6 +131,7 @@ def test_report_writes_the_page_and_prints_for_machines(command: Any) -> None:  
     assert done.stdout == "page.html is written.\n"
     assert "Paper rows" in Path("page.html").read_text("utf-8")
     assert command("report", "--csv").stdout.startswith("dataset,model,planner,method,n,")
+    assert command("report", "--csv", "--json").exit_code == 2
 
 
 def test_own_prices_are_read_from_a_file(
