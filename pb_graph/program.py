@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pb_graph.errors import PlannerProgramError
+from pb_graph.errors import PlannerProgramError, describe_errors
 from pb_graph.settings import Settings
 
 
@@ -63,10 +63,6 @@ class PlannerProgram(BaseModel):
             msg = f"Cannot read the planner program {path}: {error.strerror}."
             raise PlannerProgramError(msg) from error
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, fault["loc"]))
-            msg = (
-                f"{path} is not a planner program, or is damaged: {place}: "
-                f"{fault['msg']}. Give a file that `pb-optim tune` or Planner.save wrote."
-            )
+            msg = f"{path} is no planner program, or is damaged: {describe_errors(error)}. "
+            msg += "Give a file that `pb-optim tune` or Planner.save wrote."
             raise PlannerProgramError(msg) from error
