@@ -1,4 +1,4 @@
-"""The Budget Allocation Model as theory: a simulated world, and a fit of its two parameters.
+"""Simulate the Budget Allocation Model, and fit its parameters.
 
 A sub-question with b tokens keeps the uncertainty U = c / b^beta + aleatoric (the paper's Eq. 1
 and 2). Its utility is 1 - U (Eq. 3 with alpha = 1), and the utility of a question is the sum over

@@ -1,4 +1,4 @@
-"""E³, the efficiency score A²/T: the figure, its interval, paired comparison and tangent.
+"""Compute E³ = A²/T, its interval, paired comparisons and its tangent.
 
 A is the mean score in percent, T the mean of completion tokens per query; E³ = A²/T (the paper's
 section 3). Scores lie in [0, 1], tokens are not negative, one of each per query. Everything here

@@ -1,4 +1,4 @@
-"""Imports on first use, and packages of the extras, checked before anything is paid for."""
+"""Import packages on first use, and check the extras before anything is paid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The methods that are compared, by name: the ten rows of the paper's tables, and any other.
+"""Define the compared methods by name: the ten rows of the paper's tables, and others.
 
 A method of `optim.rivals` is a row by itself; a row of `_ROWS` is all that other settings of a
 method take. Help texts and errors list the names.

@@ -103,7 +103,7 @@ def tangent_score(score: float, tokens: float, reference: ReferencePoint) -> flo
 
 @dataclass(frozen=True)
 class E3Metric:
-    """A DSPy metric that averages to E³'s tangent; made by `optim.e3.metric`.
+    """A DSPy metric whose mean is E³'s tangent; `optim.e3.metric` returns it.
 
     Works with ``dspy.GEPA``, ``MIPROv2``, ``COPRO``, ``SIMBA``, ``BootstrapFewShot`` and
     ``dspy.Evaluate``. Predictions need ``answer`` and ``tokens``, as `GraphProgram` gives them.
@@ -222,7 +222,7 @@ def scorer_of(given: Judge) -> Scorer:
 
 
 def feedback(gold: Any, pred: Any, score: float, reference: ReferencePoint) -> str:  # noqa: ANN401 -- DSPy's
-    """Say in lines whether an answer was right, and where its tokens went."""
+    """Describe in lines whether an answer was right, and where its tokens went."""
     answers = gold.get("answer") or gold.get("answers") or ""
     wanted = f" The answer is {_shortened(str(answers))}." if answers else ""
     compared = "more" if pred.tokens > reference.tokens else "no more"

@@ -1,4 +1,4 @@
-"""Plan-and-Budget: as many tokens as a question deserves, and never more than its ceiling.
+"""Plan a question, split its budget over the steps, and never spend more than its ceiling.
 
 The graph judges the level of a question, plans it from level ``Settings.plan_from`` on, splits its
 budget over the steps, and solves them. Below that level its plan is one step: the question itself.

@@ -1,4 +1,4 @@
-r"""Read a model's output: cut thinking away, find the answer in a box, on its line, or as JSON.
+r"""Read a model's output: remove thinking, and find the answer in a box, on a line or in JSON.
 
 Linear in the length of the output.
 """
@@ -93,7 +93,7 @@ def _closes_at_end(content: str) -> bool:
 
 
 def final_answer(text: str) -> str | None:
-    """Return the paragraph of the last "Final answer:" line, or the one below where it ends.
+    """Return the paragraph after the last "Final answer:", on the same line or below.
 
     None where there is no such line, or nothing on it.
     """
@@ -129,7 +129,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 def stated_answer(output: str) -> str | None:
-    r"""Return the final answer that an output states, thinking aside; None where it states none.
+    r"""Return the final answer of an output without its thinking; None if it states no answer.
 
     It is the last `\boxed{…}`, else what the last "Final answer:" line says.
     """
@@ -151,13 +151,13 @@ def bare_result(answer: str, *, is_cut: bool) -> str | None:
 
 
 def is_in_form(output: str, answer_format: str | None) -> bool:
-    r"""Return whether an output has the `\boxed{…}` that its format asks for, if it does."""
+    r"""Return whether an output has the `\boxed{…}`, if its format asks for one."""
     wants_box = r"\boxed" in (answer_format or "")
     return not wants_box or boxed_answer(without_thinking(output)[-_LONGEST:]) is not None
 
 
 class AnswerType:
-    """The type that the final answer has, as JSON.
+    """The JSON type of the final answer.
 
     A small model that may write nothing but JSON cannot work anything out. So a reply works first
     and ends with the object; only the call that states what an unfinished or unreadable reply came

@@ -69,7 +69,7 @@ class ModelCallError(PlanAndBudgetError):
 
 
 class BudgetUsedUpError(ModelCallError):
-    """A call was not made, because nothing is left of its budget, or its prompt does not fit.
+    """A call was not made, because its budget is used up, or its prompt does not fit.
 
     Attributes:
         note: The reason as one sentence, for an agent that answers with it.

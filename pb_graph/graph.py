@@ -1,4 +1,4 @@
-"""The graph: which node follows which. One serves every method; a baseline is a `Settings`."""
+"""Connect the nodes. One graph serves every method; `Settings` select a baseline."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _after_intake(_: State, settings: Settings) -> str:
 
 
 def _after_plan(state: State, settings: Settings) -> str:
-    """One step needs no grades."""
+    """Return the next node: a plan of one step needs no estimate."""
     nodes = _next_nodes(settings)["plan"]
     return nodes[-1] if len(state["plan"]) > 1 else nodes[0]
 
@@ -179,7 +179,7 @@ def _after_allocate(state: State, settings: Settings) -> str | list[Send]:
 
 
 def _after_review(state: State, settings: Settings) -> str | list[Send]:
-    """An edited plan has no budgets yet; an accepted one goes the way it would have gone."""
+    """Return the next node: an edited plan is budgeted again, an accepted plan is solved."""
     has_shares = not settings.has_budget or state["total"] is not None
     return route_next_wave(state, settings) if has_shares else "allocate"
 

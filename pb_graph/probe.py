@@ -1,4 +1,4 @@
-"""Probe an endpoint for what budgets rest on: caps, finish reasons, usage and thinking."""
+"""Probe an endpoint for what budgets rely on: caps, finish reasons, usage and thinking."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class _Reply(NamedTuple):
 
     @property
     def hidden(self) -> int:
-        """Return the least tokens of thinking: those reported, or more than the text can hold."""
+        """Return the minimum of thinking tokens: reported, or above what the text can hold."""
         return max(self.tokens.reasoning, self.tokens.output - len(visible_text(self.message)), 0)
 
 

@@ -1,4 +1,4 @@
-"""Every choice a user can make, with default, unit and meaning; and what may change per run."""
+"""Define every setting with default, unit and meaning, and the choices of one run."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ class Settings(BaseModel):
 
     @property
     def has_budget(self) -> bool:
-        """Return whether there is a total: the method's own, or a set one that is enforced."""
+        """Return whether the question has a total: the method's own, or an enforced budget."""
         chosen = METHODS[self.method]
         is_total = self.budget is not None and not isinstance(self.budget, QuestionLimit)
         is_enforced = is_total and self.enforcement != "prompt"
@@ -289,7 +289,7 @@ class Settings(BaseModel):
 
     @property
     def needs_level(self) -> bool:
-        """Return whether a question's level bears on its plan or on its budget."""
+        """Return whether the plan or the budget depends on the level."""
         is_by_level = self.has_plan and self.plan_from is not None and self.plan_from > 1
         return is_by_level or (self.has_budget and self.budget_rule.needs_level)
 
@@ -350,7 +350,7 @@ class Settings(BaseModel):
         return total + (min(self.synthesis_cap(total, 2), self.cutoff) if by_call else 0)
 
     def synthesis_cap(self, total: int, steps: int) -> int:
-        """Return the tokens of the closing call of a plan: those of an average step.
+        """Return the tokens of the closing call of a plan: the share of an average step.
 
         Args:
             total: The question's budget.
@@ -400,7 +400,7 @@ class Context:
 
     @classmethod
     def resolve(cls, found: object) -> Self:
-        """Return the context of a run, checked, from what LangGraph holds as such.
+        """Return the checked context of a run.
 
         Args:
             found: A `Context`, or the context of a host graph: a mapping or an object.

@@ -28,7 +28,7 @@ class Purpose:
 
 
 class Charge(TypedDict):
-    """One model call, as it was charged: the unit of token truth."""
+    """The charge of one model call."""
 
     node: str
     """The graph node that made the call."""
@@ -54,7 +54,7 @@ class Charge(TypedDict):
 
 
 class Usage(TypedDict):
-    """Sums over calls; ``seconds`` adds up the calls' own durations, parallel ones too."""
+    """Sums over calls. ``seconds`` adds up the durations of all calls, parallel calls included."""
 
     input_tokens: int
     output_tokens: int

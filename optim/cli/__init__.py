@@ -1,4 +1,4 @@
-"""``pb-optim``: measure methods on a data set, look at what was measured, and improve on it."""
+"""Define ``pb-optim``: measure methods on a data set, report the figures, and tune."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ app = typer.Typer(
 
 @app.callback()
 def _every_command(*, version: Version = False) -> None:
-    """Measure and improve Plan-and-Budget."""
+    """Evaluate methods, report their figures, and tune prompts and settings."""
 
 
 app.command("eval")(evaluate.evaluate_methods)

@@ -1,4 +1,4 @@
-"""``pb-optim report`` and ``certify``: look at what was measured."""
+"""Define ``pb-optim report`` and ``certify``."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def read_levels(text: str) -> list[int]:
-    """Read levels with commas between, or raise `InputError`."""
+    """Read comma-separated levels, or raise `InputError`."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:

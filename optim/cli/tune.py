@@ -1,4 +1,4 @@
-"""``pb-optim tune`` and ``show``: improve the planner or the settings, and see what changed."""
+"""Define ``pb-optim tune`` and ``show``."""
 
 from __future__ import annotations
 

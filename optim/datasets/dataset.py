@@ -1,4 +1,4 @@
-"""Questions, rows and data sets, the data sets by name."""
+"""Define questions, rows and data sets, and the registry of data sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ID_DIGITS = 12
 
 
 class SkipRow(InputError):  # noqa: N818 -- an order to `load`
-    """Raised by a reader for an item that nobody can answer: `load` leaves it out."""
+    """Raised by a reader for an unanswerable item; `load` leaves the item out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Question:
 
     @property
     def identity(self) -> str:
-        """A digest of what bears on an answer: all but targets and metadata."""
+        """A digest of all fields that an answer depends on: all but targets and metadata."""
         fields = asdict(self)
         del fields["metadata"], fields["targets"]
         return digest(fields)

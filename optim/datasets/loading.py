@@ -1,4 +1,4 @@
-"""From a name to questions: read rows of a file or the hub, check them, filter and sample.
+"""Load questions by name: read rows of a file or the hub, check, filter and sample them.
 
 Samples are the same on every run and machine: their order comes from SHA-256 of seed and id, and
 neither the file's order nor Python's version matters.

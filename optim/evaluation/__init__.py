@@ -1,4 +1,4 @@
-"""Evaluates methods: `evaluate(Experiment(...))` answers, scores, logs, and sums up.
+"""Evaluate methods: `evaluate(Experiment(...))` answers, scores, logs and sums up.
 
 The exported names load on first use: `optim.tuning` uses the store and the models without Inspect.
 """

@@ -1,4 +1,4 @@
-"""An experiment: one value that says everything about a run."""
+"""Describe an evaluation in one value, the experiment."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Experiment:
         return Path(str(self.log_dir).rpartition(REMOTE)[2])
 
     def load_questions(self) -> list[Question]:
-        """Load the questions that all parts ask together, or raise as `optim.datasets.load`."""
+        """Load the questions of all parts, or raise as `optim.datasets.load`."""
         return load(
             self.dataset,
             path=self.data,
@@ -267,7 +267,7 @@ def scorer_code(scorer: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One of several parts of the questions, each with all methods, for several machines.
+    """One part of the questions, with all methods, for one of several machines.
 
     A question's part depends on its id and ``of`` alone. So parts differ in size by chance, and a
     larger draw moves no question to another part.

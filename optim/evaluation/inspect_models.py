@@ -1,8 +1,8 @@
-"""Inspect's models and LangChain's, each in the terms of the other.
+"""Adapt Inspect's models to LangChain's, and LangChain's to Inspect's.
 
 `pb-optim eval` asks LangChain models, which Inspect does not know: `show_call` has an Inspect model
 repeat each call, so the viewer shows prompts, replies, tokens and seconds as for its own models.
-`inspect eval` asks Inspect's model: `InspectChat` is that model for the graph.
+With `inspect eval`, the graph calls Inspect's model through `InspectChat`.
 """
 
 from __future__ import annotations

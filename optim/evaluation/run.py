@@ -50,7 +50,7 @@ _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it wr
 
 
 class EvaluationError(PlanAndBudgetError):
-    """An evaluation failed as a whole, and not only single answers of it."""
+    """An evaluation failed as a whole."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -232,7 +232,7 @@ def show_progress(
 
 
 def _run(tasks: Sequence[Task], meter: Meter, experiment: Experiment) -> None:
-    """Run the tasks side by side: a run that is cut short has them equally far.
+    """Run the tasks side by side, so that an interrupted run has equal progress in all tasks.
 
     Raises:
         EvaluationError: A task failed as a whole.

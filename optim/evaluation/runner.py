@@ -95,7 +95,7 @@ class Runner:
             return Outcome(output["report"], record.calls)
 
     async def replay(self, question: Question, epoch: int = 1) -> Outcome | None:
-        """Answer a question from kept replies alone; return None where one is missing."""
+        """Answer a question from stored replies only; return None if a reply is missing."""
         try:
             return await self.answer(question, epoch, replay_only=True)
         except CacheMissError:
@@ -109,7 +109,7 @@ class Runner:
 
 
 async def score_answer(scorer: Scorer, report: Report, question: Question) -> Score:
-    """Score the answer of a report. An empty one is wrong, and no scorer is asked."""
+    """Score the answer of a report. An empty answer is wrong without a scorer."""
     if not report["answer"]:
         spent = report["usage"]["output_tokens"]
         return Score(0.0, None, f"{spent} completion tokens were paid without an answer")

@@ -1,4 +1,4 @@
-"""The folder of a run: its lock, and one SQLite file of every reply that was paid for.
+"""Manage the folder of a run: its lock, and an SQLite file with every paid reply.
 
 A reply is on disk when `ReplyCache.put` returns, and a killed process leaves whole rows only. One
 process writes the file: it holds the folder's lock.
@@ -51,11 +51,11 @@ _SPENT = "SELECT (SELECT TOTAL(tokens) FROM replies) + (SELECT TOTAL(tokens) FRO
 
 
 class StorageError(PlanAndBudgetError):
-    """The run folder cannot be written, so nothing more is paid for."""
+    """The run folder is not writable, so the run stops."""
 
 
 class CacheMissError(PlanAndBudgetError):
-    """A replay came to a request that has no reply yet."""
+    """A replay needs a reply that is not stored."""
 
 
 def storage_error(path: Path, error: Exception) -> StorageError:
@@ -84,7 +84,7 @@ def lock_run_dir(folder: Path) -> AcquireReturnProxy:
 
 
 def check_run_conditions(folder: Path, conditions: Mapping[str, Any]) -> None:
-    """Write down the conditions of the folder's run, as JSON, or check that they are these.
+    """Store the conditions of the folder's run as JSON, or check them.
 
     Raises:
         InputError: The folder belongs to a run under other conditions; the error names them.
@@ -153,7 +153,7 @@ class ReplyCache:
         return replace(reply, charge=cast("Charge", reply.charge | charged), lost=lost)
 
     def put(self, key: str, reply: Reply) -> None:
-        """Keep a reply, unless it is empty and was free: then another try is worth it."""
+        """Store a reply, unless the reply is empty and was free."""
         if not reply.text and not reply.tokens:
             return
         text = json.dumps(reply.to_json())
@@ -226,7 +226,7 @@ def recording(record: Recording) -> Iterator[Recording]:
 
 
 class CachedClient(WrapperClient):
-    """Asks a model for each reply once, and records every call in the current `recording`.
+    """A client that requests each reply once, and records every call in the current `recording`.
 
     A known reply has its original tokens and seconds, lost attempts included, as if it had been
     made anew: each method is charged the plan that it shares with others.
@@ -255,7 +255,7 @@ class CachedClient(WrapperClient):
         self._one_sample, self._before = one_sample, before
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Make one call, or return the reply that it once had; identical requests wait for it."""
+        """Make one call, or return the stored reply. Identical requests wait for the first."""
         record = _recording.get() or Recording()
         key = self._key(messages, options, record)
         async with self._cache.pending(key):

@@ -267,7 +267,7 @@ class Meter:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Give back the place of an answer when it ends."""
+        """Release the place of an answer when the answer ends."""
         try:
             yield
         except asyncio.CancelledError:
@@ -304,7 +304,7 @@ class EarlyStopping:
         return "max-tokens-total"
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002
-        """Let a sample start once it has a place, or leave it out."""
+        """Start a sample when a place is free, or leave the sample out."""
         await self.meter.places.acquire()
         reason = await self.meter.stop_reason()
         if reason is None or await self.runner.replay(self.questions[str(id)], epoch) is not None:
@@ -333,7 +333,7 @@ def task_for(
     """Make the task of one data set and one method, as `plan_and_budget.tasks` says.
 
     Raises:
-        InputError: As `Experiment`; or several methods, of which each is a task of its own.
+        InputError: The experiment is invalid, or has several methods.
     """
     if len(methods(method)) > 1:
         msg = f"a task takes one method, not {method!r}. Run one task for each method."

@@ -1,4 +1,4 @@
-"""Inspect's logs as records, and the one place that decides which runs must not be mixed.
+"""Read Inspect's logs as records, and refuse to mix runs of different conditions.
 
 Inspect takes seconds to import, so it is imported where a log is read.
 """
@@ -39,7 +39,7 @@ _LABELS = {  # conditions that are digests, which say nothing to a person
 
 
 def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = False) -> Records:
-    """Read every answer in a folder of logs, and in those below it; or in several, pooled.
+    """Read every answer in one or several folders of logs, subfolders included.
 
     Of several logs of one task (data set, method, model and planner), and of one part of it, the
     latest in a folder counts, also an unfinished one; so no answer counts twice. Samples that were
@@ -205,7 +205,7 @@ def _rank(task: Task) -> tuple[str, str, str, int, str]:
 
 
 def _refuse_other_questions(records: Records) -> None:
-    """Refuse two methods whose answers under one id are no pair: asked or scored otherwise."""
+    """Refuse two methods whose answers to one id differ in question or scorer."""
     first: dict[tuple[str, ...], Record] = {}
     for other in records:
         one = first.setdefault((other.dataset, other.model, other.planner, other.question), other)

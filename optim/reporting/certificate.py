@@ -100,8 +100,8 @@ def certify(
     elif tests:
         needed = math.ceil(math.log(1 - ends["confidence"]) / math.log(1 - ends["loss"]))
         sentence = (
-            f"No row is proven to lose {goal}. A proof takes at least {needed} questions, even "
-            "where both rows score alike on all of them."
+            f"No row is proven to lose {goal}. A proof needs at least {needed} questions, even "
+            "if both rows have the same scores."
         )
     else:
         sentence = f"No row is cheaper than {reference} on the questions that chose the order."

@@ -101,7 +101,7 @@ def plane(rows: pd.DataFrame) -> Chart:
 def _label_places(
     table: pd.DataFrame, x_range: Sequence[float], y_range: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """Return places of the names beside their points, moved up where one would cover another."""
+    """Return the places of the labels beside their points, moved up where labels overlap."""
     per_x, per_y = _WIDTH / (x_range[1] - x_range[0]), _HEIGHT / (y_range[1] - y_range[0])
     boxes: dict[Any, tuple[float, float, float]] = {}  # left, right and middle
     for row in table.sort_values("accuracy").itertuples():

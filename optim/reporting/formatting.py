@@ -1,4 +1,4 @@
-"""Text of the numbers and settings in tables."""
+"""Format the numbers and settings of tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports: one page of HTML that loads and runs nothing, or its figures as JSON and CSV."""
+"""Write reports: a self-contained HTML page without scripts, or figures as JSON and CSV."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
 
 
 def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
-    """Say which row is the cheapest without a proven loss, and what rows with more E³ lose."""
+    """Describe the cheapest row without a proven loss, and the losses of rows with a higher E³."""
     rows = {row["method"]: row for row in to_rows(frame) if row["e3"] is not None}
     pairs = {pair["method"]: pair for pair in to_rows(versus) if pair.get("questions")}
     if not any(row["accuracy"] for row in rows.values()):

@@ -1,4 +1,4 @@
-"""Methods that others published against long answers, for comparison in an evaluation.
+"""Define published methods against long answers, for comparison in an evaluation.
 
 Importing this package registers them under `pb_graph.methods.method`; their options are constants.
 """

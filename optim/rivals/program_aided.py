@@ -1,4 +1,4 @@
-"""Program-aided language models, for arithmetic: the model writes assignments, we work them out."""
+"""Program-aided arithmetic: the model writes assignments, and a parser evaluates them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STYLE = Style(
     ceiling=lambda settings, _: min(CAP, settings.cutoff) + settings.cutoff,
 )
 async def program_aided(given: MethodInput, run: Run) -> State:
-    """Return the calculation with its result below it; what cannot be worked out is asked again."""
+    """Return the calculation with its result. A calculation that fails is asked for again."""
     query, purpose = given.query, Purpose("calculation", level=given.query["level"])
     only: Query = {**query, "answer_format": "Write the assignments only."}
     prompt = single_call_prompt(only, given.settings, STYLE)
@@ -75,7 +75,7 @@ def format_number(value: Fraction) -> str:
 
 
 def evaluate(text: str) -> Fraction | None:
-    """Return what assignments, one on each line, give to ``answer``; else to the last name.
+    """Return the value of ``answer``, or of the last name, after the assignments of all lines.
 
     Nothing is run: of Python's grammar only numbers, names, the operators of arithmetic and a few
     functions are followed. Comments and fences are ignored.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ScorerError(PlanAndBudgetError):
-    """An answer could not be scored. It is unscored, which is not the same as wrong."""
+    """An answer could not be scored. The answer counts as unscored, not as wrong."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class SearchEndedError(PlanAndBudgetError):
-    """Nothing more is paid for: the budget is spent."""
+    """The budget of the tuning is spent."""
 
 
 class OutageError(PlanAndBudgetError):
@@ -74,7 +74,7 @@ class Result:
 
 
 class Evaluator(SharedOnDeepcopy):
-    """Answers with any candidate within a budget; a context manager that locks the run folder.
+    """Answer questions with any candidate within a budget, in a locked run folder.
 
     A paid and empty answer is wrong. An answer that fails is neither right nor wrong: the candidate
     is not measured, since a server's bad moment must not decide between candidates.

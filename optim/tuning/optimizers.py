@@ -154,7 +154,7 @@ def compile_with(
 
 
 def shortest(task: OptimizerTask) -> list[Candidate]:
-    """Return the incumbent with sets of the model's own answers as examples for the solver.
+    """Return the incumbent with different sets of the model's own answers as solver examples.
 
     Only training questions are asked, so no dev or held-out question is ever an example. Right
     answers count that no cap has cut short. Examples are taken from each level in turn, the
@@ -241,7 +241,7 @@ def _line(step: StepReport) -> str:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Swallow everything that is printed and logged within."""
+    """Suppress all printing and logging inside the context."""
     logging.disable(logging.CRITICAL)
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):

@@ -114,7 +114,7 @@ def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def active_predictors(settings: Settings) -> dict[str, str]:
-    """Return the predictors whose prompts the settings send, by what ``--tune`` calls them."""
+    """Return the predictors whose prompts the settings use, by their ``--tune`` name."""
     fused = settings.method == PLANNED and settings.planning == "fused"
     is_planned = settings.has_plan and settings.plan_from is not None
     found = {"decompose": "fused" if fused else "decompose"} if is_planned else {}
@@ -292,6 +292,6 @@ class GraphCache(SharedOnDeepcopy):
 
 
 def trace(predictor: dspy.Predict, given: Mapping[str, Any], **said: str) -> None:
-    """Tell DSPy of a call that the graph has made, or that was answered from the cache."""
+    """Report a call of the graph, or a cached reply, to DSPy."""
     if dspy.settings.trace is not None:
         dspy.settings.trace.append((predictor, dict(given), dspy.Prediction(**said)))

@@ -1,4 +1,4 @@
-"""The model that writes new instructions: every reply is paid for once."""
+"""Call the model that writes new instructions; every reply is paid once."""
 
 from __future__ import annotations
 

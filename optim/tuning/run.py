@@ -1,4 +1,4 @@
-"""`tune`: a program, questions and a budget go in; the tuned program and the evidence come out."""
+"""Tune a program on questions within a budget, and return the program with the evidence."""
 
 from __future__ import annotations
 

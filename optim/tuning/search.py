@@ -1,4 +1,4 @@
-"""The search: measure, propose, measure exactly, take the best; then the held-out verdict.
+"""Search the best candidate on dev, and judge it on held-out questions.
 
 Optimizers average over examples, and E³ is no average. So they get its tangent at the original, and
 every candidate is then ranked by exact E³ on dev.
@@ -125,7 +125,7 @@ class Search:
         return pareto_front(self.trials)
 
     def _conditions(self, original: Candidate) -> dict[str, object]:
-        """Return what a folder must not mix; targets are a part, as they bear on the scores."""
+        """Return the conditions that a folder must not mix, targets included."""
         evaluator, options = self.evaluator, self.evaluator.options
         sets = {
             name: digest([[one.identity, list(one.targets)] for one in questions])
@@ -143,7 +143,7 @@ class Search:
         }
 
     def _propose(self) -> str:
-        """Measure what the optimizer proposes, and return why the search ended."""
+        """Measure the optimizer's candidates, and return the reason why the search ended."""
         evaluator, original = self.evaluator, self.original
         task = OptimizerTask(
             evaluator=evaluator,

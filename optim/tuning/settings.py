@@ -69,7 +69,7 @@ def _rank(trial: Trial) -> float:
 
 
 def width_of(counts: list[int], answers: int) -> int:
-    """Return the number of settings in the first rung that the answers suffice for.
+    """Return the number of settings that the answers allow in the first rung.
 
     Args:
         counts: Questions that each rung has asked at its end.

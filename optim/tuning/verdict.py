@@ -1,4 +1,4 @@
-"""Trials: measured candidates, the winner of dev, and the verdict of the held-out questions."""
+"""Compare measured candidates: the best on dev, and the verdict on held-out questions."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def winner_of(trials: Sequence[Trial], original: Trial) -> Trial | None:
 
 
 def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials that no other beats in accuracy or tokens without losing in the other."""
+    """Return the Pareto front of the trials by accuracy and tokens."""
     front: list[Trial] = []
     for trial in sorted(trials, key=lambda one: (one.tokens, -one.accuracy)):
         if not front or trial.accuracy > front[-1].accuracy:
@@ -112,7 +112,7 @@ def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement of the held-out questions on the winner of dev.
+    """The verdict on the best candidate of dev, from the held-out questions.
 
     Attributes:
         verdict: ``better``: its E³ is higher there with a one-sided confidence of at least

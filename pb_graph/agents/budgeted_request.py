@@ -1,4 +1,4 @@
-"""Ask a chat model within a budget: one call, and another that finishes what the cap cut off."""
+"""Call a chat model within a budget, and finish an answer that was cut off in a second call."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Decision = Literal["raise", "finish", "stop"]
 
 @dataclass
 class BudgetedRequest:
-    """A request to a chat model, and the accounts that its calls draw on.
+    """A request to a chat model, with the accounts that its calls are charged to.
 
     Attributes:
         request: The request, as LangChain's agents make it.
@@ -191,7 +191,7 @@ class BudgetedRequest:
 
     @property
     def _is_typed(self) -> bool:
-        """Return whether the answer is read by its type, and so has to be in one piece."""
+        """Return whether the answer is structured, so that it must come in one piece."""
         given = self.request.response_format, self.request.model_settings.get("response_format")
         return self.by_tool or any(one is not None for one in given)
 
@@ -213,7 +213,7 @@ class BudgetedRequest:
         return request.override(messages=[*request.messages[:-1], told])
 
     def _ending(self, begun: ModelResponse[Any] | None) -> ModelRequest[Any]:
-        """Return the request for a final answer: without tools, after what was written so far."""
+        """Return the request for a final answer, without tools and after the text so far."""
         settings = self.request.model_settings
         dropped = frozenset[str]() if self.by_tool else _TOOL_SETTINGS
         bare = self.request.override(
@@ -229,7 +229,7 @@ class BudgetedRequest:
 
 
 class InnerCalls(BaseCallbackHandler):
-    """Track all model calls in the block, so that the budget holds in any order of middleware.
+    """Track all model calls in the context, so that the budget holds in any order of middleware.
 
     A middleware nearer to the model may ask the model again or ask another one. After a failure
     that is a new call: as much is reserved for it, or it is not made. Other calls are counted.
@@ -257,7 +257,7 @@ class InnerCalls(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **about: Any,  # noqa: ANN401
     ) -> None:
-        """Reserve tokens for a call that follows a failed one, or that may cost more."""
+        """Reserve tokens for a call after a failed call, or for a call that may cost more."""
         if parent_run_id in self._runs:
             return  # a model within a model: the outer one reports the usage of both
         call, made = self._call_of(messages[0], about), self._reservation
@@ -320,7 +320,7 @@ class InnerCalls(BaseCallbackHandler):
         self._reservation.settle(self._counted if self._counted and is_counted else [own])
 
     def settle_failed(self, error: Exception) -> None:
-        """Settle a call that has no answer. The calls that were counted are paid all the same."""
+        """Settle a call without an answer. Calls that were counted stay charged."""
         if self._failed:  # its last attempt is settled
             for account in self._reservation.accounts:
                 account.charge(spending_of(self._counted))
@@ -361,7 +361,7 @@ def _check(request: ModelRequest[Any]) -> None:
 
 
 def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> ModelRequest[Any]:
-    """Return the request with its cap in the words of its model, whose SDK never repeats a call."""
+    """Return the request with the cap as its model expects it, and without SDK retries."""
     model = without_sdk_retries(request.model)
     given = request.model_settings
     settings = {name: given[name] for name in given.keys() - {*CAP_NAMES}}
@@ -393,7 +393,7 @@ def _bound(request: ModelRequest[Any], *, needs_input: bool) -> Bill:
 
 
 def _numbers(request: ModelRequest[Any], names: tuple[str, ...]) -> list[int]:
-    """Return the positive numbers that the call, or else its model, was given under these names."""
+    """Return the positive values of these arguments, from the call or else from its model."""
     own = {name: getattr(request.model, name, None) for name in names} | request.model_settings
     return [one for name in names if isinstance(one := own.get(name), int) and one > 0]
 
@@ -424,7 +424,7 @@ def _join(
 
 
 def _drop_tool_calls(said: AIMessage) -> ModelResponse[Any]:
-    """Return an answer that was cut off without its tool calls, the last of which may be half."""
+    """Return a cut-off answer without its tool calls, because the last one may be incomplete."""
     content: Any = said.content
     if not isinstance(content, str):
         kinds = [one.get("type") if isinstance(one, dict) else None for one in content]
@@ -434,7 +434,7 @@ def _drop_tool_calls(said: AIMessage) -> ModelResponse[Any]:
 
 
 def _joined(first: Any, second: Any) -> Any:  # noqa: ANN401 -- text, or blocks
-    """Return one content of two; blocks, which a prompt cache may know, stay as they are."""
+    """Join two contents. Blocks stay unchanged, because a prompt cache may know them."""
     if isinstance(first, str) and isinstance(second, str):
         return f"{first}\n\n{second}"
     parts = [

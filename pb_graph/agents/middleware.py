@@ -45,7 +45,7 @@ OnUsedUp = Literal["answer", "pause", "error"]
 
 
 class BudgetPause(TypedDict):
-    """The value of the interrupt of an agent whose budget is used up but for the reserve."""
+    """The interrupt value of an agent that has only its reserve left."""
 
     reason: str
     unit: Unit
@@ -104,7 +104,7 @@ class TokenBudgetState(AgentState[Any]):
 
 
 class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
-    """Limit the tokens or the dollars of an agent and of the agents below it.
+    """Limit the tokens or dollars of an agent and its sub-agents.
 
     Each model call reserves its cap in the budget before it is made, and is settled after it. A
     part of the budget is reserved for the final answer: when a call is truncated, or only the
@@ -180,7 +180,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self._runs: dict[str, Budget] = {}
 
     def before_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Start a new account. A run that is resumed keeps the one that it has."""
+        """Start a new account. A resumed run keeps its account."""
         del state, runtime
         empty: dict[str, Any] = {"tokens_spent": Overwrite(0), "tokens_by_model": Overwrite({})}
         return {**empty, "budget_total": 0.0, "token_budget_run": uuid4().hex}
@@ -219,10 +219,10 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         return _with_tokens_spent(result, part)
 
     def _account(self, state: Mapping[str, Any]) -> Budget:
-        """Return the account of a run: the one at hand, or another one that starts from the state.
+        """Return the existing account of a run, or a new account that starts from the state.
 
-        The one at hand knows, besides, what was spent by attempts that left no trace in the state,
-        such as those that another middleware repeated. It is of no use to a run that goes on within
+        The existing account also knows the cost of attempts that left no trace in the state, such
+        as attempts that another middleware repeated. It is of no use to a run that goes on within
         another account, or that has gone on in another process.
         """
         run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
@@ -334,7 +334,7 @@ def _difference(now: Spending, before: Spending) -> Spending:
 
 
 def _with_tokens_spent(result: Any, part: Budget) -> Any:  # noqa: ANN401 -- a message or a command
-    """Return a tool's result with the tokens that it cost instead of a sub-agent's own count."""
+    """Return a tool's result with its cost, which replaces the count of a sub-agent."""
     spent = {"tokens_spent": _output(part.spending), "tokens_by_model": part.spending}
     if isinstance(result, ToolMessage):
         return Command(update={"messages": [result], **spent})

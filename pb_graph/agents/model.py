@@ -31,7 +31,7 @@ _RESERVE = "reserved for the last answer"
 
 
 class BudgetedChatModel(BaseChatModel):
-    """A chat model whose calls draw on a `Budget`: for a supervisor, or any graph around agents.
+    """A chat model whose calls are charged to a `Budget`, for a supervisor or any graph of agents.
 
     It does for a model what `TokenBudgetMiddleware` does for an agent: each call reserves its cap
     first and is settled after. A part of the budget is set aside for the last answer as soon as the
@@ -92,7 +92,7 @@ class BudgetedChatModel(BaseChatModel):
 
     @property
     def model_name(self) -> str:
-        """The model's name: hosts that look for a text at ``model`` look here first."""
+        """The model's name. Hosts that expect a text in ``model`` read this attribute first."""
         return name_of(self.model)
 
     @property
@@ -120,7 +120,7 @@ class BudgetedChatModel(BaseChatModel):
         parallel_tool_calls: bool | None = None,  # langgraph-supervisor looks for it
         **kwargs: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401 -- inherited
-        """Bind tools in the words of the model's own provider."""
+        """Bind tools in the format of the model's provider."""
         bind = self.model.bind_tools
         if parallel_tool_calls is not None and "parallel_tool_calls" in signature(bind).parameters:
             kwargs["parallel_tool_calls"] = parallel_tool_calls
@@ -205,7 +205,7 @@ class BudgetedChatModel(BaseChatModel):
         )
 
     def _last_account(self, account: Budget) -> Budget | None:
-        """Return the part of an account that is set aside for the last answer, always the same."""
+        """Return the grant of an account for the last answer; always the same object."""
         if not self.reserve:
             return None
         return account.grant(account.share(self.reserve), name=_RESERVE)

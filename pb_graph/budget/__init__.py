@@ -1,4 +1,4 @@
-"""Rules for the budget of a question and its shares; and `Budget`, which many callers share."""
+"""Define rules for the budget of a question and its shares, and the shared `Budget`."""
 
 from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.allocation import (

@@ -1,4 +1,4 @@
-"""One account of tokens or dollars: a call reserves its cap before it is made, and settles after.
+"""Reserve and settle tokens or dollars: a call reserves its cap before it is sent.
 
 A reservation counts in its account and in every account above it, so that calls at the same time,
 in threads and in tasks, never spend more than the total of any of them. A *limit* draws on its
@@ -44,7 +44,7 @@ _OPEN: ContextVar[int] = ContextVar("pb_graph_open_reservations", default=0)
 
 
 class Wishes(TypedDict, total=False):
-    """The wishes of a call that reserves tokens, all of them optional."""
+    """Optional parameters of a reservation."""
 
     keep: float
     """Tokens or dollars, in the unit of the budget, to leave for one more call that has the same
@@ -62,7 +62,7 @@ class Wishes(TypedDict, total=False):
 
 
 class Budget:
-    """Tokens or dollars that any number of agents, graphs and threads spend together.
+    """An account of tokens or dollars that agents, graphs and threads share.
 
     Give one of the three totals. A budget of all tokens or of dollars bounds the input of a call
     before it is made, and lowers the call's cap until both fit.
@@ -140,18 +140,18 @@ class Budget:
 
     @property
     def unknown(self) -> float:
-        """The most that calls with an unknown bill may have cost. It never returns."""
+        """Largest possible cost of calls with an unknown bill. These tokens never return."""
         return self._value(self._unknown)
 
     @property
     def left(self) -> float:
-        """Tokens or dollars that a call can reserve now, in this account and those of its unit."""
+        """Tokens or dollars that a call can reserve now, within all parents of the same unit."""
         with _LOCK:
             return self._value(max(0, self._free()))
 
     @property
     def spending(self) -> Spending:
-        """Tokens by model, whatever the unit; an unknown bill counts as the most it can be."""
+        """Tokens by model in any unit. An unknown bill counts as its largest possible value."""
         with _LOCK:
             return {model: [*counts] for model, counts in self._tokens.items()}
 
@@ -165,7 +165,7 @@ class Budget:
         return other in self._line()
 
     def reserve(self, tokens: int | None = None, **wishes: Unpack[Wishes]) -> Reservation:
-        """Set tokens aside for a call that is about to be made.
+        """Reserve tokens for a call.
 
         Args:
             tokens: Completion tokens that the call may cost. `None` for all that is left.
@@ -188,13 +188,13 @@ class Budget:
         return made
 
     async def areserve(self, tokens: int | None = None, **wishes: Unpack[Wishes]) -> Reservation:
-        """Reserve as `reserve` does; other tasks of the event loop go on during the wait."""
+        """Reserve tokens like `reserve`, without blocking the event loop."""
         while isinstance(made := self._try_reserve(tokens, wishes), Future):
             await asyncio.wrap_future(made)
         return made
 
     def charge(self, tokens: int | Spending, *, run: str | None = None) -> None:
-        """Count tokens that nothing was reserved for, such as those spent in another process.
+        """Charge tokens without a reservation, such as earlier spending of another process.
 
         Args:
             tokens: Completion tokens, or the `spending` of another budget. An account that counts
@@ -225,7 +225,7 @@ class Budget:
         tokens: int | None = None,
         earlier: Spending | None = None,
     ) -> Budget:
-        """Open an account for one run, which draws on this one call by call; nothing is set aside.
+        """Open an account for one run below this account. No tokens are set aside.
 
         Args:
             amount: Tokens or dollars, in the unit of this budget. `None` for as much as this one
@@ -243,7 +243,7 @@ class Budget:
         return made
 
     def grant(self, amount: float, name: str | None = None) -> Budget:
-        """Set an amount aside as an account of its own, which returns the rest when it is closed.
+        """Set an amount aside as a separate account. Closing the account returns the rest.
 
         Args:
             amount: The most that the grant gets, in the unit of this budget; less where less is
@@ -274,7 +274,7 @@ class Budget:
         _notify_waiters()
 
     def raise_to(self, total: float) -> None:
-        """Raise the total, and that of accounts above which have too little left for that.
+        """Raise the total, and the totals of parents that have too little left.
 
         Callers that wait go on, and accounts that are as large as this one grow, too.
 
@@ -300,7 +300,7 @@ class Budget:
         _notify_waiters()
 
     def tokens_left(self, model: str = "") -> int:
-        """Return the completion tokens that calls can have if those under way cost nothing.
+        """Return the completion tokens that are available if pending calls cost nothing.
 
         Args:
             model: The model's key or name. Without it, dollars are not counted.
@@ -376,7 +376,7 @@ class Budget:
         return self._size() - self._spent - self._unknown
 
     def _aside(self, *, after_pending: bool = False) -> int:
-        """Return what the grants of this account keep, beside the calls under way in them."""
+        """Return the amount that the grants of this account hold, without their pending calls."""
         left = (
             one._unspent() - (0 if after_pending else one._pending) for one in self._grants.values()
         )
@@ -413,7 +413,7 @@ class Budget:
         return cap
 
     def _hold(self, call: Bill, sign: int = 1) -> None:
-        """Count the most that a call may cost as pending, or no longer."""
+        """Add or remove the largest cost of a call as pending."""
         for account in self._line():
             account._pending += sign * account.rate.cost(call)
 
@@ -473,7 +473,7 @@ class Reservation:
 
     @property
     def amount(self) -> float:
-        """The most that the call can cost, in the unit of the first account."""
+        """Largest cost of the call, in the unit of the first account."""
         first = self.accounts[0]
         return first._value(first.rate.cost(self.most))
 
@@ -491,7 +491,7 @@ class Reservation:
             self._settle([self.call._replace(output=output) if output else Bill(self.call.model)])
 
     def forfeit(self) -> None:
-        """Keep all tokens reserved for good: the call may have been billed, by whatever amount."""
+        """Keep all tokens reserved for good, because the bill of the call is unknown."""
         self._settle([self.most], is_unknown=True)
 
     def _settle(self, bills: Sequence[Bill], *, is_unknown: bool = False) -> None:
@@ -535,7 +535,7 @@ def bills_of(spending: Spending) -> list[Bill]:
 
 
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:
-    """Return an error that names the highest account that is used up; users know that one."""
+    """Return an error that names the highest used-up account, which is the user's."""
     least = call._replace(output=at_least)
     path = [one for account in accounts for one in reversed(account._line())]
     first = next((one for one in path if one._free() < one.rate.cost(least)), accounts[0])
@@ -555,7 +555,7 @@ def _add_bill(spending: Spending, bill: Bill) -> None:
 
 
 def _notify_waiters() -> None:
-    """Let callers that wait for tokens try again; call it without the lock."""
+    """Wake callers that wait for tokens. Call this function without the lock."""
     with _LOCK:
         waiting = [*WAITING]
         WAITING.clear()

@@ -1,4 +1,4 @@
-"""Split a budget over sub-questions: by schedule and complexity, or by the least uncertainty."""
+"""Split a budget over sub-questions by schedule and complexity, or by least uncertainty."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STEPS = 200
 
 
 class Shape(TypedDict, total=False):
-    """Parameters of schedules; `Settings` has a field for each, and checks its range."""
+    """Parameters of the schedules; `Settings` has a field for each, with its range."""
 
     power: float
     """Exponent of `polynomial`, above 0; 2 when not given."""
@@ -43,7 +43,7 @@ def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[flo
     sub-question has nothing to decay over; its cosine weight is 1.
 
     Args:
-        name: Which schedule.
+        name: Name of the schedule.
         m: Number of sub-questions, at least 1.
         shape: Parameters, as keywords; see `Shape`.
 

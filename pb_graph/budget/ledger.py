@@ -12,7 +12,7 @@ from pb_graph.types import Charge, NodeUsage, QueryUsage, Usage
 
 
 def total(charges: Iterable[Charge], prices: Dollars | None = None) -> Usage:
-    """Sum up ``charges``; the sum is measured only when every part of it is."""
+    """Sum up ``charges``. The sum is measured only if every charge is."""
     rows = list(charges)
     usage = Usage(
         input_tokens=sum(row["input_tokens"] for row in rows),
@@ -80,7 +80,7 @@ def most_billed(charges: Iterable[Charge]) -> int:
 
 
 def spending(charges: Iterable[Charge]) -> Spending:
-    """Return the most that calls were billed by model, as budgets of every unit count it."""
+    """Return the largest possible bill of calls for each model, as budgets count it."""
     return spending_of([_bill(row) for row in charges])
 
 

@@ -32,7 +32,7 @@ _TABLE = TypeAdapter(dict[str, _Rates])
 
 
 class Bill(NamedTuple):
-    """The cost of calls to one model, or a bound of it.
+    """The cost of calls to one model, or an upper bound.
 
     Attributes:
         model: The model's key: ``provider:name``, ``name at address`` or its plain name.
@@ -62,7 +62,7 @@ class Price(NamedTuple):
 
 
 class Rate:
-    """The way in which an account counts calls, in whole units.
+    """The unit of an account: counts calls in whole units.
 
     Attributes:
         unit: The unit of the account's figures.
@@ -196,7 +196,7 @@ def _read_table(given: Prices) -> dict[str, Price]:
 
 @lru_cache
 def _known_price(model: str) -> list[Price]:
-    """Return the prices that genai-prices knows for a model; none if it knows none."""
+    """Return the prices of genai-prices for a model; empty if the model is unknown."""
     from genai_prices import Usage, calc_price  # noqa: PLC0415 -- takes 0.4 seconds
 
     name, _, address = model.partition(" at ")

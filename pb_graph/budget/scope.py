@@ -1,4 +1,4 @@
-"""The accounts around a caller: agents and graphs find the budget that they run within."""
+"""Track the accounts around a caller, so that agents and graphs find their budget."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def available_tokens(tokens: int, model: str = "") -> int:
 
 
 def prices_in_scope() -> Dollars | None:
-    """Return the prices of a budget in dollars around a caller, if there is one."""
+    """Return the prices of the enclosing budget in dollars, if any."""
     for account in ACCOUNTS.get():
         if isinstance(account.rate, Dollars):
             return account.rate

@@ -1,4 +1,4 @@
-"""``pb-graph``: solve a question, serve an endpoint, probe one, show a demo, fetch models."""
+"""Define ``pb-graph``: solve, serve, probe, show a demo, and download models."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _graph(
     set_: list[str] | None,
     **fields: object,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Build the graph; ``--set`` replaces other options, and those a tuned program's settings."""
+    """Build the graph. Options override a program's settings; ``--set`` overrides both."""
     from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
     from pb_graph.local import weights  # noqa: PLC0415
     from pb_graph.models.resolve import model_name  # noqa: PLC0415

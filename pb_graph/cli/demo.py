@@ -99,7 +99,7 @@ class CheckAfterEachCall(AgentMiddleware[AgentState[Any], Any]):
 
 @dataclass
 class Run:
-    """One run of the team: its middleware, its bill, and whether the lead gave a whole answer."""
+    """One run of the team: its middleware, its bill, and whether the lead's answer is complete."""
 
     name: str
     middleware: Sequence[AgentMiddleware[Any, Any]] = ()
@@ -138,7 +138,7 @@ class Run:
 
 
 def draw(runs: Sequence[Run]) -> Table:
-    """Draw a bar for each run; what is over the budget is red."""
+    """Draw a bar for each run, with the part above the budget in red."""
     title = f"A lead and {_WORKERS} sub-agents at once. Budget: {BUDGET:,} completion tokens"
     spent, over = Column("spent", justify="right"), Column("over", justify="right")
     table = Table("", "", spent, over, "end", box=None, title=title, title_justify="left")

@@ -41,7 +41,7 @@ class Display:
         self._tokens = self._solving = self._calls = 0
 
     async def follow(self, graph: CompiledStateGraph[Any, Any, Any, Any], given: Input) -> Report:
-        """Run a graph, and return the report. The plan stays, also when the run breaks off.
+        """Run a graph, and return the report. The plan stays on the screen if the run fails.
 
         Args:
             graph: Answers the question.

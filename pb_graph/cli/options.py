@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but 
 
 
 def printable(text: str) -> str:
-    """Return a text without the control codes that a model or a server may have put into it."""
+    """Return a text without control codes."""
     return _CONTROL.sub("", text)
 
 

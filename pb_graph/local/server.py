@@ -1,4 +1,4 @@
-"""Local models: llama.cpp in this process, called over loopback like any other server."""
+"""Run local models by llama.cpp in this process, and call them over loopback."""
 
 from __future__ import annotations
 

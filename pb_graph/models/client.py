@@ -1,4 +1,4 @@
-"""One chat model, called within a cap: the single door through which tokens are spent."""
+"""Call a chat model within a cap. All tokens are spent here."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ModelClient(Protocol):
     def model(self) -> BaseChatModel: ...  # noqa: D102
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Make one call, in as many attempts as it takes; all attempts together have its cap.
+        """Make one call, with retries. The cap limits all attempts together.
 
         Args:
             messages: The prompt.
@@ -91,7 +91,7 @@ class ModelClient(Protocol):
 
 
 class WrapperClient:
-    """A client that delegates everything to another; the base for clients that add something."""
+    """Base class of clients that wrap another client."""
 
     def __init__(self, wrapped: ModelClient) -> None:
         self.wrapped = wrapped
@@ -131,7 +131,7 @@ class RetryPolicy:
     max_interval: float = 8.0
 
     def wait(self, error: Exception, failed: int, longest: float) -> float | None:
-        """Return the seconds to wait before the next attempt, or None if there is to be none.
+        """Return the seconds to wait before the next attempt; None if no attempt follows.
 
         Args:
             error: What ended the last attempt.
@@ -223,7 +223,7 @@ class ChatClient:
         lost: list[Charge],
         io: IO,
     ) -> Reply | Exception:
-        """Return the reply, or the error of a failed attempt, whose charge is added to `lost`."""
+        """Return the reply, or the error of a failed attempt. Its charge is added to `lost`."""
         call = Bill()  # with the bound of its input, where a budget counts that
         if any(account.needs_input for account in accounts):
             call = bound_input(self.model, messages, self._arguments(messages, options))
@@ -360,7 +360,7 @@ class IO(ABC):
 
 
 class BlockingIO(IO):
-    """Blocks. A coroutine that awaits this alone is never suspended."""
+    """Waits by blocking, so a coroutine is never suspended."""
 
     async def call(
         self,
@@ -394,7 +394,7 @@ _NEEDS_LOOP = (
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Drive a coroutine that waits by a `BlockingIO`, and return its result.
+    """Run a coroutine that waits by `BlockingIO`, and return its result.
 
     Raises:
         RuntimeError: The coroutine awaited something that needs an event loop.

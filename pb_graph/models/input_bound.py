@@ -1,4 +1,4 @@
-"""The bound of a call's input tokens, before it is made."""
+"""Bound the input tokens of a call before the call is sent."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def bound_input(
 
 
 def bound_messages(key: str, messages: Sequence[BaseMessage], arguments: Mapping[str, Any]) -> Bill:
-    """Return what `bound_input` returns, for a prompt that nothing is added to.
+    """Return the bound for a prompt as it is, like `bound_input`.
 
     Args:
         key: The model, as `key_of` returns it.

@@ -26,7 +26,7 @@ _ANSWER = Purpose("answer")
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """The wishes of one call.
+    """The options of one call.
 
     Attributes:
         cap: Completion tokens, reasoning included, of all attempts together.

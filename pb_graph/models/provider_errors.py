@@ -110,8 +110,8 @@ def is_transient(error: Exception) -> bool:
 def may_be_billed(error: Exception) -> bool:
     """Return whether the provider may charge for a failed attempt.
 
-    A refusal is not charged for, nor a request that was never sent. When the connection or the
-    caller's patience ended later, the model may have written all that it was asked for.
+    A refusal is not charged for, nor a request that was never sent. If the connection broke or the
+    caller gave up later, the model may have written its whole answer.
     """
     if status_of(error) is not None or _is_a(error, _NEVER_SENT):
         return False
@@ -137,7 +137,7 @@ def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
-    """Blank out ``secrets``, and what looks like a key."""
+    """Blank out ``secrets``, and text that looks like a key."""
     for secret in secrets:
         text = text.replace(secret, "[hidden]")
     return _SECRETS.sub(r"\1[hidden]", text)
@@ -163,7 +163,7 @@ def _remedy(error: Exception, status: int | None) -> str:
 
 
 def _message(error: Exception) -> str:
-    """Return the whole of a refusal, of which OpenAI's SDK repeats a part from 3.0 on."""
+    """Return the whole message of a refusal; OpenAI's SDK 3 shows only a part."""
     return str(getattr(error, "body", None) or error)[:_MAX_READ]
 
 
@@ -173,12 +173,12 @@ def _is_unreadable(error: Exception) -> bool:
 
 
 def _is_a(error: BaseException, names: set[str]) -> bool:
-    """Return whether an error, or what it came from, has a class of one of these names."""
+    """Return whether an error or one of its causes has a class with one of these names."""
     return any(kind.__name__ in names for cause in _chain(error) for kind in type(cause).__mro__)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and what it came from, down to the HTTP client's."""
+    """Yield an exception and its causes, down to the HTTP client's."""
     found: BaseException | None = error
     while found is not None:
         yield found

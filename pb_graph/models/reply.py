@@ -1,4 +1,4 @@
-"""The reply to one call: its text, why it ended, and the tokens that it is charged.
+"""Read the reply to one call: its text, its finish reason and its tokens.
 
 Tokens are measured where the provider reports them, else estimated from the text.
 """
@@ -42,7 +42,7 @@ class Tokens(NamedTuple):
     written: int = 0
 
     def bill(self, call: Bill) -> Bill:
-        """Return what the call is counted as; its input as the bound of it where none is reported.
+        """Return the counted tokens of a call; unreported input counts with its bound.
 
         Args:
             call: The model and the bound of the input, as they were reserved.
@@ -111,7 +111,7 @@ def read_reply(  # noqa: PLR0913 -- the facts of one attempt
     seconds: float,
     model: str,
 ) -> tuple[Reply, Bill]:
-    """Read what a model wrote, and what it cost.
+    """Read the text and the cost of a response.
 
     Args:
         message: The response.

@@ -116,7 +116,7 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
 
 
 class FallbackClient(WrapperClient):
-    """A client with others to ask, in their order, when its model fails for good."""
+    """A client that calls the next client when its model fails for good."""
 
     def __init__(self, wrapped: ModelClient, fallbacks: Sequence[ModelClient]) -> None:
         super().__init__(wrapped)

@@ -65,7 +65,7 @@ def _reallocate(state: State, run: Run) -> State:
 
 
 def _total(state: State, run: Run) -> int:
-    """Return the question's budget, or what is left for it around it, with a warning."""
+    """Return the question's budget, lowered with a warning if an enclosing budget has less left."""
     wanted = run.settings.budget_rule.total(state["query"]["level"])
     left = available_tokens(wanted, model=run.price_key)
     if left < wanted:
@@ -134,7 +134,7 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
 
 
 def _needed_steps(plan: Sequence[SubQuestion], index: int, settings: Settings) -> list[int]:
-    """Return the steps whose answers a step is shown: its dependencies and theirs.
+    """Return the direct and indirect dependencies of a step.
 
     The final one is shown all others, whatever it was planned to depend on: it puts together what
     they found.

@@ -1,4 +1,4 @@
-"""Close the account: the report, and the final message for a host that reads messages."""
+"""Write the report, and the final message for a host that reads messages."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def build_report(state: State, run: Run) -> Report:
 
 
 def _steps(state: State, settings: Settings) -> list[StepReport]:
-    """Return the steps with their outcomes; that of the only step is the question's."""
+    """Return the steps with their outcomes. A single step has the outcome of the question."""
     plan, results = state["plan"], {result["index"]: result for result in state["results"]}
     shares = dict(enumerate(state["shares"]))
     reports: list[StepReport] = []

@@ -40,7 +40,7 @@ class _Given(BaseModel):
 
 
 def intake(state: State, run: Run) -> State:
-    """Turn the input into a `Query`, and forget what an earlier question left on the thread.
+    """Turn the input into a `Query`, and clear the state of an earlier question on the thread.
 
     A question of its own (``question``) stands alone; one in messages comes with its conversation.
 
@@ -132,7 +132,7 @@ class Conversation(NamedTuple):
 
 
 def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
-    """Take the last human message as the question, and the rest as what was said around it.
+    """Take the last human message as the question, and the other messages as context.
 
     What follows the question (another agent's findings, a tool's result) is shown, too, after a
     mark where it was asked. Too long a conversation loses its oldest turns.
@@ -170,7 +170,7 @@ def _words(said: AnyMessage) -> str:
 
 
 def _newest(turns: list[tuple[str, str]]) -> tuple[list[str], int]:
-    """Return the newest turns that there is room for, and how many are missing or cut."""
+    """Return the newest turns that fit, and the number of missing or shortened turns."""
     shown: list[str] = []
     room = MAX_CONVERSATION
     while turns and room > 0:

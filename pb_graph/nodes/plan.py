@@ -1,4 +1,4 @@
-"""Find the level of the question, decompose it, grade its sub-questions, and have them reviewed.
+"""Estimate the level of the question, decompose it, grade the sub-questions, and review the plan.
 
 Nothing is asked that bears on neither the plan nor the budget, and all planner calls of a question
 share one part of its ceiling.
@@ -81,7 +81,7 @@ def single_step(query: Query) -> SubQuestion:
 
 
 def _planning(state: State) -> AbstractContextManager[None]:
-    """Open what planning may cost, less what it has cost, below the accounts around it."""
+    """Open an account with the remaining planning tokens, below the enclosing accounts."""
     bound = max(1, state["planning_bound"])
     account = Budget(max(1, min(bound, available_tokens(2 * bound) // 2)))
     account.charge(most_billed(state["charges"]))
@@ -89,7 +89,7 @@ def _planning(state: State) -> AbstractContextManager[None]:
 
 
 async def _decompose(query: Query, run: Run) -> list[SubQuestion]:
-    """Return the sub-questions; none where the planner finds fewer than two."""
+    """Return the sub-questions; empty if the planner finds fewer than two."""
     graded = run.settings.planning == "fused" and run.settings.splits_budget
     request = plan_request(query, run.settings, graded=graded)
     found, steps = await run.ask_planner_with_repair(request), list[SubQuestion]()
@@ -119,7 +119,7 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
 
 
 async def _level_alone(query: Query, run: Run) -> Difficulty | None:
-    """Return the level from a reply of two tokens; None where it is to be asked in full.
+    """Return the level from a reply of two tokens; None if the reply has no level.
 
     Some models cannot answer so shortly: they think all the same, or their server refuses.
     """
@@ -183,7 +183,7 @@ def review(state: State, run: Run) -> State:
 
 
 def _edited(edit: Review, state: State, run: Run) -> State:
-    """Return what an edit writes: a plan without shares, which is allocated once more."""
+    """Return the state update of an edit: a plan without shares, which is allocated again."""
     plan = state["plan"] if edit.plan is None else _sub_questions(edit.plan)
     run.emit("plan", steps=plan)
     settings = state["settings"] | {"review_plan": False}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 async def solve(task: SolveTask, run: Run) -> State:
-    """Add one result to ``results``; a failed call is a result, too, and the others go on."""
+    """Add one result to ``results``. A failed call is also a result; the other steps continue."""
     plan, index, budget, query = task["plan"], task["index"], task["budget"], task["query"]
     closes = is_final(plan, index, run.settings)
     run.emit("step_started", index=index, budget=budget)
@@ -95,7 +95,7 @@ async def synthesize(state: State, run: Run) -> State:
 async def _closing_call(
     state: State, found: Sequence[StepResult], run: Run
 ) -> BudgetedReply | None:
-    """Return what the steps come to in one call; None, after a warning, if it fails."""
+    """Combine the results of the steps in one call; None, after a warning, if it fails."""
     query, plan = state["query"], state["plan"]
     cap = run.settings.synthesis_cap(state["total"] or 0, len(plan))
     budget = max(1, min(cap, int(run.budget.left)))
@@ -116,7 +116,7 @@ def _answer_of(step: StepResult) -> State:
 
 
 async def answer(state: State, run: Run) -> State:
-    """Write ``answer`` by the run's method; one that failed is empty, and the warnings say why."""
+    """Write ``answer`` by the run's method. A failed method gives an empty answer and a warning."""
     settings, query = run.settings, state["query"]
     method = METHODS[settings.method]
     plan = [] if _is_single_step(state["plan"], query) else state["plan"]

@@ -1,4 +1,4 @@
-"""The planner: its prompts, how its replies are read and cleaned, and its way to a chat model."""
+"""Define the planner: its prompts, the reading of its replies, and its calls to a chat model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask a planner, with a LangChain chat model as DSPy's engine: one object plans and solves.
+"""Call a planner with a LangChain chat model as DSPy's engine.
 
 All contact with DSPy's engine contract (``dspy.lm15``, DSPy 3.4) is in this module. An engine makes
 one attempt per call: no cache (a hit would report no tokens), no retries (the client has its own),
@@ -75,7 +75,7 @@ class LangChainEngine:
 
 
 def language_model(engine: LangChainEngine) -> dspy.LM:
-    """Return an engine as a DSPy language model; its label brings no rules of a model family."""
+    """Return an engine as a DSPy language model without rules of a model family."""
     return dspy.LM(
         "chat:planner",
         engine=engine,

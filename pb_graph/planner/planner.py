@@ -1,4 +1,4 @@
-"""The planner as a DSPy module: it can be called, tuned by DSPy's optimizers, saved and loaded."""
+"""Define the planner as a DSPy module that can be called, tuned, saved and loaded."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class PlannedStep(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _split(cls, item: object) -> dict[str, Any]:
-        """Take the parts of a text with bars apart."""
+        """Split a text at its bars."""
         fields = dict(item) if isinstance(item, Mapping) else {"question": item}
         text = fields.get("question")
         question, *rest = map(_to_line, _BAR.split(text) if isinstance(text, str) else [""])
@@ -207,7 +207,7 @@ class Difficulty(BaseModel):
         return estimates
 
     def to_text(self) -> str:
-        """Return the estimates as the one line of JSON that a planner is asked for."""
+        """Return the estimates as one line of JSON, in the form that a planner is asked for."""
         return self.model_dump_json(exclude_defaults=True)
 
 
@@ -258,7 +258,7 @@ def _find_json(text: str) -> object:
 def clean_plan(
     plan: Plan, query: Query, max_steps: int
 ) -> tuple[list[SubQuestion], list[ReportWarning]]:
-    """Turn a plan into sub-questions that ask, are all different, and need only earlier ones.
+    """Turn a plan into distinct sub-questions that depend on earlier sub-questions only.
 
     A sub-question that names no others depends on the one before it.
 
@@ -333,7 +333,7 @@ def grade_steps(
 def _keep_steps(
     plan: Plan, query: Query
 ) -> tuple[list[tuple[PlannedStep, SubQuestion]], Counter[str]]:
-    """Return the steps that are kept, as written and as cleaned, and the number of corrections."""
+    """Return the remaining steps, as written and as cleaned, and the number of corrections."""
     about = (query["question"], query["reference"], query.get("conversation"))
     known = "\n".join(filter(None, about))
     kept: list[tuple[PlannedStep, SubQuestion]] = []
@@ -369,7 +369,7 @@ def _keep_steps(
 
 
 def _ask_for_result(question: str, known: str) -> str:
-    """Replace the result that a sub-question ends in by "?": "7 * 3 = 21" becomes "7 * 3 = ?".
+    """Replace the result at the end of a sub-question by "?": "7 * 3 = 21" becomes "7 * 3 = ?".
 
     An equation that is to be solved ("2x + 9 = 15"), a definition ("A = l w"), and a right side
     that is known already stay as they are.
@@ -389,7 +389,7 @@ def _ask_for_result(question: str, known: str) -> str:
 
 
 def _gives_value(hint: str, known: str) -> bool:
-    """Return whether a hint has a number that is not known, and is no constant of a method."""
+    """Return whether a hint has an unknown number that is not a constant of a method."""
     method, *results = _EQUALS.split(hint)
     values = {number for number in _numbers(method) if number > _CONSTANT}
     return not values | _numbers(" ".join(results)) <= _numbers(known)

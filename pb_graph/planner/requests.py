@@ -51,7 +51,7 @@ class Example(NamedTuple):
 
 
 class UnreadableReplyError(Exception):
-    """A planner's reply could not be read. Internal: nodes ask once more, or go on without."""
+    """A planner's reply could not be read. Nodes ask again, or continue without the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
 
 
 def _inputs(query: Query, settings: Settings) -> dict[str, str]:
-    """Return the question as input fields; also those that only a user's own signature has.
+    """Return the question as input fields, including fields of a user's own signature.
 
     Problems of known level are shown only where the level of the question is unknown.
     """

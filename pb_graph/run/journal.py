@@ -1,4 +1,4 @@
-"""Replies of a node's calls that outlive the process, so that no finished call is paid twice.
+"""Store the replies of a node's calls, so that no finished call is paid twice.
 
 LangGraph stores what a node returns. A node that makes several calls would repeat the finished ones
 when it is cut off between two of them, so each reply is written down as soon as it arrives.
@@ -57,7 +57,7 @@ class Journal:
     async def call(
         self, client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions, io: IO
     ) -> Reply:
-        """Return the reply that was written down, else make the call and write its reply down.
+        """Return the stored reply, or make the call and store its reply.
 
         Args:
             client: Makes the call.
@@ -82,7 +82,7 @@ class Journal:
         return reply
 
     async def once(self, asked: object, make: Callable[[], Awaitable[str]], io: IO) -> str:
-        """Return the text that was written down, else make it and write it down.
+        """Return the stored text, or make and store it.
 
         Args:
             asked: What the text answers, as JSON.

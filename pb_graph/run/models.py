@@ -142,7 +142,7 @@ class Models:
         return cast("Planner", self._get(key, lambda: planner.load_planner(program), program))
 
     def run_settings(self, context: Context) -> Settings:
-        """Return the settings of a run: the graph's or its own program's, and over them its own."""
+        """Return the settings of a run: its own settings over those of its program or the graph."""
         own = self._settings_of(context.planner_program)
         return (own or self.settings).merged_with(context.settings)
 

@@ -66,7 +66,7 @@ class BudgetedReply(NamedTuple):
     finish: Finish
 
     def update(self) -> State:
-        """Return what the node that asked adds to the state, if this is the answer."""
+        """Return the state update for a node whose answer is this reply."""
         return {"answer": self.text, "finish": self.finish}
 
 
@@ -145,7 +145,7 @@ class Run:
         stream: bool = True,
         thinking: Thinking | None = None,
     ) -> BudgetedReply:
-        """Ask once; under ``force``, keep a reserve back to ask an unfinished answer's result.
+        """Ask once. Under ``force``, reserve tokens to ask for the result of an unfinished answer.
 
         An answer that ended without the box that its format asks for is unfinished, too: small
         models told to be short leave it out, and what reads the answer looks for it.
@@ -282,13 +282,13 @@ class Run:
 
     @cached_property
     def earlier(self) -> Spending:
-        """Tokens that the question was billed before this node, by model."""
+        """Tokens by model that the question was billed before this node."""
         charges, sent = self.state.get("charges"), self.state.get("spent")
         return sent or (spending(charges) if charges else {})
 
     @property
     def price_key(self) -> str:
-        """Return the name by which dollars around the question price the solver; else ''."""
+        """Return the solver's name in the prices of an enclosing budget in dollars; else ''."""
         if not any(account.needs_input for account in ACCOUNTS.get()):
             return ""
         model = self.models.model_for("solver", self.context)
@@ -296,7 +296,7 @@ class Run:
 
     @cached_property
     def journal(self) -> Journal | None:
-        """The replies of this node's calls from before it started over; None without a saver."""
+        """The stored replies of this node's calls; None without a checkpointer."""
         saver, info = get_config()["configurable"].get(_CHECKPOINTER), get_runtime().execution_info
         return Journal(saver, info) if saver and info else None
 
@@ -377,7 +377,7 @@ class Run:
         return forces and closing and not is_in_form(reply.text, query["answer_format"])
 
     async def _client(self, role: Role, account: Budget) -> ModelClient:
-        """Return the client of a role, whose calls draw on an account and are charged here."""
+        """Return the client of a role, whose calls are charged to this run and an account."""
         model = self.models.model_for(role, self.context)
         make = partial(self.models.client, model, self.settings)
         is_named = isinstance(model, str | None)  # making a model from its name takes a while
@@ -385,7 +385,7 @@ class Run:
 
 
 class _ChargedClient(WrapperClient):
-    """A client that charges its calls to a run, and makes none again that a journal has."""
+    """A client that charges its calls to a run, and never repeats a call in its journal."""
 
     def __init__(self, wrapped: ModelClient, run: Run, account: Budget) -> None:
         self.wrapped, self._run, self._account = wrapped, run, account

@@ -116,7 +116,7 @@ class Endpoint:
     async def _run(
         self, completion: Completion, usd: str | None, tell: Callable[[bytes], None]
     ) -> Report:
-        """Run the graph, tell the events of a stream one by one, and return the report.
+        """Run the graph, send the events of a stream, and return the report.
 
         A piece cannot be taken back. When an attempt breaks off half-way and the answer begins
         anew, the new answer follows after an empty line.
@@ -142,7 +142,7 @@ class Endpoint:
 
     @contextmanager
     def _limit(self, usd: str | None) -> Iterator[None]:
-        """Let a question draw on the dollars that its client gives to it, and on the allowance."""
+        """Charge a question to the client's limit in dollars and to the allowance."""
         try:
             own = None if usd is None else Budget(usd=float(usd), prices=self.prices)
         except ValueError as error:
@@ -204,7 +204,7 @@ class Allowance:
 
     @contextmanager
     def question(self) -> Iterator[None]:
-        """Let the calls of one question draw on what is left of the period.
+        """Charge the calls of one question to the remaining allowance of the period.
 
         Raises:
             HTTPException: With status 429: too little is left, before the question or within it.
@@ -260,7 +260,7 @@ def is_loopback(host: str) -> bool:
 async def _body(
     completion: Completion, event: bytes, events: asyncio.Queue[bytes], run: asyncio.Task[Report]
 ) -> AsyncGenerator[bytes]:
-    """Yield the events from the first one on; the run ends with them."""
+    """Yield all events of a run."""
     try:
         yield _event(completion.chunk({"role": "assistant", "content": ""}))
         while event:

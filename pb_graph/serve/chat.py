@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: reads a request, and writes the completion or its chunks."""
+"""Read requests of OpenAI's chat completions, and write completions or chunks."""
 
 from __future__ import annotations
 

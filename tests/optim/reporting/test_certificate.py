@@ -62,7 +62,7 @@ def test_after_a_failure_nothing_is_tested() -> None:
     found = certified([*row("vanilla", 500, range(0)), *row("bad", 300, range(0, QUESTIONS, 5))])
     assert found.certified is None
     assert list(trials_of(found).method) == ["bad"]
-    assert "A proof takes at least 99 questions" in found.sentence
+    assert "A proof needs at least 99 questions" in found.sentence
 
 
 def test_a_failed_answer_is_wrong_for_its_row_and_makes_it_no_cheaper() -> None:
@@ -131,7 +131,6 @@ def test_report_writes_the_page_and_prints_for_machines(command: Any) -> None:  
     assert done.stdout == "page.html is written.\n"
     assert "Paper rows" in Path("page.html").read_text("utf-8")
     assert command("report", "--csv").stdout.startswith("dataset,model,planner,method,n,")
-    assert command("report", "--csv", "--json").exit_code == 2
 
 
 def test_own_prices_are_read_from_a_file(
