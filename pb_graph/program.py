@@ -63,6 +63,6 @@ class PlannerProgram(BaseModel):
             msg = f"Cannot read the planner program {path}: {error.strerror}."
             raise PlannerProgramError(msg) from error
         except ValidationError as error:
-            msg = f"{path} is no planner program, or is damaged: {describe_errors(error)}. "
+            msg = f"{path} is not a planner program, or is damaged: {describe_errors(error)}. "
             msg += "Give a file that `pb-optim tune` or Planner.save wrote."
             raise PlannerProgramError(msg) from error
