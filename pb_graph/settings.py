@@ -21,7 +21,7 @@ from pydantic import (
 from pb_graph.budget.account import Budget
 from pb_graph.budget.allocation import Bam, Shape
 from pb_graph.budget.allocation import Schedule as PositionalSchedule
-from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, Level, LevelTable, QuestionLimit
+from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, QuestionLimit
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS, known_method
 from pb_graph.types import Query
@@ -252,11 +252,18 @@ class Settings(BaseModel):
         )
 
     @property
-    def budget_rule(self) -> BudgetRule:
-        """The rule that turns a level into the total; a plain number is a fixed total."""
+    def budget_rule(self) -> BudgetRule | int:
+        """The rule that turns a level into the total, or the total of every question."""
         if self.budget is None or isinstance(self.budget, QuestionLimit):
             return LevelTable()
-        return Fixed(tokens=self.budget) if isinstance(self.budget, int) else self.budget
+        return self.budget
+
+    def total(self, level: int | None) -> int:
+        """Return the total of a question in tokens; the largest one if its level is None."""
+        rule = self.budget_rule
+        if isinstance(rule, int):
+            return rule
+        return max(map(rule.total, LEVELS)) if level is None else rule.total(level)
 
     @property
     def solver_style(self) -> str | None:
@@ -291,7 +298,7 @@ class Settings(BaseModel):
     def needs_level(self) -> bool:
         """Return whether the plan or the budget depends on the level."""
         is_by_level = self.has_plan and self.plan_from is not None and self.plan_from > 1
-        return is_by_level or (self.has_budget and self.budget_rule.needs_level)
+        return is_by_level or (self.has_budget and not isinstance(self.budget_rule, int))
 
     @property
     def splits_budget(self) -> bool:
@@ -325,8 +332,7 @@ class Settings(BaseModel):
         if level is None and self.needs_level:
             planning += LEVEL_CAP + 2 * self.planner_cap
         if self.has_budget:
-            levels = LEVELS if level is None and self.budget_rule.needs_level else [level]
-            total = max(map(self.budget_rule.total, levels))
+            total = self.total(level)
             if self.enforcement != "prompt":  # as much again, and no more
                 planning = min(planning, total)
         return planning, self.solving_bound(query, total, self.max_steps if self.has_plan else 1)

@@ -17,7 +17,7 @@ from optim.datasets.loading import sample
 from optim.e3 import smoothed_e3
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.verdict import Trial
-from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable
+from pb_graph.budget.rules import LEVELS, BudgetRule, LevelTable
 from pb_graph.settings import PLANNED, Settings, choices
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def settings_around(base: Settings, count: int, seed: int) -> list[Settings]:
     return list(different.values())[:count]
 
 
-def scale_budget(rule: BudgetRule, factor: float) -> BudgetRule:
+def scale_budget(rule: BudgetRule | int, factor: float) -> BudgetRule | int:
     """Return a rule with ``factor`` times the tokens at every level, whole and at least one."""
-    if isinstance(rule, Fixed):
-        return Fixed(tokens=max(1, round(rule.tokens * factor)))
+    if isinstance(rule, int):
+        return max(1, round(rule * factor))
     tokens = {level: max(1, round(rule.total(level) * factor)) for level in LEVELS}
     return LevelTable(tokens=tokens)
 

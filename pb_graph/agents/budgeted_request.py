@@ -31,7 +31,7 @@ from pb_graph.models.chat_models import key_of, without_sdk_retries
 from pb_graph.models.client import settle_failed
 from pb_graph.models.input_bound import bound_input, bound_messages
 from pb_graph.models.options import CallOptions, Thinking
-from pb_graph.models.reply import Tokens, finish_of, tokens_of
+from pb_graph.models.reply import finish_of, tokens_of
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -178,7 +178,7 @@ class BudgetedRequest:
             tokens, is_cut = tokens_of(said, capped.messages), finish_of(said) == "length"
             if is_cut and not tokens.measured:
                 tokens = tokens._replace(output=max(tokens.output, reservation.tokens))
-            calls.settle(tokens)
+            calls.settle(tokens.bill(calls.reservation.call))
         return _drop_tool_calls(said) if is_cut else response
 
     @property
@@ -235,7 +235,7 @@ class InnerCalls(BaseCallbackHandler):
     that is a new call: as much is reserved for it, or it is not made. Other calls are counted.
 
     Args:
-        reservation: What was reserved for the call.
+        reservation: What was reserved for the call; that of the newest one after a failure.
         keep: Tokens that calls after a failure leave untouched.
     """
 
@@ -243,7 +243,7 @@ class InnerCalls(BaseCallbackHandler):
     run_inline = True
 
     def __init__(self, reservation: Reservation, keep: float) -> None:
-        self._reservation, self._keep = reservation, keep
+        self.reservation, self._keep = reservation, keep
         self._counted: list[Bill] = []
         self._failed = False
         self._runs: dict[UUID, bool] = {}  # calls under way, and whether a reply has begun
@@ -260,15 +260,13 @@ class InnerCalls(BaseCallbackHandler):
         """Reserve tokens for a call after a failed call, or for a call that may cost more."""
         if parent_run_id in self._runs:
             return  # a model within a model: the outer one reports the usage of both
-        call, made = self._call_of(messages[0], about), self._reservation
+        call, made = self._call_of(messages[0], about), self.reservation
         if self._failed or call != made.call:
             if not self._failed:
                 made.settle(0)
             own, *also = made.accounts
             cap = made.tokens  # which the request has already
-            self._reservation = own.reserve(
-                cap, keep=self._keep, at_least=cap, call=call, also=also
-            )
+            self.reservation = own.reserve(cap, keep=self._keep, at_least=cap, call=call, also=also)
             self._failed = False
         self._runs[run_id] = False
 
@@ -278,10 +276,10 @@ class InnerCalls(BaseCallbackHandler):
         They are those that were reserved, unless another middleware has put in another model or a
         longer prompt.
         """
-        call, told = self._reservation.call, about.get("metadata") or {}
+        call, told = self.reservation.call, about.get("metadata") or {}
         name, provider = told.get("ls_model_name"), told.get("ls_provider")
         key = call.model if not name or name in call.model else f"{provider}:{name}"
-        if not any(account.needs_input for account in self._reservation.accounts):
+        if not any(account.needs_input for account in self.reservation.accounts):
             return call._replace(model=key)
         bound = bound_messages(key, messages, about.get("invocation_params") or {})
         is_covered = key == call.model and bound.input <= call.input
@@ -297,37 +295,36 @@ class InnerCalls(BaseCallbackHandler):
         if run_id in self._runs:
             self._failed = True
             if self._runs.pop(run_id) or not isinstance(error, Exception):
-                self._reservation.forfeit()
+                self.reservation.forfeit()
             else:
-                settle_failed(self._reservation, error)
+                settle_failed(self.reservation, error)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
         """Count the tokens of a call that succeeded."""
         if self._runs.pop(run_id, None) is not None:
             made = [getattr(one, "message", None) for many in response.generations for one in many]
             replies = [one for one in made if isinstance(one, AIMessage)]
-            call = self._reservation.call
+            call = self.reservation.call
             self._counted += [tokens_of(one, []).bill(call) for one in replies]
 
-    def settle(self, tokens: Tokens) -> None:
+    def settle(self, own: Bill) -> None:
         """Settle a call that has an answer.
 
         Args:
-            tokens: The tokens of the answer.
+            own: The bill of the answer; other calls may have been counted, too.
         """
-        own = tokens.bill(self._reservation.call)
         is_counted = sum(bill.output for bill in self._counted) >= own.output
-        self._reservation.settle(self._counted if self._counted and is_counted else [own])
+        self.reservation.settle(self._counted if self._counted and is_counted else [own])
 
     def settle_failed(self, error: Exception) -> None:
         """Settle a call without an answer. Calls that were counted stay charged."""
         if self._failed:  # its last attempt is settled
-            for account in self._reservation.accounts:
+            for account in self.reservation.accounts:
                 account.charge(spending_of(self._counted))
         elif self._counted:
-            self._reservation.settle(self._counted)
+            self.reservation.settle(self._counted)
         else:
-            settle_failed(self._reservation, error)
+            settle_failed(self.reservation, error)
 
     def __enter__(self) -> Self:
         self._before = _TRACKER.get()
@@ -336,7 +333,7 @@ class InnerCalls(BaseCallbackHandler):
 
     def __exit__(self, *_: object) -> None:
         _TRACKER.set(self._before)
-        self._reservation.forfeit()
+        self.reservation.forfeit()
 
 
 _TRACKER: ContextVar[InnerCalls | None] = ContextVar("pb_graph_inner_calls", default=None)
@@ -346,7 +343,7 @@ register_configure_hook(_TRACKER, inheritable=True)
 def tracked_accounts() -> tuple[Budget, ...]:
     """Return the accounts of the reserved call that tracks all model calls made here, if any."""
     tracker = _TRACKER.get()
-    return tracker._reservation.accounts if tracker else ()  # noqa: SLF001 -- of this module
+    return tracker.reservation.accounts if tracker else ()
 
 
 def _check(request: ModelRequest[Any]) -> None:

@@ -9,14 +9,13 @@ from pb_graph.budget.allocation import (
     schedule_weights,
     split,
 )
-from pb_graph.budget.rules import LEVELS, BudgetRule, Fixed, LevelTable, PerLevel
+from pb_graph.budget.rules import LEVELS, BudgetRule, LevelTable, PerLevel
 from pb_graph.budget.scope import use_budget
 
 __all__ = [
     "LEVELS",
     "Budget",
     "BudgetRule",
-    "Fixed",
     "LevelTable",
     "PerLevel",
     "Remainder",

@@ -412,6 +412,11 @@ class Budget:
             aside, keep = max(keep, first._until_grant()[-1]._aside()), 0
         return cap
 
+    def _is_busy(self) -> bool:
+        """Return whether a call under way may return some of its reservation, here or above."""
+        path = [one for chain in self._chains() for one in chain[0]._until_grant()]
+        return any(one._rest() < one._rest(after_pending=True) for one in path)
+
     def _hold(self, call: Bill, sign: int = 1) -> None:
         """Add or remove the largest cost of a call as pending."""
         for account in self._line():
@@ -441,9 +446,9 @@ class Budget:
         with _LOCK:
             parts = [(one, keep if one is self else 0) for one in accounts]
             cap = min(most, *(one._cap(call, kept) for one, kept in parts))
-            ever = min(one._cap(call, kept, after_pending=True) for one, kept in parts)
+            is_short = cap < min(most, wishes.get("wait_for", 0))
             # Within a call there is no wait: it might be for that call.
-            if cap < min(most, ever, wishes.get("wait_for", 0)) and not _OPEN.get():
+            if is_short and not _OPEN.get() and any(one._is_busy() for one in accounts):
                 future: Future[None] = Future()
                 WAITING.add(future)
                 return future

@@ -1,6 +1,6 @@
 """Rules for a query's total: how many tokens a question of a given level may spend."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -21,8 +21,6 @@ class _Rule(BaseModel):
 class LevelTable(_Rule):
     """A total for each level. The default is from the code released with the paper."""
 
-    needs_level: ClassVar[bool] = True
-
     rule: Literal["level_table"] = Field(default="level_table", description="Name of the rule.")
     tokens: dict[int, _Tokens] = Field(
         default={1: 200, 2: 250, 3: 350, 4: 450, 5: 600},
@@ -37,15 +35,13 @@ class LevelTable(_Rule):
             raise ValueError(msg)
         return tokens
 
-    def total(self, level: int | None) -> int:
-        """Return the total in tokens for a level from 1 to 5, or raise a ValueError."""
-        return self.tokens[_known(level)]
+    def total(self, level: int) -> int:
+        """Return the total in tokens for a level from 1 to 5."""
+        return self.tokens[level]
 
 
 class PerLevel(_Rule):
     """A base amount and a further amount for each level: `initial + per_level * level`."""
-
-    needs_level: ClassVar[bool] = True
 
     rule: Literal["per_level"] = Field(default="per_level", description="Name of the rule.")
     initial: _MaybeNoTokens = Field(description="Tokens that every question gets.")
@@ -53,26 +49,13 @@ class PerLevel(_Rule):
         description="Tokens added for each level: the total is initial + per_level · level."
     )
 
-    def total(self, level: int | None) -> int:
-        """Return the total in tokens for a level from 1 to 5, or raise a ValueError."""
-        return self.initial + self.per_level * _known(level)
+    def total(self, level: int) -> int:
+        """Return the total in tokens for a level from 1 to 5."""
+        return self.initial + self.per_level * level
 
 
-class Fixed(_Rule):
-    """The same total for every question, whatever its level."""
-
-    needs_level: ClassVar[bool] = False
-
-    rule: Literal["fixed"] = Field(default="fixed", description="Name of the rule.")
-    tokens: _Tokens = Field(description="Total of every question, whatever its level.")
-
-    def total(self, level: int | None) -> int:  # noqa: ARG002 - every rule is asked alike
-        """Return the total, in tokens; `level` plays no part and may be None."""
-        return self.tokens
-
-
-BudgetRule = Annotated[LevelTable | PerLevel | Fixed, Field(discriminator="rule")]
-"""Any of the three rules; the field `rule` says which."""
+BudgetRule = Annotated[LevelTable | PerLevel, Field(discriminator="rule")]
+"""Either of the two; the field `rule` says which."""
 
 
 class QuestionLimit(_Rule):
@@ -95,10 +78,3 @@ class QuestionLimit(_Rule):
             msg = "give either usd or total_tokens"
             raise ValueError(msg)
         return self
-
-
-def _known(level: int | None) -> int:
-    if isinstance(level, bool) or not isinstance(level, int) or level not in LEVELS:
-        msg = f"level must be a whole number from 1 to 5, not {level!r}"
-        raise ValueError(msg)
-    return level

@@ -292,8 +292,9 @@ async def _reserve(
 ) -> Reservation:
     """Reserve the rest of the cap, after waiting for calls that may return tokens."""
     own, *also = accounts
+    most = min(account.tokens_left() for account in accounts)
     try:
-        return await io.call(own.reserve, own.areserve, cap, wait_for=cap, call=call, also=also)
+        return await io.call(own.reserve, own.areserve, cap, wait_for=most, call=call, also=also)
     except BudgetUsedUpError as error:
         error.lost = tuple(lost)
         raise

@@ -66,7 +66,7 @@ def _reallocate(state: State, run: Run) -> State:
 
 def _total(state: State, run: Run) -> int:
     """Return the question's budget, lowered with a warning if an enclosing budget has less left."""
-    wanted = run.settings.budget_rule.total(state["query"]["level"])
+    wanted = run.settings.total(state["query"]["level"])
     left = available_tokens(wanted, model=run.price_key)
     if left < wanted:
         note = f"the shared budget had {left} tokens left: the question's budget of {wanted}"

@@ -16,7 +16,6 @@ from pb_graph.types import Report, ReportWarning, StepReport
 
 if TYPE_CHECKING:
     from pb_graph.run.run import Run
-    from pb_graph.settings import Settings
     from pb_graph.state import State
 
 MESSAGE_NAME = "plan_and_budget"
@@ -50,11 +49,9 @@ def no_answer(state: State, run: Run) -> State:
     del run
     report = state["report"]
     reasons = [warning["message"] for warning in report["warnings"]]
-    tokens = report["usage"]["output_tokens"]
-    said = reasons or ["every reply of the model was empty"]
-    raise NoAnswerError(
-        "\n- ".join([f"No answer, after {tokens} completion tokens.", *said]), report
-    )
+    lines = [f"No answer, after {report['usage']['output_tokens']} completion tokens."]
+    lines += reasons or ["every reply of the model was empty"]
+    raise NoAnswerError("\n- ".join(lines), report)
 
 
 def build_report(state: State, run: Run) -> Report:
@@ -88,13 +85,13 @@ def build_report(state: State, run: Run) -> Report:
         result=bare_result(answer, is_cut=ended == "length"),
         finish=ended,
         cut_off=ended in ("length", "forced"),
-        steps=_steps(state, settings),
+        steps=_steps(state, run),
         usage=usage,
         warnings=warnings,
     )
 
 
-def _steps(state: State, settings: Settings) -> list[StepReport]:
+def _steps(state: State, run: Run) -> list[StepReport]:
     """Return the steps with their outcomes. A single step has the outcome of the question."""
     plan, results = state["plan"], {result["index"]: result for result in state["results"]}
     shares = dict(enumerate(state["shares"]))
@@ -105,9 +102,8 @@ def _steps(state: State, settings: Settings) -> list[StepReport]:
         if done := results.get(step["index"]):
             outcome |= done
         elif len(plan) == 1 and state.get("answer"):
-            bound = None if settings.enforcement == "prompt" else state["total"]
             outcome |= {
-                "cap": settings.cutoff if bound is None else min(bound, settings.cutoff),
+                "cap": run.cap_for(state["total"]),
                 "tokens": spent(row for row in state["charges"] if row["node"] == "answer"),
                 "finish": state.get("finish"),
                 "answer": state["answer"],

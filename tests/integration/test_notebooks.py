@@ -18,7 +18,7 @@ def outputs_of(path: Path) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_shows_a_drawing_and_nothing_of_a_machine(path: Path) -> None:
+def test_a_notebook_shows_a_drawing_and_nothing_of_a_machine(path: Path) -> None:
     stored = [output for outputs in outputs_of(path) for output in outputs]
     text = path.read_text(encoding="utf-8")
     assert any(KEPT[0] in output.get("data", {}) for output in stored)
@@ -27,7 +27,7 @@ def test_it_shows_a_drawing_and_nothing_of_a_machine(path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_they_run_and_print_what_is_stored() -> None:
+def test_the_notebooks_run_and_print_what_is_stored() -> None:
     for path, cells in run(NOTEBOOKS).items():
         raised = [output for outputs in cells for output in outputs if "ename" in output]
         assert not raised, f"{path.name}: {raised}"

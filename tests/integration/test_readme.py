@@ -30,17 +30,17 @@ def run(title: str, tmp_path: Path, **changes: str) -> None:
     runpy.run_path(str(file))
 
 
-def test_it_is_read_in_a_minute() -> None:
+def test_the_front_page_and_its_snippets_are_short() -> None:
     assert len(README.splitlines()) <= 120
     assert all(len(snippet.splitlines()) <= 12 for snippet in SNIPPETS.values())
 
 
-def test_its_picture_is_that_of_the_run_beside_it() -> None:
+def test_the_picture_is_that_of_the_run_beside_it() -> None:
     report = json.loads((PICTURES / "run.json").read_text("utf-8"))
     assert (PICTURES / "run.svg").read_text("utf-8") == to_svg(spending(report)) + "\n"
 
 
-def test_a_question(
+def test_the_snippet_of_a_question_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = ScriptedChat()
@@ -51,7 +51,7 @@ def test_a_question(
     assert len(steps) == 2  # level 3 is planned, from plan_from=3 on
 
 
-def test_an_agent_with_the_tool(
+def test_the_snippet_of_an_agent_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = ScriptedChat(solve=in_turn("8 of them"))

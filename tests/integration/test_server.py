@@ -104,7 +104,7 @@ SHOWING = [
 
 
 @pytest.mark.parametrize("page", SHOWING, ids=name_of)
-def test_what_a_page_shows_of_the_server_runs(page: Path, server: Server) -> None:
+def test_the_snippets_of_a_page_run_on_the_server(page: Path, server: Server) -> None:
     for snippet in snippets(page, "python"):
         if DOCUMENTED in snippet.code:
             names: dict[str, Any] = {}

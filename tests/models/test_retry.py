@@ -32,7 +32,7 @@ def test_the_upper_end_of_the_wait_doubles_up_to_its_limit() -> None:
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("7", 7), ("soon", 0)])
-def test_what_the_server_asks_for_is_waited(given: str, seconds: float) -> None:
+def test_the_wait_that_a_server_asks_for_is_kept(given: str, seconds: float) -> None:
     assert RetryPolicy(initial_interval=0).wait(asking_to_wait(given), 1, 120) == seconds
 
 

@@ -64,7 +64,7 @@ def test_our_planning_comes_also_without_the_help_of_a_label() -> None:
         ("linear", {"execution": "stepwise"}, "so execution=stepwise is refused"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_an_unknown_method_or_a_setting_against_its_name_is_refused(
     names: str, overrides: dict[str, object], complaint: str
 ) -> None:
     with pytest.raises(InputError, match=complaint):

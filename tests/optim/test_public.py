@@ -49,7 +49,7 @@ def test_importing_it_loads_nothing_heavy_and_its_names_stay_functions() -> None
     assert done.stdout.split("\n")[:2] == ["are loaded", "True True True"]
 
 
-def test_it_has_its_names_and_no_others() -> None:
+def test_the_package_has_its_public_names_and_no_others() -> None:
     assert dir(optim) == optim.__all__ == sorted(optim.__all__)
     assert all(callable(getattr(optim, name)) for name in optim.__all__)
     with pytest.raises(AttributeError, match="no attribute 'optimize'"):

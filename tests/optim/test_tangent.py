@@ -105,7 +105,7 @@ def test_the_mean_surrogate_never_exceeds_the_true_ratio(
     assert mean <= ratio + 1e-9 * (1 + abs(mean) + ratio)
 
 
-def test_it_averages_to_the_tangent_below_gepas_perfect_score() -> None:
+def test_the_metric_averages_to_the_tangent_below_gepas_perfect_score() -> None:
     assert tangent_score(1, 100, AT) == pytest.approx(0.5 + 0.125 * 3)
     assert tangent_score(0, 100, AT) == pytest.approx(0.5 - 0.125)
     assert 0.0 == tangent_score(0, 10**9, AT) < tangent_score(1, 1, AT) < 1.0
@@ -144,7 +144,7 @@ def test_an_example_becomes_a_question() -> None:
     assert found.id == question_of(dspy.Example(question="What?", answer="5")).id
 
 
-def test_what_cannot_be_measured_is_refused() -> None:
+def test_a_dev_set_that_cannot_measure_a_program_is_refused() -> None:
     program = program_of(world({"usual": Style(0.0, 5)}))
     with pytest.raises(InputError, match="none of the 6 answers is right"):
         metric(program, HELD_OUT[:6], Exact())

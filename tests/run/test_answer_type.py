@@ -88,7 +88,7 @@ def test_one_more_call_within_the_ceiling_is_held_to_the_schema(
 
 
 @pytest.mark.parametrize("said", ["It is twenty-one.", '{"pens": -1}', '{"pens": [', "[" * 9999])
-def test_what_does_not_fit_is_none_and_said(said: str) -> None:
+def test_an_answer_that_does_not_fit_its_type_is_none_and_said(said: str) -> None:
     out = run(graph_with(ScriptedChat(solve=said)))
     assert out["structured_response"] is None
     assert codes(out["report"])[-1] == "no_structured_response"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, get_args
 
@@ -16,14 +15,13 @@ from pb_graph import Budget, Settings
 from pb_graph.models.client import run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
-from pb_graph.planner.requests import plan_request
 from pb_graph.run.models import Models
 from pb_graph.run.run import Node, Run
 from pb_graph.settings import Context
 from pb_graph.state import State
-from pb_graph.types import Purpose, Query
+from pb_graph.types import Purpose
 from tests.support.chat_model import ScriptedChat
-from tests.support.graphs import CHAIN, QUESTION, Way, run
+from tests.support.graphs import QUESTION, Way, run
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -43,51 +41,8 @@ def graph_with(node: Any, model: ScriptedChat, **settings: Any) -> Any:  # noqa:
     return builder.compile(checkpointer=InMemorySaver())
 
 
-def restarted(
-    work: Callable[[Run, int], Any],
-    model: ScriptedChat,
-    way: Way,
-    **settings: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
-    """Run a node that is cut off after its calls the first time, and start it over."""
-    starts: list[int] = []
-
-    async def node(_: State, run: Run) -> State:
-        starts.append(len(starts))
-        await work(run, starts[-1])
-        if len(starts) == 1:
-            raise CutOffHere
-        return {"answer": "done"}
-
-    graph = graph_with(node, model, **settings)
-    if way == "invoke":
-        with suppress(CutOffHere):
-            graph.invoke(QUESTION, THREAD)
-    else:
-        with suppress(CutOffHere):
-            asyncio.run(graph.ainvoke(QUESTION, THREAD))
-    return run(graph, None, way, config=THREAD)
-
-
 async def ask(run: Run, text: str) -> Reply:
     return await run.ask([HumanMessage(text)], CallOptions(50, purpose=PURPOSE))
-
-
-@both_ways
-def test_nor_is_a_plan(way: Way) -> None:
-    query = Query(
-        question="?", reference=None, instruction=None, answer_format=None, domain="any", level=None
-    )
-    plans = []
-
-    async def work(run: Run, _: int) -> None:
-        plans.append(await run.ask_planner(plan_request(query, Settings())))
-        await ask(run, "second")
-
-    model = ScriptedChat(plan=CHAIN, solve="1. What is given?\n2. What follows?")
-    restarted(work, model, way)
-    assert len(model.calls) == 2
-    assert plans[0] == plans[1]
 
 
 def test_a_finished_call_is_not_paid_again_however_often_the_node_starts_over() -> None:

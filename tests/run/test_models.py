@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -87,26 +85,6 @@ def test_a_model_that_cannot_be_used_shows_when_the_graph_is_built(
         build_graph(model)
 
 
-async def test_a_model_that_is_ready_answers_while_another_is_being_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    begun, may_end = threading.Event(), threading.Event()
-
-    def slow(_: str, __: Settings) -> ScriptedChat:
-        begun.set()
-        assert may_end.wait(20), "the event loop stood still"
-        return ScriptedChat(solve="Final answer: late")
-
-    monkeypatch.setattr("pb_graph.run.models.resolve", slow)
-    graph = build_graph(ScriptedChat(), settings=Settings(method="vanilla"))
-    await graph.ainvoke(QUESTION)
-    late = asyncio.create_task(graph.ainvoke(QUESTION, context=Context(model="fake:slow")))
-    await asyncio.to_thread(begun.wait, 20)
-    assert (await graph.ainvoke(QUESTION))["answer"] == "Final answer: 42"
-    may_end.set()
-    assert (await late)["answer"] == "Final answer: late"
-
-
 def test_each_role_may_have_a_model_of_its_own() -> None:
     models = {
         name: ScriptedChat(levels=[1, 5]) for name in ("model", "planner", "estimator", "easy")
@@ -121,11 +99,3 @@ def test_each_role_may_have_a_model_of_its_own() -> None:
         "model": ["solve"],
     }
     assert "What is given?" in models["easy"].calls[0].ask
-
-
-@pytest.mark.parametrize(("level", "who"), [(2, "easy"), (3, "model"), (None, "model")])
-def test_an_easy_question_goes_to_the_small_model(level: int | None, who: str) -> None:
-    models: dict[str, Any] = {name: ScriptedChat() for name in ("model", "easy")}
-    given = QUESTION | ({} if level is None else {"level": level})
-    run(build_graph(**models, settings=Settings(method="vanilla"), cap_policy=with_schema), given)
-    assert [name for name, model in models.items() if model.calls] == [who]

@@ -38,14 +38,14 @@ def test_a_question_costs_no_more_than_its_dollars_and_the_next_one_has_as_many(
     assert second["usage"]["cost"] == pytest.approx(first["usage"]["cost"])
 
 
-def test_what_does_not_fit_is_not_asked() -> None:
+def test_a_prompt_above_the_limit_is_not_asked() -> None:
     model = ScriptedChat(plan=CHAIN)
     with pytest.raises(NoAnswerError, match="tokens, input included"):
         graph_of(model, {"total_tokens": 10}).invoke(QUESTION)
     assert not model.calls
 
 
-def test_it_goes_on_with_its_account_in_another_process() -> None:
+def test_a_paused_question_goes_on_with_its_account_in_another_process() -> None:
     model, saver, thread = (
         ScriptedChat(plan=CHAIN, solve=runs_on),
         InMemorySaver(),

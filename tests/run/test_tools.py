@@ -14,7 +14,7 @@ from langgraph.types import Command, interrupt
 
 import optim.rivals  # noqa: F401 -- registers methods that take no tools
 from pb_graph import Settings, build_graph
-from pb_graph.run.tools import MAX_RESULT, MAX_ROUNDS
+from pb_graph.run.tools import MAX_RESULT
 from tests.support.chat_model import (
     Call,
     Reply,
@@ -87,21 +87,6 @@ def test_a_call_that_cannot_be_read_is_answered_beside_one_that_can() -> None:
     told = [said for said in model.calls[-1].messages if isinstance(said, ToolMessage)]
     assert [said.text for said in told] == ["5", "add was not called: its arguments are no JSON"]
     assert told[-1].tool_call_id == "broken"
-
-
-def test_who_never_comes_to_an_end_is_asked_for_the_result_without_tools() -> None:
-    def solve(call: Call) -> Said:
-        return "Final answer: 42" if call.forced else wants("add", a=1, b=1)
-
-    model = ScriptedChat(solve=solve)
-    out = run(graph_of(model, add, method="vanilla"))
-    assert len(model.calls) == MAX_ROUNDS + 2
-    assert "Final answer: 42" in out["answer"]
-    assert "tools" not in model.calls[-1].arguments
-    assert not any(isinstance(said, ToolMessage) for said in model.calls[-1].messages)
-    assert "The result of add:\n2" in str([said.text for said in model.calls[-1].messages]).replace(
-        "\\n", "\n"
-    )
 
 
 @both_ways

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from pb_graph.budget.allocation import Bam
-from pb_graph.budget.rules import Fixed, LevelTable, PerLevel, QuestionLimit
+from pb_graph.budget.rules import LevelTable, PerLevel, QuestionLimit
 from pb_graph.settings import Settings, choices
 
 HEAD = """\
@@ -51,7 +51,7 @@ BAM = """
 
 def page() -> str:
     """Return the whole page."""
-    kinds = (LevelTable, PerLevel, Fixed, QuestionLimit)
+    kinds = (LevelTable, PerLevel, QuestionLimit)
     rules = [f"### `{rule.__name__}`\n\n{_table(rule)}" for rule in kinds]
     return f"{HEAD}\n{_table(Settings)}{BAM}{_table(Bam)}{RULES}" + "\n".join(rules)
 

@@ -63,7 +63,7 @@ def test_each_piece_goes_on_from_what_is_written_and_not_from_the_probes() -> No
     assert {call.cap for call in chat.calls if probing(call)} == {PROBE_TOKENS}
 
 
-def test_its_ceiling_holds_the_probes_too() -> None:
+def test_the_ceiling_holds_the_probes_too() -> None:
     chat = model("never closed " * 50)
     report = report_of(chat, cutoff=100, **METHOD)
     assert report["ceiling"] == 100 + 13 * PROBE_TOKENS == chat.output_tokens

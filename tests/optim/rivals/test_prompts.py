@@ -11,7 +11,7 @@ from tests.support.graphs import report_of
 
 
 @pytest.mark.parametrize("name", STYLE_OF)
-def test_it_is_one_call_in_its_own_style(name: str) -> None:
+def test_a_rival_is_one_call_in_its_own_style(name: str) -> None:
     model = ScriptedChat()
     report = report_of(model, method=name, cutoff=300, style="steps")
     (call,) = model.calls

@@ -41,7 +41,7 @@ def test_a_perfect_answer_scores_1(scorer: RougeScorer, template: str) -> None:
         assert scorer.score(template.replace("%s", gold), Question((gold,))).value == 1, gold
 
 
-def test_it_is_the_f_measure_of_the_longest_common_subsequence(scorer: RougeScorer) -> None:
+def test_the_score_is_the_f_measure_of_the_longest_common_subsequence(scorer: RougeScorer) -> None:
     # "the cat sat": 3 of 4 words in order; precision 3/4, recall 3/5.
     score = scorer.score("the cat sat down", Question(("a dog", "the cat has sat there")))
     assert score.metadata["target"] == 1  # the best reference

@@ -43,7 +43,7 @@ def lines_with(result: Result, *words: str) -> list[str]:
     return [line for line in result.stdout.splitlines() if all(word in line for word in words)]
 
 
-def test_it_says_what_came_of_the_tuning_and_what_it_cost(record: Record) -> None:
+def test_show_says_what_came_of_the_tuning_and_what_it_cost(record: Record) -> None:
     shown = show(PROGRAM)
     assert shown.stdout.startswith("The tuned program is ")
     assert " ".join(record["reason"].split()) in " ".join(shown.stdout.split())

@@ -24,7 +24,7 @@ from optim.tuning.settings import (
     settings_around,
 )
 from optim.tuning.verdict import Trial
-from pb_graph.budget.rules import Fixed, LevelTable, PerLevel
+from pb_graph.budget.rules import LevelTable, PerLevel
 from pb_graph.settings import Settings
 from tests.support.chat_model import Call, Said, ScriptedChat
 from tests.support.tuning_world import generate, luck, run
@@ -50,7 +50,7 @@ def hilly(settings: Settings) -> tuple[float, float]:
     """Best in a single pass, at half the budget, planned in one call, with hard caps."""
     if not settings.has_plan:
         return 0.4, 700
-    step = FIRST_LEVEL[settings.budget_rule.total(1)]
+    step = FIRST_LEVEL[settings.total(1)]
     accuracy = 0.72 - 0.03 * abs(step + 2) - 0.1 * (settings.schedule == "uniform")
     tokens = 500 * 2 ** (step / 4)
     tokens *= 0.6 if settings.execution == "single_pass" else 1
@@ -113,7 +113,7 @@ def test_forty_questions_and_four_hundred_answers_vary_everything() -> None:
     tried = [candidate.settings for candidate in bench.met]
     planned = [one for one in tried if one.has_plan]
     assert {one.method for one in tried} == {"plan_and_budget", *REFERENCES}
-    assert len({one.budget_rule.total(1) for one in planned}) > 3
+    assert len({one.total(1) for one in planned}) > 3
     for name in ("execution", "planning", "enforcement", "prompt_unit"):
         assert {getattr(one, name) for one in planned} == set(DIMENSIONS[name])
 
@@ -130,7 +130,7 @@ def test_it_begins_with_the_methods_without_a_plan_and_never_with_the_original()
     [
         (LevelTable(), LevelTable(tokens={1: 100, 2: 125, 3: 175, 4: 225, 5: 300})),
         (PerLevel(initial=100, per_level=0), LevelTable(tokens=dict.fromkeys(range(1, 6), 50))),
-        (Fixed(tokens=1), Fixed(tokens=1)),
+        (1, 1),
     ],
 )
 def test_budgets_keep_their_proportions(rule: Any, half: Any) -> None:  # noqa: ANN401
