@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from pb_graph.state import State
 
 
-HELP = (
-    "Resume with true to accept, or with {'plan': [...], 'budget': 500}: either, or both. The plan "
-    "is the whole list of its steps, each with its 'question' and, if wanted, 'hint', 'depends_on' "
-    "(earlier steps by their place from 0; if left out, the step before), 'level' and 'credit'. "
-    "The budget is the total in tokens."
-)
-
-_Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
-
-
 async def plan(state: State, run: Run) -> State:
     """Write the level into ``query``, and ``plan``; below ``plan_from`` a plan of one step."""
     settings, query = run.settings, state["query"]
@@ -134,6 +124,16 @@ async def _level_alone(query: Query, run: Run) -> Difficulty | None:
     except ModelCallError as failure:
         run.warn("call_failed", str(failure))
     return None
+
+
+HELP = (
+    "Resume with true to accept, or with {'plan': [...], 'budget': 500}: either, or both. The plan "
+    "is the whole list of its steps, each with its 'question' and, if wanted, 'hint', 'depends_on' "
+    "(earlier steps by their place from 0; if left out, the step before), 'level' and 'credit'. "
+    "The budget is the total in tokens."
+)
+
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 
 
 class ReviewedStep(BaseModel):

@@ -127,16 +127,19 @@ class PlannedStep(BaseModel):
         hint = " ".join(filter(None, hints))[:MAX_HINT]
         return fields | {"question": question[:MAX_QUESTION], "hint": hint}
 
-    def to_text(self) -> str:
-        """Return the step as a planner is asked to write it."""
+    def to_text(self) -> str | dict[str, Any]:
+        """Return the step as a planner is asked to write it: with its grades, if it has them."""
         after = ""
         if self.after is not None:
             after = f"after {', '.join(map(str, self.after)) or 'nothing'}"
-        return " | ".join(filter(None, [self.question, self.hint, after]))
+        text = " | ".join(filter(None, [self.question, self.hint, after]))
+        if self.level is None and self.credit is None:
+            return text
+        return {"question": text, "level": self.level, "credit": self.credit}
 
 
 class Plan(BaseModel):
-    """A decomposition: the sub-questions in order."""
+    """A decomposition: the sub-questions in order, with or without level and credit."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -163,18 +166,6 @@ class Plan(BaseModel):
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
         return json.dumps({"steps": [step.to_text() for step in self.steps]}, ensure_ascii=False)
-
-
-class GradedPlan(Plan):
-    """A decomposition with level and credit of each step."""
-
-    def to_text(self) -> str:
-        """Return the plan and its grades as the JSON that a planner is asked for."""
-        steps = [
-            {"question": step.to_text(), "level": step.level, "credit": step.credit}
-            for step in self.steps
-        ]
-        return json.dumps({"steps": steps}, ensure_ascii=False)
 
 
 class Difficulty(BaseModel):
@@ -268,8 +259,7 @@ def clean_plan(
         max_steps: The most sub-questions to keep.
 
     Returns:
-        The sub-questions, graded if the plan is a `GradedPlan`; and a warning for each kind of
-        correction.
+        The sub-questions, graded if the plan is; and a warning for each kind of correction.
     """
     kept, corrections = _keep_steps(plan, query)
     if len(kept) > max_steps:
@@ -280,7 +270,7 @@ def clean_plan(
         for what, count in corrections.items()
     ]
     steps = [step for _, step in kept]
-    if isinstance(plan, GradedPlan):
+    if any(written.credit is not None for written, _ in kept):
         found = Difficulty(
             levels=[written.level for written, _ in kept],
             credits=[written.credit for written, _ in kept],

@@ -14,7 +14,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from pb_graph.planner.plans import Difficulty, GradedPlan, Level, Plan
+from pb_graph.planner.plans import Difficulty, Level, Plan
 from pb_graph.planner.requests import Example
 from pb_graph.prompts import STYLES
 
@@ -78,7 +78,7 @@ class DecomposeAndEstimate(dspy.Signature):  # type: ignore[misc]
     problem: str = dspy.InputField(desc="Problem")
     level: str = dspy.InputField(desc="Difficulty", default="")
     correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
-    plan: GradedPlan = dspy.OutputField()
+    plan: Plan = dspy.OutputField()
 
 
 class Solve(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- the docstring is set below

@@ -11,7 +11,7 @@ import pytest
 from pb_graph.errors import PlannerProgramError
 from pb_graph.planner import Planner, plan_question
 from pb_graph.planner.planner import load_planner
-from pb_graph.planner.plans import Difficulty, GradedPlan, Level, Plan, PlannedStep
+from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.signatures import Decompose, PlannerAdapter
 from pb_graph.program import PlannerProgram
 from pb_graph.prompts import Example, Style
@@ -24,9 +24,9 @@ STEPS = [
     PlannedStep(question="Second?", after=[1], level=3, credit=70),
 ]
 DEMOS: dict[str, dict[str, Any]] = {
-    "decompose": {"plan": Plan(steps=[step.model_copy(update={"level": None}) for step in STEPS])},
+    "decompose": {"plan": Plan(steps=[PlannedStep(question="First?"), PlannedStep(question="2?")])},
     "estimate": {"difficulty": Difficulty(level=2, levels=[2, 3], credits=[30, 70])},
-    "fused": {"plan": GradedPlan(steps=STEPS)},
+    "fused": {"plan": Plan(steps=STEPS)},
     "level": {"level": Level(level=4)},
     "solve": {"solution": "2"},
 }
@@ -63,7 +63,7 @@ class TestCalled:
         assert "level 4 of 5" in asked[1][-1]["content"]
 
     def test_a_fused_plan_has_levels_and_credits(self) -> None:
-        reply = GradedPlan(steps=STEPS).to_text()
+        reply = Plan(steps=STEPS).to_text()
         found, _ = call(reply, level=2, settings=Settings(planning="fused"))
         assert [(step["level"], step["credit"]) for step in found.plan] == [(2, 30), (3, 70)]
 

@@ -12,7 +12,6 @@ from pb_graph.planner.plans import (
     MAX_HINT,
     MAX_QUESTION,
     Difficulty,
-    GradedPlan,
     Level,
     Plan,
     PlannedStep,
@@ -124,7 +123,7 @@ PIECES = st.sampled_from([*'{}[]":,|\\ \n-1.9e', "```", "steps", "level", "NaN",
 @given(st.text() | st.lists(PIECES, max_size=60).map("".join))
 def test_reading_gives_usable_values_or_a_value_error(text: str) -> None:
     try:
-        steps = GradedPlan.read(text).steps
+        steps = Plan.read(text).steps
     except ValueError:
         return
     for step in steps:
@@ -146,8 +145,8 @@ STEPS = st.lists(
 @given(STEPS)
 def test_what_a_planner_is_shown_reads_back(steps: list[PlannedStep]) -> None:
     assert Plan.read(Plan(steps=steps).to_text()).steps == steps
-    graded = GradedPlan(steps=[step.model_copy(update={"level": 2, "credit": 9}) for step in steps])
-    assert GradedPlan.read(graded.to_text()) == graded
+    graded = Plan(steps=[step.model_copy(update={"level": 2, "credit": 9}) for step in steps])
+    assert Plan.read(graded.to_text()) == graded
     found = Difficulty(level=2, levels=[1, None], credits=[30, 70])
     assert Difficulty.read(found.to_text()) == found
     assert Level.read(Level(level=4).to_text()) == Level(level=4)
@@ -307,7 +306,7 @@ class TestGrades:
 
     def test_a_step_takes_its_grades_along_when_others_are_dropped(self) -> None:
         steps = [PlannedStep(question=q, level=n, credit=10 * n) for n, q in enumerate("aabc", 1)]
-        found, _ = clean_plan(GradedPlan(steps=steps), query(), 2)
+        found, _ = clean_plan(Plan(steps=steps), query(), 2)
         assert [(s["level"], s["credit"]) for s in found] == [(1, 25), (3, 75)]
 
     @given(st.lists(st.none() | st.floats(-1e9, 1e9), max_size=6), st.integers(1, 6))
