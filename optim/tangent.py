@@ -84,7 +84,7 @@ def surrogate(score: float, tokens: float, reference: ReferencePoint) -> float:
     Args:
         score: In [0, 1].
         tokens: Completion tokens of the example.
-        reference: Where the tangent touches.
+        reference: The point where the tangent touches.
     """
     value, spent = validate_scores([score])[0], validate_tokens([tokens])[0]
     return float(2.0 * PERCENT * value / reference.accuracy - spent / reference.tokens)
@@ -109,7 +109,7 @@ class E3Metric:
     ``dspy.Evaluate``. Predictions need ``answer`` and ``tokens``, as `GraphProgram` gives them.
 
     Attributes:
-        reference: Where the tangent touches.
+        reference: The point where the tangent touches.
         score: Scores a prediction from 0 to 1, given the example.
     """
 

@@ -37,9 +37,9 @@ class Method:
     """A way to answer a question.
 
     Attributes:
-        name: What settings, reports and tables call it.
-        description: What it does, in one sentence.
-        source: Where it comes from, such as ``arXiv:2505.16122``.
+        name: Name in settings, reports and tables.
+        description: Description in one sentence.
+        source: Origin, such as ``arXiv:2505.16122``.
         function: Returns the prompt, or as a coroutine makes the calls. None for the question with
             its plan and its budget in one call.
         plans: Whether the question is decomposed first.
@@ -75,7 +75,7 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
     Args:
         name: The method's name. Each name can be registered once; a function that is defined again
             in a notebook replaces itself.
-        description: What the method does, in one sentence.
+        description: Description of the method in one sentence.
         options: Fields of `Method`: ``source`` at least.
 
     Raises:

@@ -131,7 +131,7 @@ def solver_style(
     Args:
         name: The style's name; None for prose.
         query: The question. Examples are left out where its format is not one that they can show.
-        taught: What a planner program teaches the solver, in place of the style of the settings.
+        taught: Solver prompt of a planner program, which replaces the style of the settings.
         is_free: Whether the answer is free text. Where it has a type, or the solver has tools,
             examples would show neither, and are left out.
     """
@@ -223,7 +223,7 @@ def step_prompt(  # noqa: PLR0913, PLR0917 -- one argument for each thing the pr
         plan: All sub-questions.
         index: The sub-question to solve.
         earlier: Results of the sub-questions that it builds on, in order of their index.
-        budget: Its share, in tokens.
+        budget: The share of the sub-question, in tokens.
         is_final: Whether the step also has to give the final answer.
     """
     lead = (
@@ -289,7 +289,7 @@ def forced_answer_prompt(
 
     Args:
         messages: The prompt of that reply.
-        partial: What was written of the reply.
+        partial: The text of the reply so far.
         query: The question, for the format of its answer.
         is_final: Whether the final answer is asked for, not a sub-question's.
     """

@@ -434,8 +434,8 @@ def require_budget(name: str, given: object) -> int | Budget | None:
     """Return a budget as it is: a number of completion tokens, a `Budget`, or None.
 
     Args:
-        name: What the argument is called.
-        given: What the caller gave for it.
+        name: Name of the argument.
+        given: The given value.
 
     Raises:
         InputError: The budget has another type, or is below 1.

@@ -163,7 +163,7 @@ def plain_errors(*modules: str) -> Iterator[None]:
     """End the process with one line and the exit code that fits, instead of a traceback.
 
     Args:
-        modules: What the command cannot do without, looked for before it begins.
+        modules: Required modules, checked before the command starts.
     """
     try:
         with exits.handle_errors():

@@ -46,7 +46,7 @@ def load(  # noqa: PLR0913 - each selects questions in another way, all with def
         split: Another split of the hub's than the default one.
         limit: Number of questions, drawn evenly over the levels (see `sample`). None for all of
             them in the file's order.
-        seed: Of the draw, and of generated questions.
+        seed: Seed of the draw and of generated questions.
         levels: Only these levels.
         fields: The file's name for a column of the data set: ``{"question": "prompt"}`` reads
             questions from the column ``prompt``.

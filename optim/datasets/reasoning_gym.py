@@ -49,7 +49,7 @@ def task_at(task: str, level: int | None, seed: int) -> Any:  # noqa: ANN401 -- 
     Args:
         task: A name of reasoning-gym's tasks.
         level: From 1 to 5, or None for the task's default settings.
-        seed: Of its questions.
+        seed: Seed of the questions.
     """
     factory = import_or_explain("reasoning_gym.factory")
     chosen = {"seed": seed, "size": SIZE}

@@ -43,7 +43,7 @@ class Models:
         planner_identity: The same for planner and program.
         model: Name of the solver in logs.
         planner_model: Name of the planner in logs.
-        temperature: Of the solver. None for the provider's default.
+        temperature: Temperature of the solver. None for the provider's default.
     """
 
     solver: ModelClient
@@ -72,7 +72,7 @@ def build_models(  # noqa: PLR0913 -- all but two by name
         model: The model that solves.
         planner: The model that plans; None for the same.
         program: A tuned planner, or the path of a saved one.
-        settings: Of these the time limit and the retries matter here.
+        settings: Settings with the time limit and the retries.
         cache: Keeps the replies.
         cap_policy: As for `build_graph`.
         temperature: Replaces that of the models, where the user has set one.

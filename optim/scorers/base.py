@@ -44,7 +44,7 @@ class Scorer(Protocol):
     """Scores one output for one question. Several threads may call it.
 
     A scorer that awaits something, such as a model that judges, also has
-    ``async def score_async`` with the same arguments. It is awaited instead of `score`.
+    ``async def score_async`` with the same arguments. This method is awaited instead of `score`.
     """
 
     def score(self, output: str, question: Question) -> Score:

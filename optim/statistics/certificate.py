@@ -101,8 +101,8 @@ def run_in_order(
 def order_for_testing(rows: Mapping[str, tuple[float, float]], reference: str) -> list[str]:
     """Order rows for testing by their tokens and accuracy on other questions, dearest first.
 
-    Rows that cost no less than the reference are left out, and so are rows that a cheaper one
-    matches in accuracy: a failure there would end the testing for nothing.
+    Rows that cost at least as much as the reference are left out. Rows that a cheaper row matches
+    in accuracy are left out, too, because their failure would end the tests.
 
     Args:
         rows: Mean tokens and accuracy of each row.

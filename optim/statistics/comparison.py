@@ -77,8 +77,8 @@ class Comparison:
         accuracy_test: ``mcnemar`` (exact) for scores of 0 and 1 with one sample per question;
             else ``paired_t`` over questions.
         discordant: Questions on which the two mean scores differ.
-        gained: Those of them on which that of a is the higher one.
-        lost: Those on which that of b is.
+        gained: Number of these questions with a higher score of a.
+        lost: Number of these questions with a higher score of b.
         questions: Shared questions, the independent units of everything above.
         dropped: Questions left out because only one method has them, in order.
         confidence: Nominal coverage of the intervals.
@@ -130,7 +130,7 @@ def compare(
         a: Samples of the first method, in any order.
         b: Samples of the second.
         confidence: Nominal coverage of the intervals.
-        missing: What to do about a question that only one method has: ``error`` names it,
+        missing: Treatment of a question that only one method answered: ``error`` names it,
             ``drop`` compares on the shared ones and lists it in `Comparison.dropped`. Dropping
             is fair only when being missing has nothing to do with the method.
 

@@ -142,7 +142,7 @@ def interval(
         confidence: Nominal coverage, between 0 and 1.
 
     Raises:
-        InputError: What `e3` refuses, or a confidence outside (0, 1).
+        InputError: Invalid arguments of `e3`, or a confidence outside (0, 1).
     """
     check_confidence(confidence)
     a, t = validate_answers(scores, tokens)

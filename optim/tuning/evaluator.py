@@ -80,9 +80,9 @@ class Evaluator(SharedOnDeepcopy):
     is not measured, since a server's bad moment must not decide between candidates.
 
     Args:
-        program: Its models answer.
+        program: The program whose models answer.
         scorer: A scorer or its name.
-        options: Of these the run folder, the budget, concurrency and estimate_level matter here.
+        options: Options with the run folder, the budget, concurrency and estimate_level.
 
     Attributes:
         models: The models behind the cache.

@@ -43,7 +43,7 @@ class OptimizerTask(SharedOnDeepcopy):
     Attributes:
         evaluator: Measures; what was measured before costs nothing.
         incumbent: The candidate to improve.
-        reference: Its accuracy and tokens on dev.
+        reference: Accuracy and tokens of the incumbent on dev.
         train: Questions to learn from; those of dev where there are none.
         dev: Questions that candidates are chosen by.
         predictor: The predictor to tune.

@@ -34,7 +34,7 @@ class Reflector:
     Args:
         model: As for `build_graph`. A model made from a name is asked at temperature 1, if it
             would be asked at 0.
-        evaluator: Its event loop makes the calls; its cache keeps the replies.
+        evaluator: Evaluator that makes the calls and stores the replies.
 
     Attributes:
         label: The model's name, for the record.

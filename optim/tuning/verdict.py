@@ -40,7 +40,7 @@ class Trial:
 
     Attributes:
         candidate: The candidate.
-        results: Its answers.
+        results: The answers of the candidate.
         origin: The name of the optimizer that proposed it.
     """
 
@@ -122,7 +122,7 @@ class Verdict:
         winner: The best of dev; None when nothing was above the original.
         before: The original on the held-out questions; None when nothing was compared.
         after: The winner on the held-out questions.
-        comparison: Of both, paired by question.
+        comparison: Comparison of both, paired by question.
     """
 
     verdict: VerdictName
@@ -182,7 +182,7 @@ def decide(winner: Trial, original: Trial, comparison: Comparison) -> VerdictNam
     Args:
         winner: The winner of dev on the held-out questions.
         original: The original on the same questions.
-        comparison: Of both, paired by question.
+        comparison: Comparison of both, paired by question.
     """
     is_same = winner.scores == original.scores and winner.costs == original.costs
     if is_same or comparison.e3_a == 0.0 or comparison.e3_a < comparison.e3_b:

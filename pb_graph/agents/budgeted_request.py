@@ -60,7 +60,7 @@ class BudgetedRequest:
     Attributes:
         request: The request, as LangChain's agents make it.
         accounts: Each call reserves in all of these; messages speak of the first.
-        keep: What the first account keeps for the finishing call, in its unit.
+        keep: Amount that the first account keeps for the finishing call, in its unit.
         per_call: Completion tokens of a single call; `None` for no limit of its own.
         tell_every: The model is told what is left after every so many rounds of tools; 0 for never.
         last: Accounts for the finishing call, if a part was set aside for it.
@@ -235,7 +235,7 @@ class InnerCalls(BaseCallbackHandler):
     that is a new call: as much is reserved for it, or it is not made. Other calls are counted.
 
     Args:
-        reservation: What was reserved for the call; that of the newest one after a failure.
+        reservation: The reservation of the call; after a failure, of the newest call.
         keep: Tokens that calls after a failure leave untouched.
     """
 

@@ -154,7 +154,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 `per_call`.
             per_call: Maximum completion tokens of a single call. `None` means no further limit.
             reserve: Share of the budget reserved for the final answer.
-            on_used_up: What happens when only the reserve is left. ``"answer"`` asks for the final
+            on_used_up: Action when only the reserve is left. ``"answer"`` asks for the final
                 answer, ``"pause"`` interrupts the agent (it needs a checkpointer), ``"error"``
                 raises `BudgetUsedUpError`.
             tell_every: Rounds of tool calls after which the model is told its remaining budget. The

@@ -55,7 +55,7 @@ def plan_and_budget_tool(
         budget: Completion tokens of each call, or a `Budget` that all calls draw on. Within an
             agent that has `TokenBudgetMiddleware`, the calls draw on the agent's budget, too.
         name: The tool's name.
-        description: What the agent reads about the tool.
+        description: Description of the tool for the agent.
         **options: The other arguments of `build_graph`.
 
     Returns:

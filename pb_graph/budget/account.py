@@ -425,7 +425,7 @@ class Budget:
     def _count(
         self, bills: Sequence[Bill], *, is_unknown: bool = False, below: Budget | None = None
     ) -> None:
-        """Count calls in this account and in every account above it, or in those below one."""
+        """Count calls in this account and its parents, or in the accounts below `below`."""
         for account in self._line():
             if account is below:
                 return
@@ -468,7 +468,7 @@ class Reservation:
         accounts: The accounts that the tokens were reserved in; all others are above these.
         call: The model and the bound of the input, where an account counts it.
         most: The most that the call can cost.
-        bill: What was counted, once the call is settled; the most that it may be if it is unknown.
+        bill: The counted bill of a settled call; its largest possible value if unknown.
     """
 
     def __init__(self, tokens: int, accounts: Sequence[Budget], call: Bill) -> None:

@@ -81,7 +81,7 @@ def open_run(
         own: The run's own total in completion tokens, or an account that it draws on.
         limit: The most that the run may spend, in completion tokens.
         run: The run's identity.
-        earlier: What the run spent before it was paused; it counts in the total.
+        earlier: Spending of the run before its pause, which counts in the total.
 
     Returns:
         An account in completion tokens, as large as the smallest of `own`, `limit` and what the run

@@ -132,7 +132,7 @@ def effort_level(
 
     Args:
         levels: Levels that the model takes, lowest first.
-        options: Of the call.
+        options: The options of the call.
         default: Level of the model unasked; None if it is not known.
         own: Level that the caller has set.
     """
@@ -213,8 +213,8 @@ def openai_compatible(model: BaseChatModel, options: CallOptions) -> dict[str, A
 def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of DeepSeek's models, which think unless told otherwise, with effort 'high'.
 
-    Thinking is switched off where fewer than 1,024 tokens are left for it, and done with low effort
-    where there are more. No schema is sent: the API takes ``json_object`` only.
+    Thinking is turned off if fewer than 1,024 tokens are left for it. Otherwise the effort is low.
+    No schema is sent, because the API takes ``json_object`` only.
     """
     settings: Any = model
     is_own = settings.reasoning_effort or "thinking" in (settings.extra_body or {})

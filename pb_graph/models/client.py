@@ -134,7 +134,7 @@ class RetryPolicy:
         """Return the seconds to wait before the next attempt; None if no attempt follows.
 
         Args:
-            error: What ended the last attempt.
+            error: The error of the last attempt.
             failed: Attempts that have failed, that one included.
             longest: Longest wait, in seconds, that a server may ask for. One that asks for more
                 will refuse any earlier attempt, so there is none.
@@ -305,7 +305,7 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
 
     Args:
         reservation: The reservation of the attempt.
-        error: What ended the attempt.
+        error: The error of the attempt.
 
     Returns:
         As `tokens_of_error`.

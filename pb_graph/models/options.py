@@ -34,7 +34,7 @@ class CallOptions:
         schema: JSON schema that the reply should follow, where the server can enforce one.
         thinking: How much the model may think before it answers.
         tools: Tools that the model may call.
-        purpose: What the call is charged to.
+        purpose: The purpose that the call is charged to.
         sampling: Whether the reply is one of several that are to differ.
         continue_last: Whether the server continues the last message, which the model began.
         stream: Whether a host that streams may hear the reply: it is part of the final answer.

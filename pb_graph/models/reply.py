@@ -63,7 +63,7 @@ class Reply:
     Attributes:
         text: The visible text.
         finish: Why the reply ended: ``stop``, ``length`` or ``filter``.
-        charge: What the call was charged.
+        charge: The charge of the call.
         lost: Charges of attempts before it that failed after they may have been paid.
         warnings: Why the server's account or its respect of the cap is doubted.
         tool_message: The whole message as JSON, if it calls tools: some providers want all of it

@@ -58,7 +58,7 @@ def build_report(state: State, run: Run) -> Report:
     """Return the account of a question.
 
     Args:
-        state: What the nodes left in the state.
+        state: The final state of the run.
         run: The run, for its settings and prices.
     """
     settings, method = run.settings, METHODS[run.settings.method]

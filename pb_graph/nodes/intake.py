@@ -119,7 +119,7 @@ class Conversation(NamedTuple):
     Attributes:
         question: The text of the question; None when nobody asks one.
         instruction: The system messages.
-        turns: What was said around the question, marked off as data.
+        turns: The other messages, marked off as data.
         files: Images and files of the question and of what the person asked before it.
         turns_left_out: How many turns are missing or cut, for the conversation is too long.
     """

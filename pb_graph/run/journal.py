@@ -85,7 +85,7 @@ class Journal:
         """Return the stored text, or make and store it.
 
         Args:
-            asked: What the text answers, as JSON.
+            asked: The question that the text answers, as JSON.
             make: Returns the text.
             io: The way to wait.
         """

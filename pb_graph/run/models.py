@@ -91,7 +91,7 @@ class Models:
         A run that names a model of its own has all solving done by it, and likewise all planning.
 
         Args:
-            role: What the model is asked for.
+            role: Role of the model.
             context: The context of the run.
         """
         if role == "easy" and self._given["easy"] is not None and context.model is None:
@@ -155,7 +155,7 @@ class Models:
             run: The run's identity.
             limit: The most that the run may cost.
             prices: The prices of the graph.
-            earlier: What the run has spent, for one that goes on in another process.
+            earlier: Earlier spending of a run that continues in another process.
         """
         with self._lock:
             if run not in self._limits:

@@ -89,7 +89,7 @@ class Run:
         models: The models and the planner of the graph.
         settings: The settings of the run.
         context: The context of the run.
-        options: What the graph was built with besides models and settings.
+        options: Further arguments of `build_graph`, without models and settings.
         io: The way to wait.
         state: The state that the node was given.
     """
@@ -154,7 +154,7 @@ class Run:
             prompt: The request.
             budget: Tokens for it; None for methods without a budget.
             query: The question, for the answer format of a forced ending.
-            purpose: What the calls are charged to.
+            purpose: The purpose that the calls are charged to.
             closing: Whether an unfinished reply is asked for the final answer of the question.
             stream: Whether a host that streams is shown the reply as the answer.
             thinking: How much the model may think, where that is not for the budget to say.
@@ -254,7 +254,7 @@ class Run:
 
         Args:
             code: The kind of the warning.
-            message: What did not go as planned, and what is done instead.
+            message: The deviation and its remedy.
         """
         self._warnings.append(ReportWarning(code=code, message=message))
 
@@ -263,11 +263,11 @@ class Run:
         get_stream_writer()({"event": event, **fields})
 
     def charge(self, charges: Sequence[Charge], warnings: Sequence[ReportWarning] = ()) -> None:
-        """Charge a call to the question, and tell hosts that stream of it.
+        """Charge a call to the question, and send a progress event.
 
         Args:
-            charges: Its attempts.
-            warnings: Doubts about the server's account.
+            charges: The charges of its attempts.
+            warnings: Warnings about the server's usage.
         """
         self._charges += charges
         self._warnings += warnings
@@ -422,7 +422,7 @@ class Node(Runnable[Any, State | Command[str]]):
         function: The node; its name is the node's in checkpoints, streams and reports. A node that
             calls models is a coroutine, which awaits nothing but the methods of its `Run`.
         models: The models and the planner of the graph.
-        options: What the graph was built with besides.
+        options: Further arguments of `build_graph`.
         route: Chooses the next node; None where an edge of the graph says it.
         is_entry: Whether this is the first node. It takes the graph's settings and the run's
             context; the others take the settings that it wrote into the state, so that a query
