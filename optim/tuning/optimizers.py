@@ -107,6 +107,7 @@ def read_instructions(path: str | Path | None, predictor: str) -> list[str]:
     """
     if path is None and predictor != "decompose":
         msg = f"the package has no candidates for {predictor!r}: give --candidates"
+        msg += " or --set planning=two_call" if predictor == "fused" else ""
         raise InputError(msg)
     path = Path(path or Path(__file__).with_name("instructions.txt"))
     try:
