@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 
-from pb_graph.errors import ModelSetupError
-from pb_graph.models.caps import (
-    CapPolicy,
-    constructor_overrides,
-    llama_cpp,
-    openai_compatible,
-    policy_for,
-    vllm,
-)
-from pb_graph.models.chat_models import name_of, without_sdk_retries
+from pb_graph.errors import ModelCallError
+from pb_graph.models.caps import CapPolicy, llama_cpp, openai_compatible, policy_for, vllm
+from pb_graph.models.chat_models import name_of
+from pb_graph.models.client import BlockingIO, ChatClient, RetryPolicy, run_sync
 from pb_graph.models.options import CallOptions
-from pb_graph.models.provider_errors import to_model_call_error
-from pb_graph.models.reply import Tokens, finish_of, tokens_of, visible_text
 from pb_graph.models.resolve import model_name, resolve
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+    from pb_graph.models.reply import Reply
 
 Verdict = Literal["passed", "failed", "unsupported", "inconclusive"]
 
@@ -81,58 +75,41 @@ def probe(model: str | BaseChatModel | None = None) -> Probe:
         model: As for `build_graph`.
 
     Raises:
-        ModelSetupError: There is no such model, or not one call got a reply.
+        ModelSetupError: There is no such model.
+        ModelCallError: The endpoint refused a plain call.
     """
     chat = resolve(model_name(model), Settings()) if isinstance(model, str | None) else model
-    change = constructor_overrides(chat) | {"disable_streaming": True}
-    chat = without_sdk_retries(chat).model_copy(update=change)
     policy = policy_for(chat)
     found = Probe(name_of(chat), policy.__name__)
     free = _ask(found, chat, policy, PUZZLE, CallOptions(512, thinking="free"))
     policy, thinking_off = _check_thinking_off(found, chat, policy, free)
     counted = _ask(found, chat, policy, COUNT, CallOptions(24, thinking="off"))
-    if isinstance(free, Finding) and isinstance(counted, Finding):
-        msg = f"No call to {found.model} got a reply. {counted.observed}"
-        raise ModelSetupError(msg)
     found.policy = policy.__name__
     found.findings = {**_check_count(counted), "thinking_off": thinking_off}
     return found
 
 
-class _Reply(NamedTuple):
-    """The reply to one call."""
-
-    cap: int
-    message: AIMessage
-    tokens: Tokens
-
-    @property
-    def hidden(self) -> int:
-        """Return the minimum of thinking tokens: reported, or above what the text can hold."""
-        return max(self.tokens.reasoning, self.tokens.output - len(visible_text(self.message)), 0)
-
-
 def _ask(
     found: Probe, model: BaseChatModel, policy: CapPolicy, prompt: str, options: CallOptions
-) -> _Reply | Finding:
-    """Make one call as the graph makes it, and count it; return the finding of a failed call."""
+) -> Reply:
+    """Make one call as the graph makes it, without retries, and count it."""
     found.calls += 1
-    try:
-        message = model.invoke([HumanMessage(prompt)], **policy(model, options))
-    except Exception as error:  # noqa: BLE001 -- a finding, whatever it is
-        return Finding("inconclusive", str(to_model_call_error(error)))
-    tokens = tokens_of(message, [HumanMessage(prompt)])
-    found.tokens += tokens.input + tokens.output
-    return _Reply(options.cap, message, tokens)
+    client = ChatClient(model, policy, RetryPolicy(max_retries=0))
+    reply = run_sync(client.call([HumanMessage(prompt)], options, BlockingIO()))
+    found.tokens += reply.charge["input_tokens"] + reply.tokens
+    return reply
+
+
+def _hidden(reply: Reply) -> int:
+    """Return the minimum of thinking tokens: reported, or above what the text can hold."""
+    return max(reply.charge["reasoning_tokens"], reply.tokens - len(reply.text), 0)
 
 
 def _check_thinking_off(
-    found: Probe, model: BaseChatModel, policy: CapPolicy, free: _Reply | Finding
+    found: Probe, model: BaseChatModel, policy: CapPolicy, free: Reply
 ) -> tuple[CapPolicy, Finding]:
     """Return the first policy that switches thinking off, or the given one, and the finding."""
-    if isinstance(free, Finding):
-        return policy, free
-    if free.hidden < _THINKS_FROM:
+    if _hidden(free) < _THINKS_FROM:
         return policy, Finding("unsupported", "it does not think: nothing to switch off")
     finding = Finding("failed", "nothing that is sent switches it off")
     others = (vllm, llama_cpp) if policy is openai_compatible else ()
@@ -140,38 +117,31 @@ def _check_thinking_off(
     for candidate in (policy, *others):
         if candidate(model, off) == candidate(model, unbounded):
             continue
-        reply = _ask(found, model, candidate, PUZZLE, off)
-        if isinstance(reply, Finding):
+        try:
+            reply = _ask(found, model, candidate, PUZZLE, off)
+        except ModelCallError:  # the server does not know the argument
             continue
-        finding = Finding("failed", f"{reply.hidden} tokens hidden")
-        if visible_text(reply.message) and reply.hidden < _THINKS_FROM:
+        finding = Finding("failed", f"{_hidden(reply)} tokens hidden")
+        if reply.text and _hidden(reply) < _THINKS_FROM:
             return candidate, finding._replace(verdict="passed")
     return policy, finding
 
 
-def _check_count(counted: _Reply | Finding) -> dict[str, Finding]:
+def _check_count(counted: Reply) -> dict[str, Finding]:
     """Check the cap, the finish reason and the usage of a reply that has to be cut off."""
-    if isinstance(counted, Finding):
-        return dict.fromkeys(("output_cap", "cut_is_said", "usage"), counted)
-    cap, message, tokens = counted
-    is_over = tokens.output > cap or len(message.text) > cap * _LONG_TOKEN
-    is_cut, is_said = tokens.output == cap, finish_of(message) == "length"
+    cap, tokens, length = counted.charge["cap"], counted.tokens, len(counted.text)
+    is_over = tokens > cap or length > cap * _LONG_TOKEN
+    is_cut, is_said = tokens == cap, counted.finish == "length"
     capped: Verdict = "passed" if is_cut or is_said else "inconclusive"
     said: Verdict = "passed" if is_said else "failed"
-    sizes = f"{tokens.output} tokens, {len(message.text)} characters, for a cap of {cap}"
+    sizes = f"{tokens} tokens, {length} characters, for a cap of {cap}"
+    usage = Finding("failed", "not reported")
+    if counted.charge["measured"]:
+        is_enough = tokens * _LONG_TOKEN >= length
+        told = f"{tokens} tokens for {length} characters"
+        usage = Finding("passed" if is_enough else "failed", told)
     return {
         "output_cap": Finding("failed" if is_over else capped, sizes),
-        "cut_is_said": Finding(said if is_cut else "inconclusive", f"said: {finish_of(message)}"),
-        "usage": _check_usage(message),
+        "cut_is_said": Finding(said if is_cut else "inconclusive", f"said: {counted.finish}"),
+        "usage": usage,
     }
-
-
-def _check_usage(message: AIMessage) -> Finding:
-    """Check that the reported tokens can hold the text, and that none stand in the total only."""
-    usage: Any = message.usage_metadata
-    if not usage:
-        return Finding("failed", "not reported")
-    extra = usage["total_tokens"] - usage["input_tokens"] - usage["output_tokens"]
-    is_wrong = extra > 0 or usage["output_tokens"] * _LONG_TOKEN < len(message.text)
-    told = f"{usage['output_tokens']} tokens for {len(message.text)} characters"
-    return Finding("failed" if is_wrong else "passed", f"{told}, {extra} in the total only")

@@ -29,7 +29,7 @@ from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, constructor_overrides, policy_for
 from pb_graph.models.chat_models import key_of, without_sdk_retries
 from pb_graph.models.client import settle_failed
-from pb_graph.models.input_bound import bound_input, bound_messages
+from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions, Thinking
 from pb_graph.models.reply import finish_of, tokens_of
 
@@ -45,6 +45,7 @@ _STOPPED = "The token budget is used up, and the run was stopped."
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 _TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _TOOL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call"})
+_NOTE = 200  # input tokens of a line that is added to a request
 _LOW = 0.2  # of a budget: the model is told to come to an end
 _LEAST = 256  # completion tokens that are worth a call, where less is a reason to pause
 
@@ -281,7 +282,7 @@ class InnerCalls(BaseCallbackHandler):
         key = call.model if not name or name in call.model else f"{provider}:{name}"
         if not any(account.needs_input for account in self.reservation.accounts):
             return call._replace(model=key)
-        bound = bound_messages(key, messages, about.get("invocation_params") or {})
+        bound = bound_input(key, messages, about.get("invocation_params") or {})
         is_covered = key == call.model and bound.input <= call.input
         return call if is_covered else bound
 
@@ -386,7 +387,9 @@ def _bound(request: ModelRequest[Any], *, needs_input: bool) -> Bill:
     specs = getattr(form, "schema_specs", None) or [getattr(form, "schema_spec", None)]
     schemas = [spec.json_schema for spec in specs if spec]
     sent = {"tools": request.tools, "format": schemas, **request.model_settings}
-    return bound_input(request.model, said, sent)
+    bound = bound_input(request.model, said, sent)
+    most = bound.input + _NOTE
+    return bound._replace(input=most, written=most)
 
 
 def _numbers(request: ModelRequest[Any], names: tuple[str, ...]) -> list[int]:

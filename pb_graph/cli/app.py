@@ -228,7 +228,8 @@ def probe(
 
 @app.command()
 def demo(
-    *, plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of bars.")] = False
+    *,
+    plain: Annotated[bool, typer.Option("--plain", help="Print the table at the end.")] = False,
 ) -> None:
     """Run a scripted team of agents with and without a Budget; needs no key."""
     from rich.console import Console  # noqa: PLC0415 -- what agents need takes a second

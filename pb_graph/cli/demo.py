@@ -106,11 +106,6 @@ class Run:
     spent: int = 0
     end: str = ""
 
-    def describe(self) -> str:
-        """Return the figures of the run in a line."""
-        over = f"{max(0, self.spent - BUDGET):,} over the budget of {BUDGET:,}"
-        return f"{self.name}: {self.spent:,} tokens spent, {over}, ended with {self.end}"
-
     async def play(self) -> None:
         """Let the team work until it ends or is stopped."""
 
@@ -153,16 +148,16 @@ def draw(runs: Sequence[Run]) -> Table:
 
 
 def play(console: Console, *, is_plain: bool) -> list[Run]:
-    """Play the three runs, and print them as filling bars or as plain lines; return the runs."""
-    budget = TokenBudgetMiddleware(Budget(BUDGET))
-    runs = [Run("no budget"), Run("check after calls", [CheckAfterEachCall()])]
-    runs.append(Run("shared Budget", [budget]))
+    """Play the three runs as bars that fill, or print the table once; return the runs."""
+    runs = [
+        Run("no budget"),
+        Run("check after calls", [CheckAfterEachCall()]),
+        Run("shared Budget", [TokenBudgetMiddleware(Budget(BUDGET))]),
+    ]
     live = Live(get_renderable=lambda: draw(runs), console=console, refresh_per_second=20)
     with nullcontext() if is_plain else live:
         for run in runs:
             asyncio.run(run.play())
-            if is_plain:
-                console.print(run.describe(), soft_wrap=True)
-    if not is_plain:
-        console.print("", runs[-1].describe(), sep="\n")
+    if is_plain:
+        console.print(draw(runs))
     return runs

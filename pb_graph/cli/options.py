@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -63,8 +63,7 @@ def run_command(app: Callable[[], object]) -> None:
     try:
         app()
     except SystemExit as end:
-        server: Any = sys.modules.get("pb_graph.local.server")
-        if server is None or not server.is_serving():
+        if "xllamacpp" not in sys.modules:
             raise
         sys.stdout.flush()
         sys.stderr.flush()

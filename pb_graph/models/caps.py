@@ -26,7 +26,9 @@ from pb_graph.models.options import CallOptions
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
 """Turns the options of a call into the keyword arguments that one call of a model understands."""
 
-CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+CAP_NAMES = (
+    *("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict", "max_new_tokens"),
+)
 """Names of a cap in LangChain's models and in the requests to their servers."""
 
 # Google's own equation of levels and thinking tokens, for low, medium and high (Gemini API, OpenAI
@@ -43,7 +45,6 @@ THINKING_TOKENS = {
 MIN_THINKING = THINKING_TOKENS["low"]
 """Tokens below which thinking is rather switched off."""
 
-_CAP_FIELDS = ("max_tokens", "max_output_tokens", "num_predict", "max_new_tokens")
 _EFFORTS = (
     *("reasoning_effort", "effort", "thinking_level", "thinking_budget", "thinking_token_budget"),
     *("reasoning_budget_tokens", "thinking", "reasoning"),
@@ -155,7 +156,7 @@ def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     Nothing is known of how it thinks; the prompt has the budget in words.
     """
     fields = type(model).model_fields
-    name = next((name for name in _CAP_FIELDS if name in fields), "max_tokens")
+    name = next((name for name in CAP_NAMES if name in fields), "max_tokens")
     return {name: options.cap}
 
 

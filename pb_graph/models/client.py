@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from pb_graph.budget.account import Budget, Reservation
+from pb_graph.budget.account import Budget, Reservation, Wishes
 from pb_graph.budget.rates import Bill
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import BudgetUsedUpError, ModelSetupError
@@ -70,10 +70,8 @@ class ModelClient(Protocol):
         model: The chat model behind the client.
     """
 
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def model(self) -> BaseChatModel: ...  # noqa: D102
+    name: str
+    model: BaseChatModel
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, with retries. The cap limits all attempts together.
@@ -94,17 +92,7 @@ class WrapperClient:
     """Base class of clients that wrap another client."""
 
     def __init__(self, wrapped: ModelClient) -> None:
-        self.wrapped = wrapped
-
-    @property
-    def name(self) -> str:
-        """Return the model's name."""
-        return self.wrapped.name
-
-    @property
-    def model(self) -> BaseChatModel:
-        """Return the chat model behind the client."""
-        return self.wrapped.model
+        self.wrapped, self.name, self.model = wrapped, wrapped.name, wrapped.model
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call as the wrapped client does."""
@@ -196,7 +184,11 @@ class ChatClient:
         failed, is_bare = 0, self._refuses_schema
         while True:
             options = replace(options, schema=None) if is_bare else options
-            outcome = await self._attempt(messages, options, accounts, lost, io)
+            try:
+                outcome = await self._attempt(messages, options, accounts, lost, io)
+            except BudgetUsedUpError as error:
+                error.lost = tuple(lost)
+                raise
             if isinstance(outcome, Reply):
                 self._refuses_schema |= is_bare
                 return outcome
@@ -227,7 +219,10 @@ class ChatClient:
         call = Bill()  # with the bound of its input, where a budget counts that
         if any(account.needs_input for account in accounts):
             call = bound_input(self.model, messages, self._arguments(messages, options))
-        with await _reserve(accounts, options.cap, call, lost, io) as reservation:
+        own, *also = accounts
+        most = min(account.tokens_left() for account in accounts)
+        wishes = Wishes(wait_for=most, call=call, also=also)
+        with await io.call(own.reserve, own.areserve, options.cap, **wishes) as reservation:
             options = replace(options, cap=reservation.tokens)
             started = time.perf_counter()
             try:
@@ -237,10 +232,8 @@ class ChatClient:
             except Exception as error:  # noqa: BLE001 -- told as one of ours, or tried again
                 if tokens := settle_failed(reservation, error):
                     seconds = time.perf_counter() - started
-                    charge = charge_of(tokens, options, seconds, "error", self.name)
-                    if call.model:
-                        charge["bill"] = [*(reservation.bill or call)]
-                    lost.append(charge)
+                    bill = reservation.bill or call
+                    lost.append(charge_of(tokens, options, bill, seconds, "error", self.name))
                 return error
             seconds = time.perf_counter() - started
             reply, bill = read_reply(
@@ -285,19 +278,6 @@ def _for_samples(model: BaseChatModel) -> BaseChatModel:
     if getattr(model, "temperature", None) == 0:
         change["temperature"] = _SAMPLING_TEMPERATURE
     return model.model_copy(update=change)
-
-
-async def _reserve(
-    accounts: Sequence[Budget], cap: int, call: Bill, lost: Sequence[Charge], io: IO
-) -> Reservation:
-    """Reserve the rest of the cap, after waiting for calls that may return tokens."""
-    own, *also = accounts
-    most = min(account.tokens_left() for account in accounts)
-    try:
-        return await io.call(own.reserve, own.areserve, cap, wait_for=most, call=call, also=also)
-    except BudgetUsedUpError as error:
-        error.lost = tuple(lost)
-        raise
 
 
 def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _PER_MESSAGE = 16  # tokens of the chat template, role and separators
 _PER_REQUEST = 64  # of the template
-_NOTE = 200  # a line that the middleware adds
 _TOOLS = 600  # the instructions that providers add where there are tools
 _IMAGE = 6_000
 _SERVER_KEPT = ("previous_response_id", "conversation", "container")
@@ -26,7 +25,7 @@ _SENT = ("tools", "functions", "response_format", "output_config", "format")
 
 
 def bound_input(
-    model: BaseChatModel,
+    model: BaseChatModel | str,
     messages: Sequence[BaseMessage],
     arguments: Mapping[str, Any] | None = None,
 ) -> Bill:
@@ -36,7 +35,7 @@ def bound_input(
     tokens of its last message, only what follows is bounded so.
 
     Args:
-        model: The chat model.
+        model: The chat model, or its key as `key_of` returns it.
         messages: The prompt.
         arguments: The other arguments of the call, tools included.
 
@@ -47,21 +46,7 @@ def bound_input(
     arguments = dict(arguments or {})
     if getattr(model, "use_previous_response_id", None):
         arguments["previous_response_id"] = True
-    call = bound_messages(key_of(model), messages, arguments)
-    return call._replace(input=call.input + _NOTE, written=call.input + _NOTE)
-
-
-def bound_messages(key: str, messages: Sequence[BaseMessage], arguments: Mapping[str, Any]) -> Bill:
-    """Return the bound for a prompt as it is, like `bound_input`.
-
-    Args:
-        key: The model, as `key_of` returns it.
-        messages: The prompt.
-        arguments: The other arguments of the call.
-
-    Raises:
-        InputError: As `bound_input`.
-    """
+    key = model if isinstance(model, str) else key_of(model)
     kept = [name for name in _SERVER_KEPT if arguments.get(name)]
     if kept:
         msg = f"{kept[0]} adds a history that only the server knows, so its tokens have no bound. "
@@ -75,9 +60,7 @@ def bound_messages(key: str, messages: Sequence[BaseMessage], arguments: Mapping
     most = fixed + sum(sizes)
     for number, message in reversed([*enumerate(messages)]):
         if known := _reported(message, plain_name(key)):
-            system = sum(
-                size for m, size in zip(messages, sizes, strict=True) if m.type == "system"
-            )
+            system = sum(_message_bound(one) for one in messages if one.type == "system")
             most = min(most, known + fixed + system + sum(sizes[number + 1 :]))
             break
     return Bill(key, 0, most, 0, most)
@@ -94,25 +77,21 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
 
 def _message_bound(message: BaseMessage) -> int:
     """Return a bound of a message's tokens."""
-    content, extra = message.content, 0
-    if isinstance(content, list):
-        plain: list[Any] = []
-        for block in content:
-            kind = str(block.get("type", "")) if isinstance(block, dict) else ""
-            if "image" in kind:
-                extra += _IMAGE
-            elif kind in ("audio", "input_audio", "video", "file", "document", "media"):
-                msg = f"A prompt with {kind} has no bound of its tokens. Budget completion tokens."
-                raise InputError(msg)
-            else:
-                plain.append(block)
-        content = plain
-    said = content if isinstance(content, str) else [content]
-    calls = []
+    content, images = message.content, 0
+    said: list[Any] = []
+    for block in [content] if isinstance(content, str) else content:
+        kind = str(block.get("type", "")) if isinstance(block, dict) else ""
+        if kind in ("audio", "input_audio", "video", "file", "document", "media"):
+            msg = f"A prompt with {kind} has no bound of its tokens. Budget completion tokens."
+            raise InputError(msg)
+        if "image" in kind:
+            images += 1
+        else:
+            said.append(block)
     if isinstance(message, AIMessage):
-        calls = [*message.tool_calls, *message.invalid_tool_calls]
-    kwargs = message.additional_kwargs
-    return _PER_MESSAGE + extra + _bytes([said, message.name, calls, kwargs])
+        said += [message.tool_calls, message.invalid_tool_calls]
+    rest = _bytes([said, message.name, message.additional_kwargs])
+    return _PER_MESSAGE + images * _IMAGE + rest
 
 
 def _bytes(value: Any) -> int:  # noqa: ANN401 -- JSON

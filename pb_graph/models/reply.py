@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from langchain_core.messages.utils import count_tokens_approximately
@@ -131,10 +131,10 @@ def read_reply(  # noqa: PLR0913 -- the facts of one attempt
     if tokens.output > cap:
         note = f"{model} ignored its cap of {cap} tokens and wrote {tokens.output}"
         warnings.append(ReportWarning(code="cap_ignored", message=note))
-    charge, bill = charge_of(tokens, options, seconds, finish, model), tokens.bill(call)
-    if call.model:
-        charge["bill"] = [*bill]
-    text = _continuation(message, prompt) if options.continue_last else visible_text(message)
+    bill = tokens.bill(call)
+    charge = charge_of(tokens, options, bill, seconds, finish, model)
+    is_piece = options.continue_last  # which is kept as it was written
+    text = _continuation(message, prompt) if is_piece else without_thinking(message.text)
     reply = Reply(
         text,
         finish,
@@ -146,19 +146,20 @@ def read_reply(  # noqa: PLR0913 -- the facts of one attempt
     return reply, bill
 
 
-def charge_of(
-    tokens: Tokens, options: CallOptions, seconds: float, finish: str, model: str
+def charge_of(  # noqa: PLR0913, PLR0917 -- the facts of one attempt
+    tokens: Tokens, options: CallOptions, bill: Bill, seconds: float, finish: str, model: str
 ) -> Charge:
     """Return the entry of one attempt in the ledger.
 
     Args:
         tokens: The tokens of the attempt.
         options: The options of the call; their cap is that of this attempt.
+        bill: What was settled; it is noted if it names its model, for a budget of other units.
         seconds: How long the attempt took.
         finish: Why the attempt ended.
         model: The name of the model.
     """
-    return Charge(
+    charge = Charge(
         node=options.purpose.node,
         step=options.purpose.step,
         cap=options.cap,
@@ -171,6 +172,7 @@ def charge_of(
         measured=tokens.measured,
         model=model,
     )
+    return charge | {"bill": [*bill]} if bill.model else charge
 
 
 def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
@@ -182,18 +184,18 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
         message: The response.
         prompt: The messages that it answers.
     """
-    usage: Any = message.usage_metadata or {}
-    given, written, total = (usage.get(f"{kind}_tokens") for kind in ("input", "output", "total"))
-    if not (_is_count(given) and _is_count(written) and _is_count(total)):
+    usage: Any = message.usage_metadata
+    if usage is None:
         return _estimate(message, prompt)
-    written += max(0, total - given - written)
-    if not written and _written_text(message):  # some servers say 0 for 'not known'
+    given = usage["input_tokens"]
+    output = max(usage["output_tokens"], usage["total_tokens"] - given)
+    if output < 1 and _written_text(message):  # some servers say 0 for 'not known'
         return _estimate(message, prompt)
     details = usage.get("input_token_details") or {}
     cached = min(details.get("cache_read") or 0, given)
     stored = min(details.get("cache_creation") or 0, given - cached)
     reasoning = (usage.get("output_token_details") or {}).get("reasoning") or 0
-    return Tokens(given, written, min(reasoning, written), cached, measured=True, written=stored)
+    return Tokens(given, output, min(reasoning, output), cached, measured=True, written=stored)
 
 
 def tokens_of_error(error: Exception) -> Tokens | None:
@@ -206,10 +208,8 @@ def tokens_of_error(error: Exception) -> Tokens | None:
         The tokens; `UNKNOWN` if the attempt may have been billed and nobody says how much; None if
         it was refused or never sent.
     """
-    usage = getattr(getattr(error, "completion", None), "usage", None)
-    prompt, written = (getattr(usage, f"{kind}_tokens", None) for kind in ("prompt", "completion"))
-    if _is_count(prompt) and _is_count(written):
-        return Tokens(prompt, written, 0, 0, measured=True)
+    if usage := getattr(getattr(error, "completion", None), "usage", None):
+        return Tokens(usage.prompt_tokens, usage.completion_tokens, 0, 0, measured=True)
     message = getattr(error, "ai_message", None)
     if isinstance(message, AIMessage):
         return tokens_of(message, [])
@@ -240,20 +240,11 @@ def finish_of(message: AIMessage) -> str:
     return "filter" if reason in _FILTER_REASONS else "stop"
 
 
-def visible_text(message: AIMessage) -> str:
-    """Return the text of a response without the thinking that some servers leave inside."""
-    return without_thinking(message.text)
-
-
 def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
     """Return a piece as it was written, without the beginning that some servers repeat."""
     begun = prompt[-1].text if prompt[-1].type == "ai" else ""
     said = begun if message.text.startswith(begun) else begun.rstrip()  # some templates trim it
     return message.text.removeprefix(said)
-
-
-def _is_count(number: object) -> TypeGuard[int]:
-    return type(number) is int and number >= 0
 
 
 def _written_text(message: AIMessage) -> str:

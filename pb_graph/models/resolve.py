@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
@@ -45,10 +46,9 @@ def model_name(given: str | None) -> str:
     """
     name = given or os.environ.get(MODEL_VARIABLE)
     if not name:
-        default = server.default_model()
-        if default is None:
+        if find_spec("xllamacpp") is None:
             raise ModelSetupError(_WAYS_OUT)
-        name = LOCAL_PREFIX + default
+        name = LOCAL_PREFIX + server.DEFAULT_MODEL
     provider, separator, model = name.partition(":")
     if not (provider and separator and model):
         msg = f"{name!r} is not the name of a model. Write 'provider:model', such as "
@@ -129,12 +129,12 @@ class FallbackClient(WrapperClient):
             ModelCallError: All clients failed.
         """
         failures: list[ModelCallError] = []
-        lost: list[Charge] = []
+        lost: tuple[Charge, ...] = ()
         with use_budget(open_run(limit=options.cap)):
             for client in self._clients:
                 try:
                     reply = await client.call(messages, options, io)
-                    return replace(reply, lost=(*lost, *reply.lost))
+                    return replace(reply, lost=lost + reply.lost)
                 except ModelCallError as failure:
                     failures.append(failure)
                     lost += failure.lost
@@ -142,5 +142,4 @@ class FallbackClient(WrapperClient):
                         break
         if len(failures) == 1:
             raise failures[0]
-        msg = " ".join(map(str, failures))
-        raise ModelCallError(msg, status=failures[-1].status, lost=tuple(lost))
+        raise ModelCallError(" ".join(map(str, failures)), failures[-1].status, lost)

@@ -388,7 +388,8 @@ class _ChargedClient(WrapperClient):
     """A client that charges its calls to a run, and never repeats a call in its journal."""
 
     def __init__(self, wrapped: ModelClient, run: Run, account: Budget) -> None:
-        self.wrapped, self._run, self._account = wrapped, run, account
+        super().__init__(wrapped)
+        self._run, self._account = run, account
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         run, make = self._run, self.wrapped.call

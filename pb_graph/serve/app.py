@@ -9,13 +9,13 @@ import json
 import logging
 import math
 import sqlite3
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from langchain_core.messages import AIMessage
@@ -47,7 +47,6 @@ _KINDS = {
 }
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 Period = Literal["day", "month"]
 
@@ -96,27 +95,27 @@ class Endpoint:
         self._admit(request)
         chat = ChatRequest.read(await request.body())
         completion = Completion(chat)
+        own = self._dollars(request.headers.get(_DOLLARS))
         # The client of a stream leaves by a cancelled anyio scope, in which LangGraph cannot clean
         # up. A task of its own is cancelled as usual.
         events: asyncio.Queue[bytes] = asyncio.Queue()
-        work = self._run(completion, request.headers.get(_DOLLARS), events.put_nowait)
-        run = asyncio.create_task(work)
+        run = asyncio.create_task(self._run(completion, own, events.put_nowait))
         run.add_done_callback(lambda _: events.put_nowait(b""))
-        try:
-            first = await _while_connected(request, events.get())
-            if not (first and chat.stream):
-                return _json(completion.whole(run.result()))
-        except BaseException:
-            run.cancel()
-            raise
+        leaving = asyncio.create_task(_cancel_without_client(run, request))
+        first = await events.get()
+        leaving.cancel()
+        if run.cancelled():
+            raise HTTPException(499)  # nginx's number for a client that has left
+        if not (first and chat.stream):
+            return _json(completion.whole(run.result()))
         body = _body(completion, first, events, run)
         headers = {"cache-control": "no-cache"}
         return StreamingResponse(body, headers=headers, media_type="text/event-stream")
 
     async def _run(
-        self, completion: Completion, usd: str | None, tell: Callable[[bytes], None]
+        self, completion: Completion, own: Budget | None, tell: Callable[[bytes], None]
     ) -> Report:
-        """Run the graph, send the events of a stream, and return the report.
+        """Run the graph within the client's dollars, send a stream's events, return the report.
 
         A piece cannot be taken back. When an attempt breaks off half-way and the answer begins
         anew, the new answer follows after an empty line.
@@ -126,7 +125,7 @@ class Endpoint:
         context = Context(settings=chat.to_settings(), budget=min(totals, default=None))
         modes: Any = ["values", "messages", "custom"] if chat.stream else ["values"]
         report, shown = None, None
-        with self._limit(usd):
+        with use_budget(own), self.allowance.question() if self.allowance else nullcontext():
             run: Any = self.graph.astream(chat.to_input(), context=context, stream_mode=modes)
             async for mode, data in run:
                 if mode == "values":
@@ -140,18 +139,13 @@ class Endpoint:
         assert report is not None  # noqa: S101 -- the last node either writes it or raises
         return cast("Report", report)
 
-    @contextmanager
-    def _limit(self, usd: str | None) -> Iterator[None]:
-        """Charge a question to the client's limit in dollars and to the allowance."""
+    def _dollars(self, usd: str | None) -> Budget | None:
+        """Return the budget of the client's header."""
         try:
-            own = None if usd is None else Budget(usd=float(usd), prices=self.prices)
+            return None if usd is None else Budget(usd=float(usd), prices=self.prices)
         except ValueError as error:
-            msg = (
-                f"the header {_DOLLARS} must be a number of dollars, such as 0.02, not {usd!r:.100}"
-            )
+            msg = f"the header {_DOLLARS} must be dollars, such as 0.02, not {usd!r:.100}"
             raise InputError(msg) from error
-        with use_budget(own), self.allowance.question() if self.allowance else nullcontext():
-            yield
 
     def _admit(self, request: Request) -> None:
         """Admit a request that brings the key or, without a key, comes from this machine.
@@ -270,33 +264,16 @@ async def _body(
             documents = completion.ending(run.result())
         except Exception as error:  # noqa: BLE001 -- told to the client
             documents = [_refusal(error)[1]]
-        for document in documents:
-            yield _event(document)
-        yield b"data: [DONE]\n\n"
+        yield b"".join(map(_event, documents)) + b"data: [DONE]\n\n"
     finally:
         run.cancel()
 
 
-async def _while_connected(request: Request, work: Awaitable[_T]) -> _T:
-    """Return the result of the work; cancel the work if the client leaves.
-
-    Raises:
-        HTTPException: The client has left; 499 is nginx's number for that.
-    """
-
-    async def disconnected() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(disconnected())
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise HTTPException(499)
-        return working.result()
-    finally:
-        working.cancel()
-        leaving.cancel()
+async def _cancel_without_client(run: asyncio.Task[Report], request: Request) -> None:
+    """Cancel a run when its client leaves."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    run.cancel()
 
 
 async def _health(_: Request) -> Response:
@@ -304,8 +281,10 @@ async def _health(_: Request) -> Response:
 
 
 async def _error(_: Request, error: Exception) -> Response:
+    """Answer with an error. OpenAI's clients are told not to repeat what was retried here."""
     status, body = _refusal(error)
-    return _json(body, status, getattr(error, "headers", None))
+    once = {"x-should-retry": "false"} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
+    return _json(body, status, getattr(error, "headers", None) or once)
 
 
 def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
@@ -332,11 +311,5 @@ def _event(document: Mapping[str, Any]) -> bytes:
 def _json(
     document: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a JSON response in ASCII: a model's text may hold what UTF-8 cannot encode.
-
-    A failed question was retried as often as it made sense, and may have been billed: OpenAI's
-    clients are told not to repeat the request.
-    """
-    once = {"x-should-retry": "false"} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
-    content = json.dumps(document)
-    return Response(content, status, {**(headers or {}), **once}, media_type="application/json")
+    """Return a JSON response in ASCII: a model's text may hold what UTF-8 cannot encode."""
+    return Response(json.dumps(document), status, headers, media_type="application/json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 _INPUTS = frozenset(Input.__annotations__) - {"messages", "question"}
 # Fields that the endpoint does not support, with the values that ask for nothing.
 _UNSUPPORTED: Mapping[str, tuple[object, ...]] = {
-    "n": (1,),
-    "tools": ([],),
-    "functions": ([],),
-    "response_format": ({"type": "text"},),
-    "logprobs": (False,),
-    "stop": ([],),
+    "n": (None, 1),
+    "tools": (None, []),
+    "functions": (None, []),
+    "response_format": (None, {"type": "text"}),
+    "logprobs": (None, False),
+    "stop": (None, []),
 }
 
 
@@ -44,8 +43,8 @@ class ChatRequest(BaseModel):
 
     model: str
     messages: list[dict[str, Any]] = Field(min_length=1)
-    stream: bool = False
-    stream_options: dict[str, Any] = {}
+    stream: bool | None = False
+    stream_options: dict[str, Any] | None = None
     max_completion_tokens: PositiveInt | None = None
     max_tokens: PositiveInt | None = None
     report: bool = False
@@ -58,15 +57,9 @@ class ChatRequest(BaseModel):
             InputError: The body is malformed, or asks for what the endpoint does not support.
         """
         try:
-            fields = json.loads(body)
-            if isinstance(fields, dict):
-                fields = {name: value for name, value in fields.items() if value is not None}
-            request = cls.model_validate(fields)
+            request = cls.model_validate_json(body)
         except ValidationError as error:
             raise InputError(describe_errors(error)) from error
-        except ValueError as error:
-            msg = "the body is not JSON"
-            raise InputError(msg) from error
         extra = request.model_extra or {}
         for name, plain in _UNSUPPORTED.items():
             if name in extra and extra[name] not in plain:
@@ -76,7 +69,7 @@ class ChatRequest(BaseModel):
 
     @property
     def total(self) -> int | None:
-        """Completion tokens of the whole question: the smallest total that the request names."""
+        """Return the completion tokens of the whole question: the smaller of two named totals."""
         named = (self.max_completion_tokens, self.max_tokens)
         return min((tokens for tokens in named if tokens is not None), default=None)
 
@@ -88,7 +81,7 @@ class ChatRequest(BaseModel):
         """
         messages = [{"content": ""} | message for message in self.messages]
         extra = self.model_extra or {}
-        rest = {name: extra[name] for name in _INPUTS if name in extra}
+        rest = {name: extra[name] for name in _INPUTS if extra.get(name) is not None}
         try:
             return cast("Input", {"messages": convert_to_messages(messages), **rest})
         except (ValueError, TypeError, KeyError, NotImplementedError) as error:
@@ -126,15 +119,19 @@ class Completion:
         """Return a chunk that adds a delta to the message; the last of them says its finish."""
         choice = {"delta": delta, "finish_reason": finish}
         # OpenAI's own chunks announce a usage that comes at the end.
-        usage = {"usage": None} if self.request.stream_options.get("include_usage") else {}
+        usage = {"usage": None} if self._wants_usage else {}
         return self._frame("chat.completion.chunk", choice) | usage
 
     def ending(self, report: Report) -> list[dict[str, Any]]:
         """Return the last chunk and, where they are wanted, one with usage and report."""
         last = self.chunk({}, _finish_reason(report))
-        if self.request.stream_options.get("include_usage") or self.request.report:
+        if self._wants_usage or self.request.report:
             return [last, self._frame("chat.completion.chunk") | self._account(report)]
         return [last]
+
+    @property
+    def _wants_usage(self) -> bool:
+        return bool((self.request.stream_options or {}).get("include_usage"))
 
     def _frame(self, kind: str, *choices: dict[str, Any]) -> dict[str, Any]:
         return {

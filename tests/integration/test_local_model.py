@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -71,22 +69,6 @@ async def test_more_calls_than_slots_are_all_answered(chat: ChatOpenAI) -> None:
     calls = [chat.ainvoke(f"Say {i}.", max_tokens=2) for i in range(2 * local.SLOTS)]
     replies = await asyncio.gather(*calls)
     assert [r.usage_metadata["output_tokens"] for r in replies if r.usage_metadata] == [2] * 8
-
-
-def test_a_process_ends_cleanly_and_silently_although_a_call_is_under_way() -> None:
-    script = f"""
-import threading, time
-from pb_graph.local import server as local
-model = local.local_chat_model({NAME!r})
-call = lambda: model.invoke("Count to five thousand.", max_tokens=900)
-threading.excepthook = lambda _: None
-threading.Thread(target=call, daemon=True).start()
-time.sleep(1)
-"""
-    done = subprocess.run(  # noqa: S603 -- our own code
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def answered(way: Way = "invoke", **settings: Any) -> dict[str, Any]:  # noqa: ANN401

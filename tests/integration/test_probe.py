@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from pb_graph.cli.app import app
 from pb_graph.cli.options import FAILED
-from pb_graph.errors import ModelSetupError
+from pb_graph.errors import ModelCallError
 from pb_graph.probe import CHECKS, COUNT, Probe, probe
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import FaultServer, Request
@@ -96,7 +96,7 @@ def test_a_misdeed_is_found_and_nothing_else_fails(misdeed: str, failed: str) ->
 def test_a_server_that_is_not_there_is_said_to_be_so() -> None:
     with PromiseServer() as server:
         pass
-    with pytest.raises(ModelSetupError, match=r"No call to m got a reply.*running"):
+    with pytest.raises(ModelCallError, match=r"The model call to m .*running"):
         probe(chat_to(server.url))
 
 

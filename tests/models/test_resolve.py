@@ -19,7 +19,7 @@ SETTINGS = Settings(timeout=7.0, max_retries=1)
 
 @pytest.fixture
 def no_local_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "default_model", lambda: None)
+    monkeypatch.setattr(resolve, "find_spec", lambda _: None)
 
 
 @pytest.mark.usefixtures("no_local_extra")
@@ -33,8 +33,8 @@ class TestWhichModel:
         assert model_name(None) == "openai:other"
 
     def test_then_the_local_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(local, "default_model", lambda: "smollm2-135m")
-        assert model_name(None) == "local:smollm2-135m"
+        monkeypatch.setattr(resolve, "find_spec", lambda _: object())
+        assert model_name(None) == f"local:{local.DEFAULT_MODEL}"
 
     def test_never_an_implicit_paid_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-here-for-other-things")

@@ -41,7 +41,7 @@ def test_earlier_turns_are_messages() -> None:
     ]
     given = read(messages=said).to_input()["messages"]
     assert [message.type for message in given] == ["system", "human", "ai", "human"]
-    with pytest.raises(InputError, match="form"):
+    with pytest.raises(InputError, match="protocol"):
         read(messages=[{"role": "tool", "content": "x"}]).to_input()
 
 
