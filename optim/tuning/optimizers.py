@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from pb_graph.types import StepReport
 
 _BETWEEN = re.compile(r"^---+[ \t]*$", re.MULTILINE)
+_GRADING = (
+    " Judge the level of each sub-question, from 1 (easiest) to 5 (hardest), and share 100 credits "
+    "among them by how much work each one takes."
+)
 _SIZES = (2, 4, 6)  # sets of examples for the solver; a single one shows its subject, not a style
 _LONGEST = 1200  # characters of an example's problem and solution: every later prompt has them
 _REFUSED = 10**9  # tokens of a question that was not answered: any answer is better
@@ -105,17 +109,17 @@ def read_instructions(path: str | Path | None, predictor: str) -> list[str]:
     Raises:
         InputError: The file cannot be read, or the package has no list for this predictor.
     """
-    if path is None and predictor != "decompose":
+    if path is None and predictor not in {"decompose", "fused"}:
         msg = f"the package has no candidates for {predictor!r}: give --candidates"
-        msg += " or --set planning=two_call" if predictor == "fused" else ""
         raise InputError(msg)
+    ending = _GRADING if path is None and predictor == "fused" else ""
     path = Path(path or Path(__file__).with_name("instructions.txt"))
     try:
         texts = _BETWEEN.split(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read the candidates {path}: {error}"
         raise InputError(msg) from error
-    return [text.strip() for text in texts if text.strip()]
+    return [text.strip() + ending for text in texts if text.strip()]
 
 
 def compile_with(

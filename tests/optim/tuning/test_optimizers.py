@@ -200,6 +200,8 @@ def test_instructions_are_read_between_lines_of_dashes(tmp_path: Path) -> None:
 
 def test_the_packages_list_has_ten_styles_and_none_for_other_predictors() -> None:
     found = read_instructions(None, "decompose")
+    graded = read_instructions(None, "fused")
+    assert all(text.startswith(plain) for text, plain in zip(graded, found, strict=True))
     assert len({Candidate({"decompose": text}) for text in found}) == len(found) >= 10
     assert DEFAULT_INSTRUCTIONS["decompose"] not in found
     with pytest.raises(InputError, match="give --candidates"):
