@@ -118,9 +118,8 @@ def is_served(url: str) -> bool:
 
 
 def is_path(name_or_path: str | Path) -> bool:
-    """Return whether a local model is given by its file instead of a name."""
-    text = str(name_or_path)
-    return isinstance(name_or_path, Path) or text.endswith(".gguf") or "/" in text or os.sep in text
+    """Return whether a local model is given by its ``.gguf`` file instead of a name."""
+    return str(name_or_path).endswith(".gguf")
 
 
 def public_name(name_or_path: str | Path) -> str:

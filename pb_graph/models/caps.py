@@ -46,7 +46,7 @@ MIN_THINKING = THINKING_TOKENS["low"]
 """Tokens below which thinking is rather switched off."""
 
 _EFFORTS = (
-    *("reasoning_effort", "effort", "thinking_level", "thinking_budget", "thinking_token_budget"),
+    *("reasoning_effort", "effort", "thinking_level", "thinking_token_budget"),
     *("reasoning_budget_tokens", "thinking", "reasoning"),
 )
 
@@ -102,13 +102,13 @@ def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str |
         options: The options that they were made from.
     """
     said = {**arguments, **arguments.get("extra_body", {}), **arguments.get("output_config", {})}
-    name = next((name for name in _EFFORTS if said.get(name) is not None), None)
-    if name is None:
-        return None
-    value = said[name]
-    if isinstance(value, Mapping):
-        value = value.get("effort") or value.get("type")
-    return f"{name}={value}: {options.thinking_room} of {options.cap} tokens are left for thinking"
+    for name in _EFFORTS:
+        if (value := said.get(name)) is not None:
+            if isinstance(value, Mapping):
+                value = value.get("effort") or value.get("type")
+            room = f"{options.thinking_room} of {options.cap} tokens are left for thinking"
+            return f"{name}={value}: {room}"
+    return None
 
 
 def known_levels(model: BaseChatModel) -> tuple[list[str], str | None]:
@@ -346,42 +346,18 @@ def _claude_thinking(
     return None
 
 
-_GEMINI_2 = re.compile(r"(?:models/)?gemini-2\.5-(pro|flash-lite|flash)(?:-preview)?(?:-[\d-]+)?")
-# Least and most thinking tokens, by Google's page on thinking.
-_GEMINI_RANGES = {"pro": (128, 32768), "flash": (0, 24576), "flash-lite": (512, 24576)}
-
-
 def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of Gemini, thinking included, with a thinking budget (2.5) or level (3 and later).
+    """Cap a call of Gemini, thinking included, and lower its thinking level to what fits.
 
-    A thinking budget is the room that the cap leaves for thinking, within the model's range: 2.5
-    Pro cannot do without, and 2.5 Flash-Lite does not think unasked. A budget of the caller's is
-    lowered where it is too large, a level stands unless there is to be no thinking at all. Never
-    both: the API refuses that. Google calls the budget soft.
+    The caller's own level stands unless there is to be no thinking at all. Beside a thinking budget
+    of the caller's no level is sent: the API takes one of the two.
     """
     settings: Any = model
     bound = _cap(model, options, "max_output_tokens", "timeout")
-    level, own = settings.reasoning_effort, settings.thinking_budget
-    if options.thinking == "free":
-        return bound
-    if found := _GEMINI_2.fullmatch(settings.model):
-        budget = None if level else _gemini_budget(found[1], own, options)
-        return bound | ({} if budget is None else {"thinking_budget": budget})
     levels, default = known_levels(model)
-    asked = effort_level(levels, options, default=default, own=level) if own is None else None
-    return bound | ({"thinking_level": asked} if asked else {})
-
-
-def _gemini_budget(family: str, own: int | None, options: CallOptions) -> int | None:
-    """Return the thinking budget to ask for; None if the model's or the caller's own fits."""
-    if own is None and family == "flash-lite":
-        return None
-    least, most = _GEMINI_RANGES[family]
-    budget = min(options.thinking_room, most)
-    if budget < least:
-        budget = least if family == "pro" else 0
-    is_fitting = own is not None and 0 <= own <= budget  # -1 leaves it to the model
-    return None if is_fitting else budget
+    level = effort_level(levels, options, default=default, own=settings.reasoning_effort)
+    is_free = level is None or settings.thinking_budget is not None
+    return bound if is_free else bound | {"thinking_level": level}
 
 
 # Ollama's options that its chat model has fields for.

@@ -236,9 +236,7 @@ class ChatClient:
                     lost.append(charge_of(tokens, options, bill, seconds, "error", self.name))
                 return error
             seconds = time.perf_counter() - started
-            reply, bill = read_reply(
-                message, messages, options, call, seconds=seconds, model=self.name
-            )
+            reply, bill = read_reply(message, messages, options, call, seconds, self.name)
             reservation.settle([bill])
             return replace(reply, lost=tuple(lost), effort=effort)
 

@@ -52,10 +52,6 @@ class Tokens(NamedTuple):
         return Bill(call.model, self.output, self.input, self.cached, self.written)
 
 
-UNKNOWN = Tokens(0, 0, 0, 0, measured=False)
-"""The tokens of a lost attempt that may have been billed by any amount up to its cap."""
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The reply to one call.
@@ -102,12 +98,11 @@ class Reply:
         return cls(**{**plain, **parts})
 
 
-def read_reply(  # noqa: PLR0913 -- the facts of one attempt
+def read_reply(  # noqa: PLR0913, PLR0917 -- the facts of one attempt
     message: AIMessage,
     prompt: Sequence[BaseMessage],
     options: CallOptions,
     call: Bill,
-    *,
     seconds: float,
     model: str,
 ) -> tuple[Reply, Bill]:
@@ -205,15 +200,15 @@ def tokens_of_error(error: Exception) -> Tokens | None:
     reply that has not the asked form. Both errors carry the reply, which was paid for.
 
     Returns:
-        The tokens; `UNKNOWN` if the attempt may have been billed and nobody says how much; None if
-        it was refused or never sent.
+        The tokens, measured or not; 0 that are not measured if the attempt may have been billed by
+        any amount up to its cap. None if it was refused or never sent.
     """
     if usage := getattr(getattr(error, "completion", None), "usage", None):
         return Tokens(usage.prompt_tokens, usage.completion_tokens, 0, 0, measured=True)
     message = getattr(error, "ai_message", None)
     if isinstance(message, AIMessage):
         return tokens_of(message, [])
-    return UNKNOWN if may_be_billed(error) else None
+    return Tokens(0, 0, 0, 0, measured=False) if may_be_billed(error) else None
 
 
 def _estimate(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:

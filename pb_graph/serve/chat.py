@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from uuid import uuid4
 
 from langchain_core.messages import convert_to_messages
@@ -20,15 +20,8 @@ if TYPE_CHECKING:
     from pb_graph.types import Report
 
 _INPUTS = frozenset(Input.__annotations__) - {"messages", "question"}
-# Fields that the endpoint does not support, with the values that ask for nothing.
-_UNSUPPORTED: Mapping[str, tuple[object, ...]] = {
-    "n": (None, 1),
-    "tools": (None, []),
-    "functions": (None, []),
-    "response_format": (None, {"type": "text"}),
-    "logprobs": (None, False),
-    "stop": (None, []),
-}
+_UNSUPPORTED = ("tools", "functions", "response_format", "logprobs", "stop")
+_NOTHING: tuple[object, ...] = (None, False, [], {"type": "text"})  # of what is not supported
 
 
 class ChatRequest(BaseModel):
@@ -42,6 +35,7 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     model: str
+    n: Literal[1] | None = None
     messages: list[dict[str, Any]] = Field(min_length=1)
     stream: bool | None = False
     stream_options: dict[str, Any] | None = None
@@ -61,8 +55,8 @@ class ChatRequest(BaseModel):
         except ValidationError as error:
             raise InputError(describe_errors(error)) from error
         extra = request.model_extra or {}
-        for name, plain in _UNSUPPORTED.items():
-            if name in extra and extra[name] not in plain:
+        for name in _UNSUPPORTED:
+            if extra.get(name) not in _NOTHING:
                 msg = f"{name!r} is not supported here: leave it out"
                 raise InputError(msg)
         return request

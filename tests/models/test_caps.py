@@ -70,7 +70,7 @@ class TestWhichPolicy:
             ),
             (ChatDeepSeek(model="deepseek-v4-pro", api_key=KEY), caps.deepseek),
             (ChatAnthropic(model_name="claude-opus-5", api_key=KEY), caps.anthropic),
-            (ChatGoogleGenerativeAI(model="gemini-2.5-pro", api_key=KEY), caps.gemini),
+            (ChatGoogleGenerativeAI(model="gemini-3.5-flash", api_key=KEY), caps.gemini),
             (ChatOllama(model="qwen3"), caps.ollama),
             (ScriptedChat(), caps.generic),
         ],
@@ -151,7 +151,10 @@ class TestThinking:
         [
             (ChatOpenAI(model="gpt-5-mini", api_key=KEY), "reasoning_effort=minimal"),
             (ChatAnthropic(model_name="claude-opus-5", api_key=KEY), "effort=low"),
-            (ChatGoogleGenerativeAI(model="gemini-2.5-flash", api_key=KEY), "thinking_budget=136"),
+            (
+                ChatGoogleGenerativeAI(model="gemini-3.5-flash", api_key=KEY),
+                "thinking_level=minimal",
+            ),
             (ChatDeepSeek(model="deepseek-v4-pro", api_key=KEY), "thinking=disabled"),
             (ChatOllama(model="qwen3"), "reasoning=False"),
         ],
@@ -379,32 +382,25 @@ class TestGemini:
     @pytest.mark.parametrize(
         ("model", "cap", "thinking", "own", "sent"),
         [
-            ("gemini-2.5-flash", 50, "bounded", {}, 0),
-            ("gemini-2.5-flash", 200, "bounded", {}, 136),
-            ("gemini-2.5-flash", 60_000, "bounded", {}, 24_576),
-            ("gemini-2.5-flash", 200, "bounded", {"thinking_budget": 100}, 100),
-            ("gemini-2.5-flash", 200, "bounded", {"thinking_budget": 5000}, 136),
-            ("gemini-2.5-flash", 200, "bounded", {"thinking_level": "high"}, "HIGH"),
-            ("gemini-2.5-flash", 200, "free", {}, None),
-            ("gemini-2.5-flash", 8192, "off", {"thinking_budget": 500}, 0),
-            ("gemini-2.5-pro", 50, "bounded", {}, 128),  # it cannot do without
-            ("gemini-2.5-pro", 8192, "off", {}, 128),
-            ("gemini-2.5-flash-lite", 2000, "bounded", {}, None),  # it does not think unasked
             ("gemini-3-flash-preview", 200, "bounded", {}, "MINIMAL"),
             ("gemini-3-flash-preview", 2000, "bounded", {}, "LOW"),
             ("gemini-3-flash-preview", 200, "free", {}, None),
+            ("gemini-3-flash-preview", 200, "bounded", {"thinking_level": "high"}, "HIGH"),
             ("gemini-3-flash-preview", 8192, "off", {"thinking_level": "high"}, "MINIMAL"),
             ("gemini-3.1-flash-lite", 200, "bounded", {}, None),  # as much as by itself
             ("some-model", 200, "bounded", {}, None),
         ],
     )
-    def test_each_generation_has_its_own_knob(
-        self, model: str, cap: int, thinking: Thinking, own: dict[str, Any], sent: int | str | None
+    def test_the_level_is_lowered_to_what_fits(
+        self, model: str, cap: int, thinking: Thinking, own: dict[str, Any], sent: str | None
     ) -> None:
         config = gemini_config(CallOptions(cap, 9.0, thinking=thinking), model=model, **own)
         assert config["max_output_tokens"] == cap
-        name = "thinking_level" if isinstance(sent, str) else "thinking_budget"
-        assert config.get("thinking_config", {}) == ({} if sent is None else {name: sent})
+        assert config.get("thinking_config") == (sent and {"thinking_level": sent})
+
+    def test_a_thinking_budget_of_the_callers_is_sent_alone(self) -> None:
+        config = gemini_config(LIMITS, model="gemini-3-flash-preview", thinking_budget=100)
+        assert config["thinking_config"] == {"thinking_budget": 100}
 
 
 class TestOllama:
