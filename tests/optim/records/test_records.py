@@ -70,7 +70,7 @@ def test_a_record_has_the_prompts_of_its_row_each_kind_once(run: Evaluation) -> 
     assert prompts["vanilla"].count("<question>") == 1
     assert prompts["vanilla"].startswith("[system]\n")
     planned = prompts["stepwise"]
-    assert planned.count("[system]") == 3  # plan, estimate, the first of two steps
+    assert planned.count("[system]") == 2  # the plan, and the first of two steps
 
 
 def test_a_record_says_whose_word_the_level_is(tmp_path: Path) -> None:
