@@ -72,7 +72,8 @@ def to_model_call_error(
     status = status_of(error)
     kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
     said = _message(error)
-    if (cause := error.__cause__) and status is None:  # SDKs say no more than 'Connection error.'
+    *_, cause = _chain(error)
+    if status is None and str(cause) not in said:  # SDKs say no more than 'Connection error.'
         said += f" ({cause})"
     detail = " ".join(redact(said, secrets).split())[:_MAX_DETAIL]
     times = f", {attempts} times," if attempts > 1 else ""

@@ -51,6 +51,13 @@ def test_used_up_credit_is_no_rate_limit() -> None:
     assert "top it up" in str(to_model_call_error(error))
 
 
+def test_the_first_cause_is_told_where_clients_repeat_each_other() -> None:
+    error = ConnectionError("Connection error.")
+    error.__cause__ = never_sent()
+    said = str(to_model_call_error(error))
+    assert (said.count("Connection error."), said.count("certificate has expired")) == (1, 1)
+
+
 def never_sent() -> Exception:
     error = ConnectionError("Connection error.")
     error.__cause__ = type("ConnectError", (Exception,), {})("certificate has expired")
