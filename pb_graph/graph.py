@@ -27,6 +27,7 @@ from pb_graph.run.run import GraphOptions, Node, NodeFunction, Route
 from pb_graph.run.tools import normalize_tools
 from pb_graph.settings import Context, Settings, require_budget
 from pb_graph.state import Input, Output, SolveTask, State
+from pb_graph.types import QuestionPlan
 
 
 def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
@@ -43,7 +44,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     prices: Prices | Literal["auto"] | None = None,
     budget: int | Budget | None = None,
-) -> CompiledStateGraph[State, Context, Input, Output]:
+) -> PlanAndBudgetGraph:
     """Compile the graph.
 
     Args:
@@ -76,7 +77,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             the graph finds that budget by itself.
 
     Returns:
-        A graph that takes `Input` and gives `Output`, sync and async.
+        A graph that takes `Input` and gives `Output`, sync and async. Its ``plan`` returns the plan
+        of a question without solving it.
 
     Raises:
         ModelSetupError: A model cannot be made from what was given.
@@ -122,12 +124,41 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     builder.add_edge("synthesize", "finish")
     builder.add_edge("no_answer", END)
     compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
-    compiled.__class__ = _Graph  # `compile` has no other way to choose the class
-    return compiled
+    return PlanAndBudgetGraph(**vars(compiled))  # as `CompiledStateGraph.copy` makes one
 
 
-class _Graph(CompiledStateGraph[State, Context, Input, Output]):
-    """The compiled graph, drawn without the nodes that its settings cannot reach."""
+class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
+    """A compiled graph that can be asked for a plan alone.
+
+    Its drawing leaves out the nodes that its settings cannot reach.
+    """
+
+    def plan(
+        self, question: str, level: int | None = None, config: RunnableConfig | None = None
+    ) -> QuestionPlan:
+        """Run the graph up to its first solving call, and return the plan.
+
+        Args:
+            question: The question.
+            level: Its difficulty from 1 to 5; None to have it estimated.
+            config: As for `invoke`; a graph with a checkpointer needs a thread.
+
+        Raises:
+            InputError: The question cannot be used.
+        """
+        found = self.invoke(
+            Input(question=question) if level is None else Input(question=question, level=level),
+            config,
+            interrupt_before=["review", "answer", "solve"],
+            output_keys=["query", "plan", "shares", "charges", "warnings"],
+        )
+        return {
+            "level": found["query"]["level"],
+            "steps": found["plan"],
+            "shares": found["shares"],
+            "tokens": sum(charge["output_tokens"] for charge in found["charges"]),
+            "warnings": found["warnings"],
+        }
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
         """Return the drawing of the graph."""

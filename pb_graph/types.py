@@ -10,8 +10,8 @@ from typing_extensions import TypedDict  # pydantic cannot read typing's own bef
 Finish = Literal["stop", "length", "forced", "error"]
 """The end of an answer or a step: by itself, at its cap, by a forced statement, or not at all."""
 
-LevelSource = Literal["given", "estimated"]
-"""Source of a question's level."""
+LevelSource = Literal["given", "estimated", "default"]
+"""Source of a question's level; ``default`` where the planner gave none."""
 
 EASY = 2
 """The highest level that a smaller model solves, if there is one."""
@@ -139,6 +139,18 @@ class ReportWarning(TypedDict):
     code: WarningCode
     message: str
     """A sentence for people; begins with the node or the sub-question."""
+
+
+class QuestionPlan(TypedDict):
+    """The plan of a question that was not solved."""
+
+    level: int | None
+    steps: list[SubQuestion]
+    shares: list[int]
+    """Tokens of each step; empty for a method without shares."""
+    tokens: int
+    """Completion tokens that planning took."""
+    warnings: list[ReportWarning]
 
 
 class Report(TypedDict):

@@ -95,7 +95,7 @@ async def _decompose(query: Query, run: Run) -> list[SubQuestion]:
 
 async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
     """Estimate the level of the question and the grades of its steps, and return the update."""
-    query, source = state["query"], state["level_source"] or "estimated"
+    query = state["query"]
     found = None if steps else await _level_alone(query, run)
     if found is None:
         request = estimate_request(query, steps, run.settings)
@@ -103,6 +103,7 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
     level, graded, notes = grade_steps(found, steps, query["level"])
     for note in notes:
         run.warn(**note)
+    source = state["level_source"] or ("default" if found.level is None else "estimated")
     run.emit("estimate", level=level, level_source=source, steps=graded)
     update: State = {"query": {**query, "level": level}, "level_source": source}
     return {**update, "plan": graded} if steps else update

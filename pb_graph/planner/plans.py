@@ -313,7 +313,10 @@ def grade_steps(
         ("credits", [round(value or 0) for value in found.credits], [*map(round, credit)]),
     ]
     warnings = [
-        ReportWarning(code="grades_corrected", message=f"{name} {written} became {used}")
+        ReportWarning(
+            code="grades_corrected",
+            message=f"{name} {written} became {used}" if written else f"no {name}: {used} assumed",
+        )
         for name, written, used in grades
         if written != used
     ]

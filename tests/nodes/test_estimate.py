@@ -49,11 +49,13 @@ def test_only_what_is_needed_and_not_known_is_estimated(
         assert report["budget"] == (400 if given is KNOWN else 200)
 
 
-def test_when_the_estimator_is_down_a_middle_level_is_assumed() -> None:
-    model = ScriptedChat(planner=HTTPError(503))
-    report = report_of(model, method="global_budget", budget=TABLE)
-    assert (report["level"], report["budget"]) == (3, 300)
-    assert "call_failed" in codes(report)
+@pytest.mark.parametrize("says", [HTTPError(503), "It is hard to say."], ids=["down", "unreadable"])
+def test_a_level_that_the_planner_does_not_give_is_reported_as_the_default(says: Any) -> None:  # noqa: ANN401
+    report = report_of(ScriptedChat(planner=says), method="global_budget", budget=TABLE)
+    assert (report["level"], report["level_source"], report["budget"]) == (3, "default", 300)
+    said = [warning["message"] for warning in report["warnings"]]
+    assert said[-1] == "estimate: no level: 3 assumed"
+    assert not any("None" in message for message in said)
 
 
 def test_an_unreadable_estimate_is_asked_for_once_more() -> None:

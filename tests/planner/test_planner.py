@@ -9,7 +9,7 @@ import dspy
 import pytest
 
 from pb_graph.errors import PlannerProgramError
-from pb_graph.planner import Planner, plan_question
+from pb_graph.planner import Planner
 from pb_graph.planner.planner import load_planner
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.signatures import Decompose, PlannerAdapter
@@ -77,7 +77,7 @@ class TestCalled:
 
     def test_a_graph_can_be_asked_for_the_plan_alone(self) -> None:
         model = ScriptedChat()
-        found = plan_question(graph_of(model, budget=100), "How many?", 2)
+        found = graph_of(model, budget=100).plan("How many?", 2)
         assert [step["credit"] for step in found["steps"]] == [50, 50]
         assert (found["level"], found["shares"]) == (2, [50, 50])
         assert found["tokens"] == model.output_tokens
