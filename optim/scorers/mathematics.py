@@ -7,6 +7,7 @@ runs in a process with limits on CPU time and memory. loky starts it without run
 
 from __future__ import annotations
 
+import atexit
 import logging
 import re
 import signal
@@ -28,9 +29,10 @@ from pb_graph.answers import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from loky import ProcessPoolExecutor
+
     from optim.datasets import Question
 
-_LOCK = threading.Lock()  # one comparison at a time: the one that kills the worker fails alone
 _TIME_LIMIT = 5.0  # seconds of CPU time; a sound comparison takes milliseconds
 _MEMORY_LIMIT = 4 * 2**30  # bytes of address space: 10^(10^10) must not take the machine down
 _IDLE = 600  # seconds after which an unused worker ends
@@ -100,7 +102,7 @@ class MathScorer:
             return Score(1.0, stated, f"{stated} equals {expected}")
         prediction = _unboxed(stated, text) if boxed is None else rf"\boxed{{{_readable(boxed)}}}"
         golds = [_readable(_DOLLAR.sub("", target)) for target in question.targets]
-        compared = _compare(golds, prediction)
+        compared = WORKER.compare(golds, prediction)
         answer = compared.answer if stated is None else stated
         if compared.error is not None:
             return Score(0.0, answer, f"could not be compared: {compared.error}")
@@ -162,25 +164,47 @@ class _Compared(NamedTuple):
     error: str | None = None  # the reason why they could not be compared
 
 
-def _compare(golds: list[str], prediction: str) -> _Compared:
-    """Compare a prediction with each reference, as ``verify(gold, prediction)`` in the worker."""
-    from loky import get_reusable_executor  # noqa: PLC0415 -- of an extra
+class _Worker:
+    """Compares answers in one process, which starts with the first comparison.
 
-    with _LOCK:
-        pool = get_reusable_executor(max_workers=1, timeout=_IDLE, initializer=_set_up)
-        try:
-            task = pool.submit(_compare_in_time, _TIME_LIMIT, golds, prediction)
-            found: _Compared = task.result()
-        except BrokenExecutor as error:
-            if "SIGPROF" in str(error):
-                reason = f"comparing took longer than {_TIME_LIMIT:g} s of CPU time"
-                return _Compared(is_equal=False, answer=None, error=reason)
-            msg = f"the process that compares answers ended: {error}"
-            raise ScorerError(msg) from error
-        except BaseException:  # Ctrl-C: the next comparison must not wait for this one
-            pool.shutdown(wait=False, kill_workers=True)
-            raise
-        return found
+    loky's reusable executor is no help here: every thread has its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # the comparison that kills the process fails alone
+        self._pool: ProcessPoolExecutor | None = None
+
+    def compare(self, golds: list[str], prediction: str) -> _Compared:
+        """Compare a prediction with each reference, as ``verify(gold, prediction)``."""
+        from loky import ProcessPoolExecutor  # noqa: PLC0415 -- of an extra
+
+        with self._lock:
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(1, timeout=_IDLE, initializer=_set_up)
+            try:
+                task = self._pool.submit(_compare_in_time, _TIME_LIMIT, golds, prediction)
+                found: _Compared = task.result()
+            except BrokenExecutor as error:
+                self.stop()
+                if "SIGPROF" in str(error):
+                    reason = f"comparing took longer than {_TIME_LIMIT:g} s of CPU time"
+                    return _Compared(is_equal=False, answer=None, error=reason)
+                msg = f"the process that compares answers ended: {error}"
+                raise ScorerError(msg) from error
+            except BaseException:  # Ctrl-C: the next comparison must not wait for this one
+                self.stop()
+                raise
+            return found
+
+    def stop(self) -> None:
+        """Kill the process, if there is one."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True, kill_workers=True)
+
+
+WORKER = _Worker()
+atexit.register(WORKER.stop)
 
 
 def _set_up() -> None:

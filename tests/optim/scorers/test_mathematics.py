@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import active_children
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,6 +95,14 @@ def test_the_score_says_what_was_read(scorer: MathScorer) -> None:
 def test_a_question_without_targets_is_an_error(scorer: MathScorer) -> None:
     with pytest.raises(ScorerError, match="without a target"):
         scorer.score("42", Question(()))
+
+
+def test_threads_share_one_worker_process(scorer: MathScorer) -> None:
+    before = set(active_children())
+    with ThreadPoolExecutor() as threads:
+        scores = threads.map(scorer.score, [r"\boxed{\frac12}"] * 3, [Question(("0.5",))] * 3)
+        assert [score.value for score in scores] == [1, 1, 1]
+    assert len(set(active_children()) - before) <= 1
 
 
 @pytest.mark.parametrize("bomb", ["9^{9^{9^{9}}}", "x + (10^{9})!"])
