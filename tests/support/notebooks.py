@@ -22,7 +22,10 @@ import nbformat
 from nbclient import NotebookClient
 notebooks = {path: nbformat.read(path, as_version=4).cells for path in sys.argv[1:]}
 whole = nbformat.v4.new_notebook()
-drawn = "import altair; altair.renderers.enable('svg')"  # pictures that need no script
+drawn = (  # as pictures that need no script, and that are legible on dark pages
+    "import altair, optim.reporting.charts;"
+    "altair.renderers.enable('svg'); altair.theme.enable('plan_and_budget')"
+)
 whole.cells.append(nbformat.v4.new_code_cell(drawn))
 for cells in notebooks.values():
     whole.cells += [*cells, nbformat.v4.new_code_cell("%reset -f")]
