@@ -23,7 +23,7 @@ from pb_graph.settings import PLANNED, Settings
 PAPER = "paper"
 """The word for the ten rows of the paper's tables."""
 
-RIVALS = "rivals"
+PUBLISHED = "published"
 """The word for what others have published against long answers."""
 
 ESTIMATED = "default_estimated"
@@ -100,7 +100,7 @@ _ROWS = _PAPER_ROWS | {
 }
 
 NAMES = tuple(_ROWS)
-"""Every name that `methods` knows, the ten rows first."""
+"""Every name that `methods` knows, the ten of the paper first."""
 
 
 def methods(
@@ -108,16 +108,16 @@ def methods(
 ) -> tuple[Method, ...]:
     """Return the methods with these names.
 
-    The ten rows are those of the paper: plan-and-budget in a single pass, budgets that are only
+    The ten methods of the paper are: plan-and-budget in a single pass, budgets that are only
     stated (``enforcement="prompt"``), shares rounded down and none raised (its Eq. 7), and stated
     as words. docs/evaluation.md lists the remaining differences. ``default`` is the default of
     `Settings`, ``plan_and_budget`` the same by name, ``stepwise`` the same with a call for each
-    sub-question. A row with ``_estimated`` gets no label. ``rivals`` are methods that others have
-    published, with their settings.
+    sub-question. A method with ``_estimated`` gets no label. ``published`` are methods that others
+    have published, with their settings.
 
     Args:
-        names: Names of `NAMES`, as a sequence or with commas between; ``paper`` for the ten rows,
-            ``rivals`` for those; or a JSON file with fields of `Settings`, such as ``mine.json``
+        names: Names of `NAMES`, as a sequence or with commas between; ``paper`` for the ten,
+            ``published`` for those of others; or a JSON file with fields of `Settings`, such as ``mine.json``
             for the method ``mine``. With ``@300`` behind a name, no call of it may write more than
             300 tokens, whatever the overrides say.
         overrides: Settings that apply to all of them, such as ``{"cutoff": 1500}``.
@@ -130,7 +130,7 @@ def methods(
     return tuple(
         _method(f"{name}{at}{cap}", overrides or {})
         for word, at, cap in (text.strip().partition("@") for text in wanted)
-        for name in {PAPER: tuple(_PAPER_ROWS), RIVALS: tuple(_RIVAL_ROWS)}.get(word, (word,))
+        for name in {PAPER: tuple(_PAPER_ROWS), PUBLISHED: tuple(_RIVAL_ROWS)}.get(word, (word,))
     )
 
 
@@ -180,7 +180,7 @@ def _method(name: str, overrides: Mapping[str, Any]) -> Method:
         return Method(f"{Path(plain).stem}{at}{cap}", settings)
     row = _ROWS.get(plain)
     if row is None:
-        known = (PAPER, RIVALS, *NAMES)
+        known = (PAPER, PUBLISHED, *NAMES)
         msg = f"no method named {plain!r}; there are: {', '.join(known)}"
         raise InputError(msg + did_you_mean(plain, known))
     for field, value in row.fixed.items():

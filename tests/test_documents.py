@@ -31,6 +31,7 @@ _OPTION = re.compile(r"--?[a-z]")
 _CODE = re.compile(r"`([^`\n]+)`")
 _SETTING = re.compile(r"""\b(\w+)="(\w+)\"""")
 _NAME = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")
+_NOTEBOOK = re.compile(r".*\bnotebooks/(\w+)\.md")  # a page that is made of a notebook
 SOURCES = "\n".join(
     file.read_text("utf-8")
     for folder in ("pb_graph", "optim", "plan_and_budget", "tests/benchmarks")
@@ -140,4 +141,5 @@ def test_the_fields_of_the_report_are_those_of_a_run() -> None:
 def test_every_page_that_a_page_names_is_there() -> None:
     for path in CHECKED:
         links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", path.read_text("utf-8"))
-        assert not [link for link in links if not (path.parent / link).exists()], path
+        files = [_NOTEBOOK.sub(rf"{ROOT}/notebooks/\1.ipynb", link) for link in links]
+        assert not [file for file in files if not (path.parent / file).exists()], path

@@ -69,7 +69,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
 ) -> None:
-    """Find the cheapest row whose loss of accuracy is proven to stay below a bound.
+    """Find the cheapest method whose loss of accuracy is proven to stay below a bound.
 
     Rows are tested one after the other, until a test fails. With the default --confidence, a row
     that loses more is certified in at most 5 % of all cases. Choose all options before you see the

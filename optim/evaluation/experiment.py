@@ -20,7 +20,7 @@ from optim.methods import (
     ESTIMATED,
     NAMES,
     PAPER,
-    RIVALS,
+    PUBLISHED,
     Method,
     methods,
     over_budgets,
@@ -96,7 +96,7 @@ class Experiment:
         "Run part I of N, one part for each machine.", _QUESTIONS, None, metavar="I/N"
     )
     methods: str | Sequence[str | Method] = _option(
-        f"Comma-separated names or settings files (.json); {PAPER}, {RIVALS}; NAME@300 caps each "
+        f"Comma-separated names or settings files (.json); {PAPER}, {PUBLISHED}; NAME@300 caps each "
         "call.",
         _METHODS,
         "vanilla,default",

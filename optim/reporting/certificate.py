@@ -1,4 +1,4 @@
-"""The cheapest row of a study whose loss of accuracy is proven to stay below a bound."""
+"""Find the cheapest method of a study whose loss of accuracy is proven to stay below a bound."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Certificate:
     """Result of `certify`.
 
     Attributes:
-        certified: The cheapest row whose loss is proven; None if there is none.
+        certified: Name of the cheapest method whose loss is proven; None if there is none.
         sentence: The result in words.
         reference: Row that it is compared with.
         loss: Allowed loss of accuracy, in percentage points.
@@ -49,7 +49,7 @@ def certify(
     confidence: float = 95.0,
     reference: str = "vanilla",
 ) -> Certificate:
-    """Find the cheapest row whose loss of accuracy is proven to stay below a bound.
+    """Find the cheapest method whose loss of accuracy is proven to stay below a bound.
 
     A fifth of the questions chooses the order of the tests, and the others test. An answer that
     failed counts as wrong for its row. In the reference it is left out, since a wrong answer would

@@ -223,7 +223,7 @@ def _by_text(texts: dict[str, str]) -> dict[str, str]:
 
 
 def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
-    """Return who solved and planned, and how the rows came about."""
+    """Return who solved and planned, and how the methods were run."""
     made = pd.DataFrame(made_by.values(), dtype=object)
     made = made.drop(columns=["settings", "prompt", "gaps"], errors="ignore")
     told = {
@@ -241,7 +241,7 @@ def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
 
 
 def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
-    """Describe the cheapest row without a proven loss, and the losses of rows with a higher E³."""
+    """Describe the cheapest method without a proven loss, and the losses of methods with more E³."""
     rows = {row["method"]: row for row in to_rows(frame) if row["e3"] is not None}
     pairs = {pair["method"]: pair for pair in to_rows(versus) if pair.get("questions")}
     if not any(row["accuracy"] for row in rows.values()):
@@ -258,7 +258,7 @@ def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
     if best in pairs:
         cells.append(f"accuracy, points: {difference(pairs[best])}")
     yield Markup(
-        "Cheapest row without a proven loss of accuracy against {}: <b>{}</b>; {}."
+        "Cheapest method without a proven loss of accuracy against {}: <b>{}</b>; {}."
     ).format(baseline, best, "; ".join(cells))
     for name, pair in pairs.items():
         if rows[name]["e3"] > rows[best]["e3"]:
@@ -269,7 +269,7 @@ def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
     clear = [name for name, pair in pairs.items() if (pair["p_value_holm"] or 1.0) < _ALPHA]
     yield (
         f"E³ differs from that of {baseline} at the 5 % level, after Holm's correction: "
-        f"{', '.join(clear) or 'in no row, so the order of the rows may be chance'}."
+        f"{', '.join(clear) or 'for no method, so the order of the methods may be chance'}."
     )
 
 
@@ -282,7 +282,7 @@ def _doubts(study: pd.DataFrame, frame: pd.DataFrame, made_by: dict[str, Row]) -
     asked = study.groupby("method", sort=False).question.nunique()
     missing = study.question.nunique() - asked
     if lacking := ", ".join(f"{name} ({n} missing)" for name, n in missing.items() if n):
-        yield f"The rows are about different questions: {lacking}."
+        yield f"Not every method answered the same questions: {lacking}."
     for names, gaps in _by_text({m: made.get("gaps", "") for m, made in made_by.items()}).items():
         yield f"Not all of {names} is here: {gaps}."
 

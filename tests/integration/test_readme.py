@@ -45,7 +45,7 @@ def test_the_snippet_of_a_question_runs(
 ) -> None:
     model = ScriptedChat()
     monkeypatch.setattr("pb_graph.run.models.resolve", lambda *_, **__: model)
-    run("A question", tmp_path)
+    run("Answer a question", tmp_path)
     answer, *steps = capsys.readouterr().out.splitlines()
     assert answer == "Final answer: 42"
     assert len(steps) == 2  # level 3 is planned, from plan_from=3 on
@@ -57,5 +57,5 @@ def test_the_snippet_of_an_agent_runs(
     model = ScriptedChat(solve=in_turn("8 of them"))
     monkeypatch.setattr("langchain.agents.factory.init_chat_model", lambda *_, **__: model)
     monkeypatch.setattr("pb_graph.run.models.resolve", lambda *_, **__: model)
-    run("In a LangChain agent", tmp_path)
+    run("Use it in a LangChain agent", tmp_path)
     assert capsys.readouterr().out == f"8 of them {model.output_tokens}\n"

@@ -53,7 +53,7 @@ def test_our_planning_comes_also_without_the_help_of_a_label() -> None:
 @pytest.mark.parametrize(
     ("names", "overrides", "complaint"),
     [
-        ("no_such", {}, "no method named 'no_such'; there are: paper, rivals, vanilla"),
+        ("no_such", {}, "no method named 'no_such'; there are: paper, published, vanilla"),
         ("consine", {}, "did you mean 'cosine'"),
         ("vanilla", {"cutoff": 0}, "method 'vanilla': cutoff: .* greater than 0"),
         (
@@ -98,7 +98,7 @@ def test_a_grid_without_sense_is_refused(grid: str, complaint: str) -> None:
 
 
 def test_rivals_are_rows_of_their_own_as_they_were_published() -> None:
-    rows = {row.name: row.settings for row in methods("rivals")}
+    rows = {row.name: row.settings for row in methods("published")}
     assert {"chain_of_draft", "concise"} <= set(rows)
     assert all(settings.method == name for name, settings in rows.items())
     assert {settings.enforcement for settings in rows.values()} == {"prompt"}

@@ -18,7 +18,7 @@ from optim.tuning.options import OPTIMIZERS
 @pytest.mark.parametrize(
     ("command", "names"),
     [
-        ("eval", [*DATASETS, *SCORERS, "vanilla,default", "paper", "rivals"]),
+        ("eval", [*DATASETS, *SCORERS, "vanilla,default", "paper", "published"]),
         ("tune", [*DATASETS, *OPTIMIZERS, *SCORERS, "decompose", "estimate", "settings"]),
     ],
 )

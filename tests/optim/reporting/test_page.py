@@ -114,7 +114,7 @@ def test_the_first_sentence_is_the_cheapest_row_without_a_proven_loss() -> None:
         *row("chain_of_draft", range(37), 60),
     ]
     reader = shown(found)
-    first = reader.text.index("Cheapest row without a proven loss of accuracy against vanilla")
+    first = reader.text.index("Cheapest method without a proven loss of accuracy against vanilla")
     crowned = reader.text[first:]
     for words in (
         "vanilla: concise; accuracy, % 83.3 (71.4 to 91.1); completion 200 (", "; E³ 34.7 (",
