@@ -116,9 +116,9 @@ def methods(
     have published, with their settings.
 
     Args:
-        names: Names of `NAMES`, as a sequence or with commas between; ``paper`` for the ten,
-            ``published`` for those of others; or a JSON file with fields of `Settings`, such as ``mine.json``
-            for the method ``mine``. With ``@300`` behind a name, no call of it may write more than
+        names: Names of `NAMES`, as a sequence or separated by commas; ``paper`` for the ten,
+            ``published`` for methods of other authors; or a JSON file with fields of `Settings`:
+            ``mine.json`` is the method ``mine``. ``NAME@300`` caps each call of the method at
             300 tokens, whatever the overrides say.
         overrides: Settings that apply to all of them, such as ``{"cutoff": 1500}``.
 

@@ -96,8 +96,8 @@ class Experiment:
         "Run part I of N, one part for each machine.", _QUESTIONS, None, metavar="I/N"
     )
     methods: str | Sequence[str | Method] = _option(
-        f"Comma-separated names or settings files (.json); {PAPER}, {PUBLISHED}; NAME@300 caps each "
-        "call.",
+        f"Comma-separated names or settings files (.json); {PAPER}, {PUBLISHED}; NAME@300 caps "
+        "each call.",
         _METHODS,
         "vanilla,default",
         reads=str,

@@ -241,7 +241,7 @@ def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
 
 
 def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
-    """Describe the cheapest method without a proven loss, and the losses of methods with more E³."""
+    """Describe the cheapest method without a proven loss, and what methods with more E³ lose."""
     rows = {row["method"]: row for row in to_rows(frame) if row["e3"] is not None}
     pairs = {pair["method"]: pair for pair in to_rows(versus) if pair.get("questions")}
     if not any(row["accuracy"] for row in rows.values()):
