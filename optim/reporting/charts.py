@@ -37,12 +37,13 @@ _GREY = "#757575"  # has a contrast of 4.6 on white, and of 4 on the dark page o
 @alt.theme.register("plan_and_budget", enable=False)
 def _theme() -> alt.theme.ThemeConfig:
     """Return colours that are legible on white and on dark pages, without a background."""
+    words: Any = {"labelColor": _GREY, "titleColor": _GREY}
     lines = {"domainColor": _GREY, "tickColor": _GREY, "gridColor": _GREY, "gridOpacity": 0.25}
-    words = {"labelColor": _GREY, "titleColor": _GREY}
+    axis: Any = lines | words
     return {
         "config": {
             "background": "transparent",
-            "axis": {**lines, **words},
+            "axis": axis,
             "header": words,
             "legend": words,
             "rule": {"color": _GREY},
