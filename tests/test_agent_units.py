@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+import httpx
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from pydantic import SecretStr
 
 from pb_graph import (
     Budget,
@@ -121,6 +124,19 @@ class TestDollars:
         assert (
             "prompt may cost" in out["messages"][-1].text or "used up" in out["messages"][-1].text
         )
+
+
+def test_a_prompt_that_fits_in_tokens_is_sent_where_its_bytes_would_not_fit() -> None:
+    usage = {"prompt_tokens": 2010, "completion_tokens": 5, "total_tokens": 2015}
+    message = {"role": "assistant", "content": "That is all."}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    reply = {"model": "gpt-5-mini", "choices": [choice], "usage": usage}
+    client = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, json=reply)))
+    model = ChatOpenAI(model="gpt-5-mini", api_key=SecretStr("any"), http_client=client)
+    budget = Budget(total_tokens=6000)
+    agent = create_agent(model, [], middleware=[TokenBudgetMiddleware(budget)])
+    said = agent.invoke({"messages": [HumanMessage("word " * 2000)]})["messages"][-1]
+    assert (said.text, budget.spent) == ("That is all.", 2015)
 
 
 def pausing(model: ScriptedChat, budget: Any, saver: Any, **options: Any) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain.agents.structured_output import OutputToolBinding
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
@@ -143,7 +144,9 @@ class BudgetedRequest:
         profile: Any = getattr(request.model, "profile", None) or {}
         limits = [*caps, self.per_call, profile.get("max_output_tokens")]
         most = min([limit for limit in limits if limit], default=None)
-        call = _bound(request, needs_input=any(one.needs_input for one in accounts))
+        call = Bill(key_of(request.model))
+        if any(one.needs_input for one in accounts):
+            call = await io.load(_bound, request, request.model)
         own, *also = accounts
         return await io.call(
             own.reserve,
@@ -165,7 +168,7 @@ class BudgetedRequest:
         keep: float = 0,
         thinking: Thinking = "bounded",
     ) -> ModelResponse[Any]:
-        with reservation, InnerCalls(reservation, keep) as calls:
+        with reservation, InnerCalls(reservation, keep, request) as calls:
             capped = _with_cap(request, reservation.tokens, thinking)
             try:
                 response = await ask(capped)
@@ -238,13 +241,17 @@ class InnerCalls(BaseCallbackHandler):
     Args:
         reservation: The reservation of the call; after a failure, of the newest call.
         keep: Tokens that calls after a failure leave untouched.
+        request: The request that the tokens were reserved for.
     """
 
     raise_error = True
     run_inline = True
 
-    def __init__(self, reservation: Reservation, keep: float) -> None:
+    def __init__(self, reservation: Reservation, keep: float, request: ModelRequest[Any]) -> None:
         self.reservation, self._keep = reservation, keep
+        self._has_input = any(account.needs_input for account in reservation.accounts)
+        # In bytes, like every call that is compared: a model's own count may take a while.
+        self._most = _bound(request, reservation.call.model).input if self._has_input else 0
         self._counted: list[Bill] = []
         self._failed = False
         self._runs: dict[UUID, bool] = {}  # calls under way, and whether a reply has begun
@@ -280,10 +287,10 @@ class InnerCalls(BaseCallbackHandler):
         call, told = self.reservation.call, about.get("metadata") or {}
         name, provider = told.get("ls_model_name"), told.get("ls_provider")
         key = call.model if not name or name in call.model else f"{provider}:{name}"
-        if not any(account.needs_input for account in self.reservation.accounts):
+        if not self._has_input:
             return call._replace(model=key)
         bound = bound_input(key, messages, about.get("invocation_params") or {})
-        is_covered = key == call.model and bound.input <= call.input
+        is_covered = key == call.model and bound.input <= self._most
         return call if is_covered else bound
 
     def on_llm_new_token(self, *_: Any, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
@@ -378,16 +385,15 @@ def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> Model
     )
 
 
-def _bound(request: ModelRequest[Any], *, needs_input: bool) -> Bill:
-    """Return the model of a request and, where it counts, the bound of its input."""
-    if not needs_input:
-        return Bill(key_of(request.model))
+def _bound(request: ModelRequest[Any], model: BaseChatModel | str) -> Bill:
+    """Return the bound of a request's input, with room for a note."""
     said = [*filter(None, [request.system_message]), *request.messages]
     form: Any = request.response_format
-    specs = getattr(form, "schema_specs", None) or [getattr(form, "schema_spec", None)]
-    schemas = [spec.json_schema for spec in specs if spec]
-    sent = {"tools": request.tools, "format": schemas, **request.model_settings}
-    bound = bound_input(request.model, said, sent)
+    typed = [OutputToolBinding.from_schema_spec(one) for one in getattr(form, "schema_specs", ())]
+    tools = [*request.tools, *(one.tool for one in typed)]
+    schema = form.schema_spec.json_schema if hasattr(form, "schema_spec") else None
+    sent = {"tools": tools, "format": schema, **request.model_settings}
+    bound = bound_input(model, said, sent)
     most = bound.input + _NOTE
     return bound._replace(input=most, written=most)
 

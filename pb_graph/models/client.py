@@ -218,7 +218,8 @@ class ChatClient:
         """Return the reply, or the error of a failed attempt. Its charge is added to `lost`."""
         call = Bill()  # with the bound of its input, where a budget counts that
         if any(account.needs_input for account in accounts):
-            call = bound_input(self.model, messages, self._arguments(messages, options))
+            arguments = self._arguments(messages, options)
+            call = await io.load(bound_input, self.model, messages, arguments)
         own, *also = accounts
         most = min(account.tokens_left() for account in accounts)
         wishes = Wishes(wait_for=most, call=call, also=also)

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from pb_graph.budget.rates import Bill, plain_name
 from pb_graph.errors import InputError
-from pb_graph.models.chat_models import key_of
+from pb_graph.local import server
+from pb_graph.models.chat_models import address_of, is_openai_like, key_of, name_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+    from tiktoken import Encoding
 
 _PER_MESSAGE = 16  # tokens of the chat template, role and separators
 _PER_REQUEST = 64  # of the template
 _TOOLS = 600  # the instructions that providers add where there are tools
 _IMAGE = 6_000
 _SERVER_KEPT = ("previous_response_id", "conversation", "container")
-_SENT = ("tools", "functions", "response_format", "output_config", "format")
+_SENT = ("functions", "response_format", "output_config", "format")  # besides the tools
+_BUSY = 2.0  # seconds after which a local server is not waited for
+
+Count = Callable[[Any], int]
+"""Bounds the tokens of a JSON value."""
 
 
 def bound_input(
@@ -31,11 +42,12 @@ def bound_input(
 ) -> Bill:
     """Return the most input tokens that a call can have, and its model, for `Budget.reserve`.
 
-    A token is at least a byte in the tokenizers of today's models. Where the model reported the
-    tokens of its last message, only what follows is bounded so.
+    A local model counts its prompts itself, and OpenAI's models have a public tokenizer. For others
+    a token is taken to be a byte, as it is at least that in today's tokenizers. Where the model
+    reported the tokens of its last message, only what follows is counted.
 
     Args:
-        model: The chat model, or its key as `key_of` returns it.
+        model: The chat model. Or its key as `key_of` returns it, to count in bytes.
         messages: The prompt.
         arguments: The other arguments of the call, tools included.
 
@@ -46,23 +58,25 @@ def bound_input(
     arguments = dict(arguments or {})
     if getattr(model, "use_previous_response_id", None):
         arguments["previous_response_id"] = True
-    key = model if isinstance(model, str) else key_of(model)
     kept = [name for name in _SERVER_KEPT if arguments.get(name)]
     if kept:
         msg = f"{kept[0]} adds a history that only the server knows, so its tokens have no bound. "
         msg += "Send the messages, or budget completion tokens."
         raise InputError(msg)
-    tools = arguments.get("tools") or ()
-    sent = [_schema(tool) for tool in tools]
-    sent += [arguments[name] for name in _SENT[1:] if arguments.get(name) is not None]
-    fixed = _PER_REQUEST + (_TOOLS if tools else 0) + sum(map(_bytes, sent))
-    sizes = [_message_bound(message) for message in messages]
+    key, count = (model, _bytes) if isinstance(model, str) else (key_of(model), _counter(model))
+    tools = [_schema(tool) for tool in arguments.get("tools") or ()]
+    others = [arguments[name] for name in _SENT if arguments.get(name) is not None]
+    fixed = _PER_REQUEST + (_TOOLS if tools else 0) + sum(map(count, [*tools, *others]))
+    sizes = [_message_bound(message, count) for message in messages]
     most = fixed + sum(sizes)
     for number, message in reversed([*enumerate(messages)]):
         if known := _reported(message, plain_name(key)):
-            system = sum(_message_bound(one) for one in messages if one.type == "system")
+            system = sum(_message_bound(one, count) for one in messages if one.type == "system")
             most = min(most, known + fixed + system + sum(sizes[number + 1 :]))
             break
+    body = {**arguments.get("extra_body", {}), "tools": tools}
+    if counted := _count_locally(model, messages, body):
+        most = min(most, counted + _PER_REQUEST + sum(map(count, others)))
     return Bill(key, 0, most, 0, most)
 
 
@@ -75,7 +89,7 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
     return tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool)
 
 
-def _message_bound(message: BaseMessage) -> int:
+def _message_bound(message: BaseMessage, count: Count) -> int:
     """Return a bound of a message's tokens."""
     content, images = message.content, 0
     said: list[Any] = []
@@ -90,12 +104,7 @@ def _message_bound(message: BaseMessage) -> int:
             said.append(block)
     if isinstance(message, AIMessage):
         said += [message.tool_calls, message.invalid_tool_calls]
-    rest = _bytes([said, message.name, message.additional_kwargs])
-    return _PER_MESSAGE + images * _IMAGE + rest
-
-
-def _bytes(value: Any) -> int:  # noqa: ANN401 -- JSON
-    return len(json.dumps(value, default=str, ensure_ascii=False).encode(errors="replace"))
+    return _PER_MESSAGE + images * _IMAGE + count([said, message.name, message.additional_kwargs])
 
 
 def _reported(message: BaseMessage, name: str) -> int:
@@ -105,3 +114,56 @@ def _reported(message: BaseMessage, name: str) -> int:
     if usage is None or not made_by.startswith(name):
         return 0
     return usage["input_tokens"] + usage["output_tokens"]
+
+
+def _json(value: Any) -> str:  # noqa: ANN401
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _bytes(value: Any) -> int:  # noqa: ANN401
+    return len(_json(value).encode(errors="replace"))
+
+
+def _counter(model: BaseChatModel) -> Count:
+    """Return a count in tokens for a model of OpenAI's own server, else in bytes."""
+    is_openai = is_openai_like(model) and "//api.openai.com/" in address_of(model)
+    encoding = _encoding(name_of(model)) if is_openai else None
+    if encoding is None:
+        return _bytes
+    return lambda value: len(encoding.encode(_json(value), disallowed_special=()))
+
+
+@lru_cache
+def _encoding(name: str) -> Encoding | None:
+    """Return the tokenizer of a model of OpenAI; None if it is not known.
+
+    The tokenizers' files come with LiteLLM, which DSPy needs, so that none is fetched.
+    """
+    import tiktoken  # noqa: PLC0415 -- installed with the model's class
+
+    if (litellm := find_spec("litellm")) and litellm.origin:
+        files = Path(litellm.origin).parent / "litellm_core_utils/tokenizers"
+        os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(files))
+    with suppress(KeyError, OSError):
+        return tiktoken.encoding_for_model(name)
+    return None
+
+
+def _count_locally(
+    model: Any,  # noqa: ANN401
+    messages: Sequence[BaseMessage],
+    body: dict[str, Any],
+) -> int:
+    """Return the count of a model that this process serves, chat template included; else 0."""
+    if isinstance(model, str) or not is_openai_like(model):
+        return 0
+    if not server.is_served(address_of(model)):
+        return 0
+    from openai import OpenAIError  # noqa: PLC0415 -- installed with the model's class
+
+    body["messages"] = convert_to_openai_messages(messages)
+    with suppress(OpenAIError):
+        path, options = "/chat/completions/input_tokens", {"timeout": _BUSY, "max_retries": 0}
+        counted = model.root_client.post(path, cast_to=object, body=body, options=options)
+        return int(counted["input_tokens"])
+    return 0

@@ -184,7 +184,8 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
         return _estimate(message, prompt)
     given = usage["input_tokens"]
     output = max(usage["output_tokens"], usage["total_tokens"] - given)
-    if output < 1 and _written_text(message):  # some servers say 0 for 'not known'
+    # Some servers say 0 or `true` for 'not known'. LangChain reads `true` as 1.
+    if output < min(2, len(_written_text(message).split())):
         return _estimate(message, prompt)
     details = usage.get("input_token_details") or {}
     cached = min(details.get("cache_read") or 0, given)

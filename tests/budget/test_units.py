@@ -3,21 +3,27 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
 from pb_graph.budget.account import Budget, spending_of
 from pb_graph.budget.rates import Bill, Dollars
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
+from pb_graph.local import server
 from pb_graph.models.input_bound import bound_input
 from tests.support.chat_model import ScriptedChat
 
+URL = "http://127.0.0.1:9/v1"
 PRICES = {"small": (1.0, 4.0, 0.1), "large": (10.0, 40.0)}
 
 
@@ -238,6 +244,34 @@ class TestBoundOfTheInput:
         assert 950 < bound_input(ScriptedChat(), said).input < 1400
         other = answer.model_copy(update={"response_metadata": {"model_name": "other"}})
         assert bound_input(ScriptedChat(), [said[0], other]).input > 9000
+
+    def test_openais_own_models_are_counted_by_their_tokenizer(self) -> None:
+        words, key = [HumanMessage("word " * 3000)], SecretStr("any")
+        cases = [("gpt-5-mini", None, 3000), ("gpt-5-mini", URL, 15_000), ("mine", None, 15_000)]
+        for name, address, least in cases:
+            model = ChatOpenAI(model=name, base_url=address, api_key=key)
+            assert least < bound_input(model, words).input < least + 150
+
+    @pytest.mark.parametrize(("status", "expected"), [(200, 700), (503, 5000)])
+    def test_a_local_model_counts_its_prompt_and_bytes_do_if_it_is_busy(
+        self, status: int, expected: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Any] = []
+
+        def count(request: httpx.Request) -> httpx.Response:
+            asked.append(json.loads(request.content))
+            return httpx.Response(status, json={"input_tokens": 700})
+
+        monkeypatch.setattr(server, "is_served", lambda _: True)
+        client = httpx.Client(transport=httpx.MockTransport(count))
+        model = ChatOpenAI(model="m", base_url=URL, api_key=SecretStr("any"), http_client=client)
+        tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+        arguments = {"tools": [tool], "extra_body": {"chat_template_kwargs": {"a": 1}}}
+        bound = bound_input(model, [HumanMessage("word " * 1000)], arguments)
+        assert expected <= bound.input < expected + 1000
+        message = {"role": "user", "content": "word " * 1000}
+        sent = {"chat_template_kwargs": {"a": 1}, "tools": [tool], "messages": [message]}
+        assert asked == [sent]
 
     @pytest.mark.parametrize(
         ("content", "arguments", "said"),

@@ -78,6 +78,17 @@ def test_a_passing_refusal_costs_a_second_attempt_and_not_the_answer(fault: Faul
     assert report["warnings"] == []
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_usage_given_as_true_is_not_counted_as_one_token(*, whole: bool) -> None:
+    def changed(reply: dict[str, Any]) -> dict[str, Any]:
+        return reply | {"usage": whole or dict.fromkeys(reply["usage"], True)}
+
+    with FaultServer(changed=changed) as server:
+        report = vanilla(server)
+    assert server.billed == 3
+    assert (report["most_billed"] > 1, report["usage"]["measured"]) == (True, False)
+
+
 def test_a_refusal_that_does_not_pass_ends_after_three_more_attempts() -> None:
     with FaultServer(always("unavailable")) as server:
         report = vanilla(server)
