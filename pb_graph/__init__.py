@@ -13,30 +13,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pb_graph.agents import (
-        BudgetDecision,
-        BudgetedChatModel,
-        BudgetPause,
-        TokenBudgetMiddleware,
-        plan_and_budget_tool,
-    )
-    from pb_graph.budget.account import Budget
-    from pb_graph.errors import (
-        BudgetUsedUpError,
-        InputError,
-        ModelCallError,
-        ModelSetupError,
-        NoAnswerError,
-        PlanAndBudgetError,
-        PlannerProgramError,
-        WeightsError,
-    )
-    from pb_graph.graph import build_graph
-    from pb_graph.program import PlannerProgram
-    from pb_graph.settings import Context, Settings
-    from pb_graph.types import Report
+    from pb_graph.agents.middleware import BudgetDecision as BudgetDecision
+    from pb_graph.agents.middleware import BudgetPause as BudgetPause
+    from pb_graph.agents.middleware import TokenBudgetMiddleware as TokenBudgetMiddleware
+    from pb_graph.agents.model import BudgetedChatModel as BudgetedChatModel
+    from pb_graph.agents.tool import plan_and_budget_tool as plan_and_budget_tool
+    from pb_graph.budget.account import Budget as Budget
+    from pb_graph.errors import BudgetUsedUpError as BudgetUsedUpError
+    from pb_graph.errors import InputError as InputError
+    from pb_graph.errors import ModelCallError as ModelCallError
+    from pb_graph.errors import ModelSetupError as ModelSetupError
+    from pb_graph.errors import NoAnswerError as NoAnswerError
+    from pb_graph.errors import PlanAndBudgetError as PlanAndBudgetError
+    from pb_graph.errors import PlannerProgramError as PlannerProgramError
+    from pb_graph.errors import WeightsError as WeightsError
+    from pb_graph.graph import build_graph as build_graph
+    from pb_graph.program import PlannerProgram as PlannerProgram
+    from pb_graph.settings import Context as Context
+    from pb_graph.settings import Settings as Settings
+    from pb_graph.types import Report as Report
 
-    __version__: str
+__version__ = "0.1.0"
 
 _HOMES = {
     "Budget": "budget.account",
@@ -60,45 +57,14 @@ _HOMES = {
     "plan_and_budget_tool": "agents.tool",
 }
 
-__all__ = [
-    "Budget",
-    "BudgetDecision",
-    "BudgetPause",
-    "BudgetUsedUpError",
-    "BudgetedChatModel",
-    "Context",
-    "InputError",
-    "ModelCallError",
-    "ModelSetupError",
-    "NoAnswerError",
-    "PlanAndBudgetError",
-    "PlannerProgram",
-    "PlannerProgramError",
-    "Report",
-    "Settings",
-    "TokenBudgetMiddleware",
-    "WeightsError",
-    "build_graph",
-    "plan_and_budget_tool",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
-    if name == "__version__":
-        return _installed_version()
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def _installed_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 -- takes a moment
-
-    try:
-        return version("plan-and-budget")
-    except PackageNotFoundError:  # run from its sources
-        return "unknown"
 
 
 def __dir__() -> list[str]:

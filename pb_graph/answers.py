@@ -44,10 +44,9 @@ def without_thinking(output: str) -> str:
 
 
 def boxed_answer(text: str) -> str | None:
-    r"""Return the content of the last box, or of the last boxes if several stand side by side.
+    """Return the content of the last box, or of the last boxes if several stand side by side.
 
-    A repeated box is not a second answer. An answer in a redundant pair of braces, `\boxed{{x}}`,
-    is unwrapped: models copy that from prompts written for `str.format`.
+    A repeated box is not a second answer.
     """
     contents: list[str] = []
     next_start = None
@@ -56,7 +55,7 @@ def boxed_answer(text: str) -> str | None:
             0 <= next_start - end <= _WIDEST_GAP and _BETWEEN.fullmatch(text, end, next_start)
         ):
             break
-        contents.append(_bare(content))
+        contents.append(content.strip())
         next_start = start
     return ", ".join(dict.fromkeys(reversed(contents))) if contents else None
 
@@ -73,23 +72,6 @@ def _boxes(text: str) -> list[tuple[int, int, str]]:
             if start[0] != "{":
                 found.append((start.start(), token.end(), text[start.end() : token.start()]))
     return sorted(found)
-
-
-def _bare(content: str) -> str:
-    content = content.strip()
-    while content.startswith("{") and _closes_at_end(content):
-        content = content[1:-1].strip()
-    return content
-
-
-def _closes_at_end(content: str) -> bool:
-    """Return whether the brace that opens the text is closed by its last character."""
-    depth = 0
-    for token in re.finditer(r"\\[\\{}]|[{}]", content):
-        depth += {"{": 1, "}": -1}.get(token[0], 0)
-        if depth == 0:
-            return token.end() == len(content)
-    return False
 
 
 def final_answer(text: str) -> str | None:
@@ -124,7 +106,6 @@ def without_lead(text: str) -> str:
 
 _SHORT = 80  # characters of an answer that is nothing but its result
 _LONGEST = 20_000  # characters read from the end, where the answer stands
-_MOST_STARTS = 200  # of JSON in an output
 _CHARACTERS_PER_TOKEN = 4
 
 
@@ -185,9 +166,7 @@ class AnswerType:
         """Return the last object in a text that fits, as plain JSON; None if none fits."""
         fitting, text = None, text[-_LONGEST:]
         decoder, at = json.JSONDecoder(strict=False), text.find("{")
-        for _ in range(_MOST_STARTS):
-            if at < 0:
-                break
+        while at >= 0:
             end = at + 1
             with suppress(ValueError, RecursionError):  # ValidationError is a ValueError
                 found, end = decoder.raw_decode(text, at)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Checkpointer, Send
@@ -24,7 +24,6 @@ from pb_graph.nodes.plan import estimate, plan, review
 from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.run.models import Model, Models, Program
 from pb_graph.run.run import GraphOptions, Node, NodeFunction, Route
-from pb_graph.run.tools import normalize_tools
 from pb_graph.settings import Context, Settings, require_budget
 from pb_graph.state import Input, Output, SolveTask, State
 from pb_graph.types import QuestionPlan
@@ -98,7 +97,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     options = GraphOptions(
         prices=None if prices is None else Dollars(prices),
         answer_type=None if response_format is None else AnswerType(response_format),
-        tools=normalize_tools(tools),
+        tools=tuple(one if isinstance(one, BaseTool) else tool(one) for one in tools),
     )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
     targets = _next_nodes(models.settings)

@@ -36,19 +36,11 @@ class PlannerProgram(BaseModel):
     tuning: dict[str, Any] | None = None
 
     def save(self, path: str | Path) -> None:
-        """Write the file.
-
-        Raises:
-            PlannerProgramError: The file cannot be written.
-        """
+        """Write the file."""
         document = self.model_dump(mode="json", exclude_none=True)
         document["state"] = self.state  # None means something to DSPy
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-        try:
-            Path(path).write_text(text, "utf-8")
-        except OSError as error:
-            msg = f"Cannot write the planner program {path}: {error.strerror}."
-            raise PlannerProgramError(msg) from error
+        Path(path).write_text(text, "utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -133,9 +133,6 @@ class Settings(BaseModel):
     planner_cap: PositiveInt = Field(
         default=384, description="Hard limit of completion tokens for a planner call."
     )
-    parallel: bool = Field(
-        default=True, description="Solve independent sub-questions at the same time."
-    )
     synthesis: Literal["last_step", "call"] = Field(
         default="last_step",
         description="The last sub-question gives the final answer, or a further capped call does.",
@@ -347,12 +344,11 @@ class Settings(BaseModel):
         """
         ceiling = METHODS[self.method].ceiling
         most = ceiling(self, query) if ceiling else self.cutoff
-        if total is None or self.enforcement == "prompt":
-            # Each call is bounded by the cutoff alone, and a last step without an answer adds one.
-            return self.cutoff * (steps + 1) if self.is_stepwise else most
+        by_call = self.synthesis == "call" and steps > 1
+        if total is None or self.enforcement == "prompt":  # each call has the cutoff alone
+            return self.cutoff * (steps + by_call) if self.is_stepwise else most
         if not self.is_stepwise:
             return min(total, most)
-        by_call = self.synthesis == "call" and steps > 1
         return total + (min(self.synthesis_cap(total, 2), self.cutoff) if by_call else 0)
 
     def synthesis_cap(self, total: int, steps: int) -> int:

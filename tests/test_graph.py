@@ -49,22 +49,23 @@ def test_every_method_answers_and_accounts_for_every_call(method: dict[str, Any]
 def test_independent_sub_questions_are_solved_at_the_same_time(way: Way) -> None:
     plan = ("First?", *(f"Part {j}? | after 1" for j in range(2, 5)), "All? | after 2, 3, 4")
     model = ScriptedChat(plan=plan, seconds=0.05)
-    report_of(model, way=way, parallel=True, **STEPWISE)
+    report_of(model, way=way, **STEPWISE)
     assert model.record.most_at_once == 3
 
 
 def test_a_step_is_shown_the_answers_it_builds_on_and_no_others() -> None:
     def numbered(call: Call) -> str:
         shown = [str(message.text) for message in call.messages if message.type == "ai"]
-        return f"found{len(model.solving()) - 1} from {','.join(s.split()[0] for s in shown)}"
+        number = re.findall(r"sub-question (\d) now", call.ask)[-1]
+        return f"found{number} from {','.join(s.split()[0] for s in shown)}"
 
     model = ScriptedChat(plan=(*DIAMOND[:3], "Apart? | after 0", "End?"), solve=numbered)
-    report = report_of(model, parallel=False, schedule="uniform", budget=500, **STEPWISE)
+    report = report_of(model, schedule="uniform", budget=500, **STEPWISE)
     said = [step["answer"] for step in report["steps"]]
-    assert said[0] == "found0 from"
-    assert said[1] == "found1 from found0"
-    assert said[2] == "found2 from found0"
-    assert said[4].endswith("found0,found1,found2,found3")
+    assert said[0] == "found1 from"
+    assert said[1] == "found2 from found1"
+    assert said[2] == "found3 from found1"
+    assert said[4].endswith("found1,found2,found3,found4")
 
 
 INNER = {"__start__", "__end__", "no_answer"}

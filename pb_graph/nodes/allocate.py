@@ -114,7 +114,7 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
     if ceiling is not None and spent(state["charges"]) >= ceiling:
         return "synthesize"  # nothing more is to be paid
     results = {result["index"]: result for result in state["results"]}
-    wave = []
+    wave: list[Send] = []
     for step in plan:
         needed = _needed_steps(plan, step["index"], settings)
         if step["index"] in results or not all(index in results for index in needed):
@@ -130,7 +130,7 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
             spent=spending(state["charges"]),
         )
         wave.append(Send("solve", task))
-    return (wave if settings.parallel else wave[:1]) or "synthesize"
+    return wave or "synthesize"
 
 
 def _needed_steps(plan: Sequence[SubQuestion], index: int, settings: Settings) -> list[int]:

@@ -66,27 +66,19 @@ async def _step_prompt(task: SolveTask, run: Run, *, closes: bool) -> list[Promp
 
 
 async def synthesize(state: State, run: Run) -> State:
-    """Write ``answer``: the last step's own words, or one more capped call.
-
-    When the last step was to give the answer but came to nothing, what is left below the ceiling
-    pays for one call that makes the best of the other steps.
-    """
+    """Write ``answer``: the last step's own words, or one more capped call."""
     plan, results = state["plan"], sorted(state["results"], key=lambda result: result["index"])
     found = [result for result in results if result["answer"]]
-    by_call = run.settings.synthesis == "call" and len(plan) > 1
     if not found:
         return {"answer": ""}
     if missing := len(plan) - len(results):
         note = f"the ceiling was reached before the last {missing} step(s) were asked"
         run.warn("ceiling_reached", note)
-    elif found[-1] is results[-1] and not by_call:
-        return _answer_of(found[-1])
-    else:
-        if not by_call:
-            run.warn("empty_reply", "the last step gave no answer; asked once more")
-        reply = await _closing_call(state, found, run)
-        if reply:
+    elif run.settings.synthesis == "call" and len(plan) > 1:
+        if reply := await _closing_call(state, found, run):
             return reply.update()
+    elif found[-1] is results[-1]:
+        return _answer_of(found[-1])
     note = f"the answer of sub-question {found[-1]['index'] + 1} stands for the whole"
     run.warn("answer_from_step", note)
     return _answer_of(found[-1])

@@ -112,11 +112,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         return PlannerProgram(state={name: part | {"lm": None} for name, part in state.items()})
 
     def save(self, path: str | Path) -> None:
-        """Write instructions and demos as JSON; never a pickle.
-
-        Raises:
-            PlannerProgramError: As `PlannerProgram.save`.
-        """
+        """Write instructions and demos as JSON; never a pickle."""
         self.program().save(path)
 
     def load(self, program: PlannerProgram | str | Path) -> Self:

@@ -24,8 +24,6 @@ from pb_graph.types import Query, ReportWarning, SubQuestion
 
 MAX_REPAIRED = 2_000
 """Characters of broken JSON to repair: the time for it grows with the square of the length."""
-MAX_QUESTION = 500
-MAX_HINT = 200
 
 # JSON begins a line, or is an object with a quoted key: "{1, 2}" in a question is mathematics.
 _JSON_START = re.compile(r"^[ \t]*(?=[\[{])|(?=\{\s*[\"'])", re.MULTILINE)
@@ -124,8 +122,7 @@ class PlannedStep(BaseModel):
                 fields["after"] = part
             elif part != "-":
                 hints.append(part)
-        hint = " ".join(filter(None, hints))[:MAX_HINT]
-        return fields | {"question": question[:MAX_QUESTION], "hint": hint}
+        return fields | {"question": question, "hint": " ".join(filter(None, hints))}
 
     def to_text(self) -> str | dict[str, Any]:
         """Return the step as a planner is asked to write it: with its grades, if it has them."""

@@ -15,13 +15,12 @@ from langchain_core.messages import (
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
-from pb_graph.errors import InputError
 from pb_graph.models.client import IO
 from pb_graph.models.provider_errors import redact
 from pb_graph.prompts import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from langchain_core.messages import ToolCall
 
@@ -31,21 +30,6 @@ MAX_ROUNDS = 8
 """Calls of a step that may end in a call of tools; the next one has to give its result."""
 MAX_RESULT = 20_000
 """Characters of a tool's result that the solver is shown."""
-
-
-def normalize_tools(given: Sequence[BaseTool | Callable[..., Any]]) -> tuple[BaseTool, ...]:
-    """Return tools as LangChain's, which a user may have given as functions with a docstring.
-
-    Raises:
-        InputError: An item is not a tool.
-    """
-    from langchain_core.tools import tool  # noqa: PLC0415 -- only where there are any
-
-    try:
-        return tuple(one if isinstance(one, BaseTool) else tool(one) for one in given)
-    except (TypeError, ValueError) as error:
-        msg = f"tools must be LangChain tools, or functions with a docstring: {error}"
-        raise InputError(msg) from error
 
 
 async def use_tools(

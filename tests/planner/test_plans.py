@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pb_graph.planner.plans import (
-    MAX_HINT,
-    MAX_QUESTION,
     Difficulty,
     Level,
     Plan,
@@ -70,11 +68,6 @@ def test_latex_survives_json_whether_or_not_its_backslash_was_doubled(latex: str
 )
 def test_a_step_says_its_hint_and_its_needs(text: object, step: PlannedStep) -> None:
     assert read_step(text) == step
-
-
-def test_long_texts_are_cut() -> None:
-    step = read_step(f"{'q' * 900} | {'h' * 900}")
-    assert (len(step.question), len(step.hint)) == (MAX_QUESTION, MAX_HINT)
 
 
 @pytest.mark.parametrize(

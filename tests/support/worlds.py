@@ -82,7 +82,6 @@ def settings(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:  # noqa: ANN401
         "cutoff": st.integers(1, 200) | st.just(8192),
         "enforcement": st.sampled_from(["prompt", "cap", "force"]),
         "rollover": st.booleans(),
-        "parallel": st.booleans(),
         "synthesis": st.sampled_from(["last_step", "call"]),
     }
     return st.fixed_dictionaries(free | {name: st.just(value) for name, value in fixed.items()})
