@@ -1,7 +1,7 @@
-"""Plan a question, split its budget over the steps, and never spend more than its ceiling.
+"""Plan a question, split its budget across the steps, and never spend more than its ceiling.
 
 The graph judges the level of a question, plans it from level ``Settings.plan_from`` on, splits its
-budget over the steps, and solves them. Below that level its plan is one step: the question itself.
+budget across the steps, and solves them. Below that level the plan is one step, the question.
 
 The names below load on first use, so that importing the package imports no provider, no DSPy and
 no LangGraph.

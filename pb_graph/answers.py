@@ -123,7 +123,7 @@ def bare_result(answer: str, *, is_cut: bool) -> str | None:
 
     Args:
         answer: The answer.
-        is_cut: Whether the answer ran into its cap, so that a line without a mark is no result.
+        is_cut: Whether the answer reached its cap, so that a line without a mark is no result.
     """
     stated, text = stated_answer(answer), answer.strip()
     if stated or is_cut or "\n" in text or len(text) > _SHORT:

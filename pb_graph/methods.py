@@ -44,7 +44,7 @@ class Method:
             its plan and its budget in one call.
         plans: Whether the question is decomposed first.
         budgets: Whether it has a total budget, also where the settings name none.
-        splits: Whether the budget is split over the sub-questions, and steps may be calls.
+        splits: Whether the budget is split across the sub-questions, and steps may be calls.
         style: The style it is written in where ``Settings.style`` names none. None for a method
             with a style of its own, which no setting changes.
         samples: Whether it needs a model that samples, at a temperature above 0.
@@ -129,7 +129,7 @@ _PAPER = (
     ),
     Method(
         "plan_and_budget",
-        "Plans, splits the budget over the sub-questions, and solves each within its share.",
+        "Plans, splits the budget across the sub-questions, and solves each within its share.",
         source=PAPER,
         style="auto",
         plans=True,

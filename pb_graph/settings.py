@@ -92,7 +92,7 @@ class Settings(BaseModel):
         "two_call: a second call judges them, as in the paper.",
     )
     schedule: Schedule = Field(
-        default="weighted", description="How the total is split over the sub-questions."
+        default="weighted", description="How the total is split across the sub-questions."
     )
     power: float = Field(default=2.0, gt=0, le=10, description="p of the polynomial schedule.")
     gamma: float = Field(default=0.9, gt=0, le=1, description="Decay of the exponential schedule.")
@@ -117,12 +117,12 @@ class Settings(BaseModel):
     )
     rollover: bool = Field(
         default=True,
-        description="Split the unspent tokens of finished steps over the steps still to come.",
+        description="Split the unspent tokens of finished steps across the steps still to come.",
     )
     enforcement: Literal["prompt", "cap", "force"] = Field(
         default="force",
         description="prompt: the model is only told its budget. cap: each call has a hard cap. "
-        "force: a call that runs into its cap is also asked for its result.",
+        "force: a call that reaches its cap is also asked for its result.",
     )
     reserve: PositiveInt = Field(
         default=48, description="Tokens of a share that 'force' reserves for the result."
@@ -299,7 +299,7 @@ class Settings(BaseModel):
 
     @property
     def splits_budget(self) -> bool:
-        """Return whether the method splits its budget over the sub-questions."""
+        """Return whether the method splits its budget across the sub-questions."""
         return METHODS[self.method].splits
 
     @property

@@ -180,7 +180,7 @@ class Report(TypedDict):
     finish: Finish | None
     """The end of the answer; None where a method makes it of several replies."""
     cut_off: bool
-    """True if the solver ran into its cap before it was done."""
+    """True if the solver reached its cap before it was done."""
     steps: list[StepReport]
     usage: QueryUsage
     warnings: list[ReportWarning]

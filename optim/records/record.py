@@ -129,7 +129,7 @@ def was_truncated(record: Record) -> bool:
 def is_empty_paid_answer(report: Report) -> bool:
     """Return whether solving was charged without an answer: a wrong answer, not a missing one.
 
-    Thinking that runs into its cap without a visible word is the method's own doing. Where a call
+    Thinking that reaches its cap without a visible word is the method's own doing. Where a call
     failed instead (a step that ended in an error, or no solving call that came back at all), the
     question has no answer to be scored.
     """

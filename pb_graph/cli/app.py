@@ -50,7 +50,7 @@ app = typer.Typer(
 
 @app.callback()
 def _every_command(*, version: Version = False) -> None:
-    """Plan a question, split its budget over the steps, and never spend more."""
+    """Plan a question, split its budget across the steps, and never spend more."""
 
 
 @app.command()
