@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import numpy as np
 
-from optim.statistics.checks import Floats
+from optim.statistics.estimates import Floats
 from pb_graph.budget import LEVELS, Schedule, schedule_weights
 from pb_graph.errors import InputError
 from pb_graph.settings import Settings

@@ -8,10 +8,15 @@ refuses what would give a misleading number with an `InputError` (a ValueError) 
 
 from __future__ import annotations
 
-from optim.statistics.checks import holm
-from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS, Comparison, Sample, compare
+from optim.statistics.comparison import (
+    MIN_UNBIASED_QUESTIONS,
+    Comparison,
+    Sample,
+    compare,
+    describe,
+    holm,
+)
 from optim.statistics.estimates import (
-    PERCENT,
     Interval,
     accuracy_interval,
     e3,
@@ -38,30 +43,3 @@ __all__ = [
     "surrogate",
     "token_interval",
 ]
-
-
-def describe(comparison: Comparison) -> str:
-    """Describe a comparison of a with b in one sentence, with its interval."""
-    one = comparison
-    accuracy = f"accuracy {one.accuracy_difference:+.1f} points"
-    if one.accuracy_lower is not None:
-        accuracy += f" ({one.accuracy_lower:+.1f} to {one.accuracy_upper:+.1f})"
-    if one.discordant == 0:
-        accuracy = "accuracy undecided: no question differs"
-    tokens = f"tokens {_times(one.tokens_ratio, one.tokens_lower, one.tokens_upper)}"
-    ratio = "E³ has no ratio, b's being 0"
-    if one.ratio is not None:
-        ratio = f"E³ {_times(one.ratio, one.lower, one.upper)}"
-    sentence = f"{accuracy}; {tokens}; {ratio}; n = {one.questions}"
-    if one.questions > 1:
-        sentence += f", {PERCENT * one.confidence:g} % intervals"
-    if one.questions < MIN_UNBIASED_QUESTIONS:
-        sentence += f"; below {MIN_UNBIASED_QUESTIONS} questions an E³ ratio is biased upwards"
-    return sentence
-
-
-def _times(ratio: float, lower: float | None, upper: float | None) -> str:
-    if lower is None:
-        return f"{ratio:.2f} times"
-    high = "∞" if upper is None else f"{upper:.2f}"
-    return f"{ratio:.2f} times ({lower:.2f} to {high})"

@@ -17,8 +17,12 @@ from optim.datasets.jsonl import parse
 from optim.scorers import Scorer, as_scorer
 from optim.scorers.base import FunctionScorer
 from optim.scorers.inspect_scorers import is_inspect_scorer
-from optim.statistics.checks import validate_answers, validate_scores, validate_tokens
-from optim.statistics.estimates import PERCENT
+from optim.statistics.estimates import (
+    PERCENT,
+    validate_answers,
+    validate_scores,
+    validate_tokens,
+)
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import betaincinv
 
-from optim.statistics.checks import check_confidence, validate_scores
+from optim.statistics.estimates import check_confidence, validate_scores
 from pb_graph.errors import InputError
 
 Scores: TypeAlias = Mapping[str, Sequence[float]]

@@ -1,34 +1,33 @@
-"""Two methods on the same questions: ratio of E³, its interval and tests."""
+"""Compare two methods on the same questions: the ratio of E³, its interval, and tests."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
+from scipy.special import bdtr, stdtr
 
-from optim.statistics.checks import (
-    Floats,
-    Groups,
-    check_confidence,
-    mcnemar,
-    t_p_value,
-    t_quantile,
-    validate_answers,
-)
 from optim.statistics.estimates import (
     PERCENT,
+    Floats,
+    Groups,
     Mean,
     PseudoQuestions,
+    check_confidence,
     exp_interval,
     log_e3,
     mean_of,
     plain_e3,
     standard_error,
+    t_quantile,
+    validate_answers,
 )
 from pb_graph.errors import InputError
+
+K = TypeVar("K", bound=Hashable)
 
 MIN_UNBIASED_QUESTIONS = 30
 """Questions below which an E³, and a ratio of two, is noticeably biased upwards."""
@@ -172,6 +171,43 @@ def compare(
     )
 
 
+def describe(comparison: Comparison) -> str:
+    """Describe a comparison of a with b in one sentence, with its interval."""
+    one = comparison
+    accuracy = f"accuracy {one.accuracy_difference:+.1f} points"
+    if one.accuracy_lower is not None:
+        accuracy += f" ({one.accuracy_lower:+.1f} to {one.accuracy_upper:+.1f})"
+    if one.discordant == 0:
+        accuracy = "accuracy undecided: no question differs"
+    tokens = f"tokens {_times(one.tokens_ratio, one.tokens_lower, one.tokens_upper)}"
+    ratio = "E³ has no ratio, b's being 0"
+    if one.ratio is not None:
+        ratio = f"E³ {_times(one.ratio, one.lower, one.upper)}"
+    sentence = f"{accuracy}; {tokens}; {ratio}; n = {one.questions}"
+    if one.questions > 1:
+        sentence += f", {PERCENT * one.confidence:g} % intervals"
+    if one.questions < MIN_UNBIASED_QUESTIONS:
+        sentence += f"; below {MIN_UNBIASED_QUESTIONS} questions an E³ ratio is biased upwards"
+    return sentence
+
+
+def _times(ratio: float, lower: float | None, upper: float | None) -> str:
+    if lower is None:
+        return f"{ratio:.2f} times"
+    high = "∞" if upper is None else f"{upper:.2f}"
+    return f"{ratio:.2f} times ({lower:.2f} to {high})"
+
+
+def holm(p_values: Mapping[K, float]) -> dict[K, float]:
+    """Return p-values adjusted for their number by Holm's method (1979), in the order given."""
+    adjusted: dict[K, float] = {}
+    running = 0.0
+    for place, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        running = max(running, min(1.0, p_values[name] * (len(p_values) - place)))
+        adjusted[name] = running
+    return {name: adjusted[name] for name in p_values}
+
+
 class _Arm(NamedTuple):
     """Samples of one method on the shared questions, in the same order for both methods."""
 
@@ -252,3 +288,14 @@ def _by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     for sample in samples:
         grouped.setdefault(sample.question, []).append(sample)
     return grouped
+
+
+def t_p_value(statistic: float, degrees: int) -> float:
+    """Return the two-sided p-value of a t statistic."""
+    return min(1.0, 2.0 * float(stdtr(degrees, -abs(statistic))))
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """Return the exact two-sided p-value of McNemar's test from the two discordant counts."""
+    pairs = only_a + only_b
+    return min(1.0, 2.0 * float(bdtr(min(only_a, only_b), pairs, 0.5))) if pairs else 1.0

@@ -27,22 +27,19 @@ widened to hold it.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
 
-from optim.statistics.checks import (
-    Floats,
-    Groups,
-    check_confidence,
-    cluster_ids,
-    t_quantile,
-    validate_answers,
-    validate_scores,
-    validate_tokens,
-)
+from pb_graph.errors import InputError
+
+Floats: TypeAlias = NDArray[np.float64]
+Groups: TypeAlias = NDArray[np.intp]
 
 PERCENT: Final = 100.0
 _LARGEST_LOG = 700.0  # what a double can hold
@@ -245,3 +242,58 @@ def exp_interval(centre: float, reach: float) -> tuple[float, float | None]:
     """Return exp(centre - reach) and exp(centre + reach), or None beyond the range of a double."""
     high = None if centre + reach > _LARGEST_LOG else math.exp(centre + reach)
     return math.exp(centre - reach), high
+
+
+def validate_answers(scores: Sequence[float], tokens: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return scores and tokens of the same answers as arrays of shape (n,).
+
+    Raises:
+        InputError: Unequal lengths, an invalid value, or no token at all.
+    """
+    a, t = validate_scores(scores), validate_tokens(tokens)
+    if len(a) != len(t):
+        msg = f"{len(a)} scores but {len(t)} tokens: give one of each per query, in the same order"
+        raise InputError(msg)
+    if not t.any():
+        msg = "no query was charged any token, so E³ is undefined; check that usage is measured"
+        raise InputError(msg)
+    return a, t
+
+
+def validate_scores(values: Sequence[float]) -> Floats:
+    """Return scores as an array; raise `InputError` if one is missing or outside [0, 1]."""
+    return _within(values, 1.0, "scores lie in [0, 1], not in percent")
+
+
+def validate_tokens(values: Sequence[float]) -> Floats:
+    """Return tokens as an array; raise `InputError` if one is missing, infinite or negative."""
+    return _within(values, sys.float_info.max, "the tokens of a query are known and 0 or more")
+
+
+def _within(values: Sequence[float], most: float, rule: str) -> Floats:
+    numbers = np.array(values, dtype=np.float64)
+    outside = numbers[~((numbers >= 0.0) & (numbers <= most))]  # NaN is outside, too
+    if not numbers.size or outside.size:
+        msg = f"{rule}: got {f'{outside[0]:g}' if outside.size else 'none'}"
+        raise InputError(msg)
+    return numbers
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise `InputError` if a nominal coverage is outside (0, 1)."""
+    if not 0.0 < confidence < 1.0:
+        msg = f"confidence must lie between 0 and 1, such as 0.95, not {confidence!r}"
+        raise InputError(msg)
+
+
+def cluster_ids(clusters: Sequence[Hashable] | None, size: int) -> Groups:
+    """Return the number of each sample's cluster, from 0 on, in order of first appearance."""
+    if clusters is None:
+        return np.arange(size, dtype=np.intp)
+    ids: dict[Hashable, int] = {}
+    return np.array([ids.setdefault(c, len(ids)) for c in clusters], dtype=np.intp)
+
+
+def t_quantile(confidence: float, degrees: int) -> float:
+    """Return the half-width of a two-sided t interval, in standard errors."""
+    return float(stdtrit(degrees, (1.0 + confidence) / 2.0))
