@@ -1,7 +1,8 @@
 """Plan a question, split its budget across the steps, and never spend more than its ceiling.
 
-The graph judges the level of a question, plans it from level ``Settings.plan_from`` on, splits its
-budget across the steps, and solves them. Below that level the plan is one step, the question.
+The graph estimates the level of a question. From level ``Settings.plan_from`` on it plans the
+question, splits the budget across the steps, and solves the steps. Easier questions are solved as
+one step.
 
 The names below load on first use, so that importing the package imports no provider, no DSPy and
 no LangGraph.

@@ -33,9 +33,9 @@ _WORDS = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{(?P<inner>[^{}]*)
 def without_thinking(output: str) -> str:
     """Return a text without the thinking that it begins with.
 
-    Thinking stands between ``<think>`` and ``</think>``. Without the closing tag all is thinking;
-    without the opening tag, which some chat templates write into the prompt, everything up to the
-    closing tag is. A tag that the answer itself speaks of stays.
+    Thinking stands between ``<think>`` and ``</think>``. Without the closing tag, all text is
+    thinking. Without the opening tag, which some chat templates write into the prompt, the text up
+    to the closing tag is thinking. A tag that the answer only mentions stays.
     """
     thinking = _THINKING.match(output)
     text = output[thinking.end() if thinking else 0 :]
@@ -94,12 +94,12 @@ def final_answer(text: str) -> str | None:
 
 
 def without_text_commands(text: str) -> str:
-    r"""Return the words of `\text{…}`, `\mbox{…}` and the like without the command around."""
+    r"""Return the words inside `\text{…}`, `\mbox{…}` and similar commands."""
     return _WORDS.sub(r"\g<inner>", text).strip()
 
 
 def without_lead(text: str) -> str:
-    """Return a text without "The answer is" in front."""
+    """Return a text without a leading "The answer is"."""
     lead = _IS.match(text)
     return text[lead.end() :] if lead else text
 

@@ -64,7 +64,7 @@ class ModelCallError(PlanAndBudgetError):
 
     @property
     def tokens(self) -> int:
-        """Completion tokens that the failed attempts are known to have cost."""
+        """Completion tokens that were billed for the failed attempts, as far as known."""
         return sum(charge["output_tokens"] for charge in self.lost)
 
 
@@ -112,7 +112,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def describe_errors(error: ValidationError) -> str:
-    """Return each fault with its field as the user wrote it, without the members of unions."""
+    """Describe each validation error with the field as the user wrote it, without union members."""
     faults = []
     for fault in error.errors(include_url=False, include_input=False):
         names = [str(part) for part in fault["loc"] if str(part).replace("_", "").isalnum()]

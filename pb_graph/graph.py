@@ -135,7 +135,7 @@ class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
     def plan(
         self, question: str, level: int | None = None, config: RunnableConfig | None = None
     ) -> QuestionPlan:
-        """Run the graph up to its first solving call, and return the plan.
+        """Run the graph up to the first solving call, and return the plan.
 
         Args:
             question: The question.
@@ -175,7 +175,7 @@ class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
 
 
 def _next_nodes(settings: Settings) -> dict[str, list[str]]:
-    """Return the nodes that can follow each node with a choice, the usual one first."""
+    """Return the possible next nodes of each branching node, the usual one first."""
     solving = ["solve", "synthesize"] if settings.splits_budget else []
     solving += [] if settings.is_stepwise else ["answer"]
     first, planned, reviewed = "answer", ["answer"], ["answer"]

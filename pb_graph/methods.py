@@ -1,4 +1,4 @@
-"""Ways to answer a question: the paper's five, and how to add one.
+"""Define the methods of the paper, and register further methods.
 
 A method of your own is a function under `method`, registered wherever its module is imported. A
 plain function returns the prompt, which the ``answer`` node sends once. A coroutine makes several

@@ -1,4 +1,4 @@
-"""Probe an endpoint for what budgets rely on: caps, finish reasons, usage and thinking."""
+"""Probe the features of an endpoint that budgets rely on: caps, finish reasons, usage, thinking."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _ask(
 
 
 def _hidden(reply: Reply) -> int:
-    """Return the minimum of thinking tokens: reported, or above what the text can hold."""
+    """Return the minimum number of thinking tokens: as reported, or more than the text can have."""
     return max(reply.charge["reasoning_tokens"], reply.tokens - len(reply.text), 0)
 
 

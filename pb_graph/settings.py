@@ -187,7 +187,7 @@ class Settings(BaseModel):
 
     @classmethod
     def read(cls, given: object) -> Self:
-        """Return `given` as settings, from a `Settings` or a mapping of its fields.
+        """Return `given`, a `Settings` or a mapping of its fields, as `Settings`.
 
         Raises:
             InputError: `given` is neither, or a field is unknown or wrong.
@@ -204,7 +204,7 @@ class Settings(BaseModel):
 
     @classmethod
     def paper(cls, method: str = PLANNED, **changes: Any) -> Self:  # noqa: ANN401 -- fields
-        """Return the settings of a row of the paper's tables.
+        """Return the settings of a method in the paper's tables.
 
         Every question is planned, the model is only told its budget, shares are rounded down (Eq.
         7), and the solver reasons in prose.
@@ -227,7 +227,7 @@ class Settings(BaseModel):
         return cls.read(row | changes)
 
     def merged_with(self, changes: Self | None) -> Self:
-        """Return these settings with the fields that `changes` sets itself.
+        """Return these settings, updated with the fields that `changes` sets.
 
         Args:
             changes: Settings of a run, or None.
@@ -382,8 +382,8 @@ def choices(name: str) -> tuple[str, ...]:
 class Context:
     """Choices of one run: ``graph.invoke(..., context=Context(...))``, or an assistant's config.
 
-    A host graph with a context of its own keeps a `Context`, or a mapping of its fields, under the
-    name ``plan_and_budget``.
+    A host graph with its own context has a `Context`, or a mapping of its fields, in the field
+    ``plan_and_budget``.
 
     Attributes:
         settings: Settings of the run. The fields that are set here replace those of the graph.

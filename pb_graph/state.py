@@ -26,8 +26,8 @@ from pb_graph.types import (
 class Input(TypedDict, total=False):
     """The input of the graph: ``question`` or ``messages``, and options of the question.
 
-    All but the messages live for one step only: the next question on the same thread must not
-    inherit the level or the reference of the last one.
+    All keys except the messages live for one step only: the next question on the same thread must
+    not inherit the level or the reference of the last one.
     """
 
     messages: Annotated[list[AnyMessage], add_messages]
@@ -52,7 +52,7 @@ class Output(TypedDict):
 
 
 class State(Input, total=False):
-    """Everything between the two."""
+    """The state between input and output."""
 
     settings: dict[str, Any]
     """The settings of this run as JSON, so that a resumed run keeps the ones it began with."""

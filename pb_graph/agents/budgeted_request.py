@@ -83,7 +83,7 @@ class BudgetedRequest:
         """Return the model's answer or tool calls.
 
         An answer that its cap cut off is finished by a second call, without tools. Tool calls that
-        were cut off are dropped. Once nothing is left, the response is a message that says so.
+        were cut off are dropped. If the budget is used up, the response is a message that says so.
 
         Args:
             ask: Makes one call.
@@ -187,7 +187,7 @@ class BudgetedRequest:
 
     @property
     def _enough(self) -> int:
-        """Return the completion tokens worth waiting for while other calls may return some."""
+        """Return the completion tokens to wait for while other calls may return unspent tokens."""
         kept = self.keep or (self.last[0].total if self.last else 0)
         if kept and self.accounts[0].unit == "dollars":
             return _LEAST
@@ -235,8 +235,8 @@ class BudgetedRequest:
 class InnerCalls(BaseCallbackHandler):
     """Track all model calls in the context, so that the budget holds in any order of middleware.
 
-    A middleware nearer to the model may ask the model again or ask another one. After a failure
-    that is a new call: as much is reserved for it, or it is not made. Other calls are counted.
+    An inner middleware may call the model again, or call another model. After a failure this is a
+    new call, which needs a reservation of its own. Other calls are only counted.
 
     Args:
         reservation: The reservation of the call; after a failure, of the newest call.
@@ -281,8 +281,8 @@ class InnerCalls(BaseCallbackHandler):
     def _call_of(self, messages: list[BaseMessage], about: dict[str, Any]) -> Bill:
         """Return the model and the bound of a call that is about to be made.
 
-        They are those that were reserved, unless another middleware has put in another model or a
-        longer prompt.
+        They equal the reserved ones, unless another middleware has changed the model or extended
+        the prompt.
         """
         call, told = self.reservation.call, about.get("metadata") or {}
         name, provider = told.get("ls_model_name"), told.get("ls_provider")
@@ -349,7 +349,7 @@ register_configure_hook(_TRACKER, inheritable=True)
 
 
 def tracked_accounts() -> tuple[Budget, ...]:
-    """Return the accounts of the reserved call that tracks all model calls made here, if any."""
+    """Return the accounts of the reserved call that encloses this one, if any."""
     tracker = _TRACKER.get()
     return tracker.reservation.accounts if tracker else ()
 
@@ -399,7 +399,7 @@ def _bound(request: ModelRequest[Any], model: BaseChatModel | str) -> Bill:
 
 
 def _numbers(request: ModelRequest[Any], names: tuple[str, ...]) -> list[int]:
-    """Return the positive values of these arguments, from the call or else from its model."""
+    """Return the positive values of these arguments of the call, or else of its model."""
     own = {name: getattr(request.model, name, None) for name in names} | request.model_settings
     return [one for name in names if isinstance(one := own.get(name), int) and one > 0]
 

@@ -45,7 +45,7 @@ OnUsedUp = Literal["answer", "pause", "error"]
 
 
 class BudgetPause(TypedDict):
-    """The interrupt value of an agent that has only its reserve left."""
+    """Interrupt value of an agent that has only its reserve left."""
 
     reason: str
     unit: Unit
@@ -205,7 +205,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         return await self._response(request, handler, AsyncIO())
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
-        """Make a tool call; the agents that it runs draw on its part of the budget."""
+        """Make a tool call; the agents that the tool runs share its part of the budget."""
         with self._part(request.state) as part, use_budget(part):
             result = handler(request)
         return _with_tokens_spent(result, part)
@@ -213,7 +213,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:  # noqa: ANN401
-        """Make a tool call; the agents that it runs draw on its part of the budget."""
+        """Make a tool call; the agents that the tool runs share its part of the budget."""
         with self._part(request.state) as part, use_budget(part):
             result = await handler(request)
         return _with_tokens_spent(result, part)
@@ -222,8 +222,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         """Return the existing account of a run, or a new account that starts from the state.
 
         The existing account also knows the cost of attempts that left no trace in the state, such
-        as attempts that another middleware repeated. It is of no use to a run that goes on within
-        another account, or that has gone on in another process.
+        as attempts that another middleware repeated. It is ignored if the run continues within
+        another account, or has continued in another process.
         """
         run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
         around = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)

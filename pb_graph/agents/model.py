@@ -70,7 +70,7 @@ class BudgetedChatModel(BaseChatModel):
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 -- pydantic's
         """Set the reserve aside before other callers can spend it.
 
-        A call is one run, this model's: listeners to the inner model hear that run.
+        Callbacks of the inner model receive the run of this model.
         """
         super().model_post_init(context)
         if self.account:
@@ -86,7 +86,7 @@ class BudgetedChatModel(BaseChatModel):
 
     @property
     def plain(self) -> BaseChatModel:
-        """The model without a budget, with the listeners of this one."""
+        """The model without a budget, with the callbacks of this model."""
         heard = {name: getattr(self, name) for name in ("callbacks", "tags", "metadata")}
         return self.model.model_copy(update=heard)
 
@@ -110,7 +110,7 @@ class BudgetedChatModel(BaseChatModel):
         return self.model.profile
 
     def get_num_tokens_from_messages(self, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401
-        """Return the model's own count, by which hosts trim conversations."""
+        """Return the model's own token count, which hosts use to trim conversations."""
         return self.model.get_num_tokens_from_messages(*args, **kwargs)
 
     def bind_tools(

@@ -38,14 +38,14 @@ def plan_and_budget_tool(
     description: str = DESCRIPTION,
     **options: Any,  # noqa: ANN401 -- those of build_graph
 ) -> BaseTool:
-    """Make a tool of the graph; the tool's artifact is the report.
+    """Create a tool that runs the graph; its artifact is the report.
 
     Besides the question, an agent may give ``budget``: the most tokens that the call is worth to
     it, planning included.
 
     The agent's callbacks and configuration reach the graph, and an interrupt within the graph
-    pauses the agent. A question that cannot be answered is told to the agent as text, with the
-    report as the artifact all the same.
+    pauses the agent. If a question cannot be answered, the agent gets the reason as text, and the
+    report as the artifact.
 
     Several calls in one turn run at once. When several of them pause, ``create_agent`` resumes each
     by itself; in a plain ``ToolNode`` they share one node, which may then answer some again.

@@ -1,9 +1,9 @@
 """Reserve and settle tokens or dollars: a call reserves its cap before it is sent.
 
 A reservation counts in its account and in every account above it, so that calls at the same time,
-in threads and in tasks, never spend more than the total of any of them. A *limit* draws on its
-parent call by call. A *grant* is set aside in its parent at once, and returns the rest when it is
-closed.
+in threads and in tasks, never spend more than the total of any of them. A *limit* takes tokens from
+its parent call by call. A *grant* is set aside in its parent at once, and returns the unspent
+tokens when it is closed.
 
 An account counts whole units: tokens, or pico-dollars. Its `Rate` turns a call into units.
 """
@@ -140,7 +140,7 @@ class Budget:
 
     @property
     def unknown(self) -> float:
-        """Largest possible cost of calls with an unknown bill. These tokens never return."""
+        """Largest possible cost of calls with an unknown bill. These tokens are never released."""
         return self._value(self._unknown)
 
     @property
@@ -276,7 +276,7 @@ class Budget:
     def raise_to(self, total: float) -> None:
         """Raise the total, and the totals of parents that have too little left.
 
-        Callers that wait go on, and accounts that are as large as this one grow, too.
+        Waiting callers continue, and child accounts as large as this one grow, too.
 
         Args:
             total: The new total, in the unit of this budget.
@@ -383,7 +383,7 @@ class Budget:
         return sum(max(0, units) for units in left)
 
     def _rest(self, *, after_pending: bool = False) -> int:
-        """Return what this account alone lets a call reserve."""
+        """Return the amount that a call can reserve in this account alone."""
         pending = 0 if after_pending else self._pending
         rest = self._unspent() - pending - self._aside(after_pending=after_pending)
         return min(0, rest) if self._is_closed else rest
@@ -399,8 +399,8 @@ class Budget:
     def _cap(self, call: Bill, keep: int = 0, *, after_pending: bool = False) -> int:
         """Return the completion tokens of a call that fit into this account and those above it.
 
-        What is kept, and what was set aside below in completion tokens, is for one more call: it
-        has the same input and, besides, the completion of this one.
+        Kept amounts and grants in completion tokens pay for one more call, whose input also
+        contains the completion of this call.
         """
         cap, aside = MOST_TOKENS, 0
         for first, *_ in self._chains():

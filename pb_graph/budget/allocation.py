@@ -120,7 +120,7 @@ def _relative(shares: Iterable[float]) -> list[float]:
 
 
 def _quotas(shares: list[float], total: int, minimum: int) -> list[int]:
-    """Return each share's part of `total`, in millionths of a token, and none below `minimum`.
+    """Return the part of `total` for each share, in millionths of a token and at least `minimum`.
 
     The largest part is never raised, so something always remains to scale by.
     """
@@ -169,10 +169,10 @@ class Bam(BaseModel):
 def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) -> list[float]:
     """Return the allocation that leaves the least uncertainty, sum_j c_j / b_j^beta_j (Eq. 5).
 
-    At the optimum one more token is worth the same everywhere: c_j beta_j / b_j^(beta_j + 1) is one
-    multiplier lambda for all j. Its logarithm is found by bisection, as sum_j b_j(lambda) falls
-    with lambda. This holds for different beta, too, where the paper's closed form (Eq. 6) is not
-    optimal. The paper takes beta >= 1; any beta above 0 will do here.
+    At the optimum one more token has the same value everywhere: c_j beta_j / b_j^(beta_j + 1) is
+    one multiplier lambda for all j. Its logarithm is found by bisection, because sum_j b_j(lambda)
+    falls with lambda. This also holds for different beta, where the paper's closed form (Eq. 6) is
+    not optimal. The paper assumes beta >= 1; here any beta above 0 is allowed.
 
     Args:
         c: Uncertainty of each sub-question after one token, above 0.

@@ -1,4 +1,4 @@
-"""Rules for a query's total: how many tokens a question of a given level may spend."""
+"""Define rules for the total: how many tokens a question of a given level may spend."""
 
 from typing import Annotated, Literal, Self
 
@@ -41,7 +41,7 @@ class LevelTable(_Rule):
 
 
 class PerLevel(_Rule):
-    """A base amount and a further amount for each level: `initial + per_level * level`."""
+    """A base amount plus an amount for each level: `initial + per_level * level`."""
 
     rule: Literal["per_level"] = Field(default="per_level", description="Name of the rule.")
     initial: _MaybeNoTokens = Field(description="Tokens that every question gets.")

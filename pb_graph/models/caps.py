@@ -83,7 +83,8 @@ def find_policy(name: str) -> CapPolicy:
 def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
     """Return the fields to change in a copy of a model, so that a call's arguments win.
 
-    LangChain sends some of what a constructor was given beside, or instead of, what a call says.
+    LangChain sends some constructor arguments in addition to, or instead of, the arguments of a
+    call.
     """
     settings: Any = model
     if is_openai_like(model):
@@ -128,13 +129,13 @@ def effort_level(
 ) -> str | None:
     """Return the effort level to ask for, or None to leave the effort alone.
 
-    The level is the highest whose usual thinking tokens fit, else the lowest. It never exceeds
-    what the model does unasked. The caller's own level stands unless thinking is off.
+    The level is the highest whose usual thinking tokens fit, else the lowest. It never exceeds the
+    model's default. The caller's own level is kept unless thinking is off.
 
     Args:
         levels: Levels that the model takes, lowest first.
         options: The options of the call.
-        default: Level of the model unasked; None if it is not known.
+        default: Default level of the model; None if it is unknown.
         own: Level that the caller has set.
     """
     if not levels or options.thinking == "free":
@@ -153,7 +154,7 @@ def effort_level(
 def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of any LangChain chat model, by the name of the field that its class declares.
 
-    Nothing is known of how it thinks; the prompt has the budget in words.
+    How the model thinks is unknown, so only the prompt states the budget.
     """
     fields = type(model).model_fields
     name = next((name for name in CAP_NAMES if name in fields), "max_tokens")
@@ -173,8 +174,8 @@ def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of OpenAI's models, by chat completions or the Responses API, also on Azure.
 
     Both caps, ``max_completion_tokens`` and ``max_output_tokens``, include reasoning, for which
-    there is no cap of its own. So the effort is lowered to what leaves room for an answer, unless
-    the caller has set it.
+    there is no cap of its own. So the effort is lowered until an answer fits, unless the caller has
+    set it.
     """
     form = _with_body(model, _response_format(model, options))
     return _cap(model, options) | _openai_effort(model, options) | form
@@ -201,8 +202,8 @@ def openai_compatible(model: BaseChatModel, options: CallOptions) -> dict[str, A
 
     OpenAI's own models, also behind a gateway, take ``max_completion_tokens``, which is what
     LangChain sends. Other servers know the older ``max_tokens``, and some ignore the newer name,
-    which would lift the cap. Thinking is left alone: for vLLM and llama.cpp, which cannot be told
-    apart from here, there are policies of their own.
+    which would lift the cap. Thinking is not changed. vLLM and llama.cpp, which cannot be detected,
+    have their own policies.
     """
     settings: Any = model
     form = _response_format(model, options)
@@ -262,7 +263,7 @@ def _old_cap(model: BaseChatModel, options: CallOptions, extra: dict[str, Any]) 
 
 
 def _with_body(model: Any, extra: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-    """Return ``extra`` as part of the body, beside the caller's own, which binding replaces."""
+    """Return ``extra`` with the caller's body fields, which binding would replace."""
     return {"extra_body": {**(model.extra_body or {}), **extra}} if extra else {}
 
 
@@ -349,8 +350,8 @@ def _claude_thinking(
 def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Gemini, thinking included, and lower its thinking level to what fits.
 
-    The caller's own level stands unless there is to be no thinking at all. Beside a thinking budget
-    of the caller's no level is sent: the API takes one of the two.
+    The caller's own level stands unless there is to be no thinking at all. If the caller has set a
+    thinking budget, no level is sent, because the API accepts only one of them.
     """
     settings: Any = model
     bound = _cap(model, options, "max_output_tokens", "timeout")
@@ -371,8 +372,8 @@ def ollama(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Ollama by ``num_predict``, which includes thinking.
 
     It has no thinking budget. Where fewer than 1,024 tokens are left for thinking, that is switched
-    off, unless the caller has set it; gpt-oss cannot do without and is asked for a low level.
-    Models that do not think take 'off' without complaint.
+    off, unless the caller has set it; gpt-oss always thinks and is asked for a low level. Models
+    that do not think ignore 'off'.
     """
     settings: Any = model
     # The cap alone would be refused, and options that are given replace all of the caller's.

@@ -105,8 +105,8 @@ class RetryPolicy:
 
     The wait is drawn from 0 to ``initial_interval`` seconds, and the upper end doubles with every
     attempt up to ``max_interval`` (exponential backoff with full jitter), so that many callers that
-    failed together do not come back together. What a server asks for (``Retry-After``) is waited on
-    top.
+    failed together do not come back together. The wait that a server asks for (``Retry-After``) is
+    added.
 
     Attributes:
         max_retries: Attempts after the first one.
@@ -124,8 +124,8 @@ class RetryPolicy:
         Args:
             error: The error of the last attempt.
             failed: Attempts that have failed, that one included.
-            longest: Longest wait, in seconds, that a server may ask for. One that asks for more
-                will refuse any earlier attempt, so there is none.
+            longest: Longest wait, in seconds, that a server may ask for. If a server asks for more,
+                no attempt follows, because it would be refused.
         """
         asked = retry_after(error)
         if failed > self.max_retries or asked > longest or not is_transient(error):
@@ -137,8 +137,8 @@ class RetryPolicy:
 class ChatClient:
     """A LangChain chat model with its cap policy and its retry policy: a `ModelClient`.
 
-    The caller's object is left as it is: calls go through copies. All but the final answer go
-    through one that never streams, because a streamed response often loses its usage.
+    The caller's object is not changed: calls use copies. Only the final answer is streamed, because
+    a streamed response often has no usage.
 
     Args:
         model: Any LangChain chat model.

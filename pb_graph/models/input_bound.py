@@ -42,9 +42,9 @@ def bound_input(
 ) -> Bill:
     """Return the most input tokens that a call can have, and its model, for `Budget.reserve`.
 
-    A local model counts its prompts itself, and OpenAI's models have a public tokenizer. For others
-    a token is taken to be a byte, as it is at least that in today's tokenizers. Where the model
-    reported the tokens of its last message, only what follows is counted.
+    A local model counts its prompts itself, and OpenAI's models have a public tokenizer. For other
+    models one token per byte is assumed, because a token of today's tokenizers has at least one
+    byte. If the model reported the tokens of its last message, only later messages are counted.
 
     Args:
         model: The chat model. Or its key as `key_of` returns it, to count in bytes.
@@ -137,7 +137,7 @@ def _counter(model: BaseChatModel) -> Count:
 def _encoding(name: str) -> Encoding | None:
     """Return the tokenizer of a model of OpenAI; None if it is not known.
 
-    The tokenizers' files come with LiteLLM, which DSPy needs, so that none is fetched.
+    The tokenizer files come with LiteLLM, which DSPy needs, so nothing is downloaded.
     """
     import tiktoken  # noqa: PLC0415 -- installed with the model's class
 

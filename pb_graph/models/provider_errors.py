@@ -95,10 +95,10 @@ def status_of(error: Exception) -> int | None:
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether the same request may well succeed a little later.
+    """Return whether the same request may succeed later.
 
-    Rate limits, servers in trouble, broken connections and time-outs are transient. Used-up credit
-    comes as a rate limit, but stays.
+    Rate limits, server errors, broken connections and timeouts are transient. Exhausted credit is
+    reported as a rate limit, but is not transient.
     """
     if _is_out_of_credit(error):
         return False
@@ -111,8 +111,8 @@ def is_transient(error: Exception) -> bool:
 def may_be_billed(error: Exception) -> bool:
     """Return whether the provider may charge for a failed attempt.
 
-    A refusal is not charged for, nor a request that was never sent. If the connection broke or the
-    caller gave up later, the model may have written its whole answer.
+    A refused request is not charged, and neither is a request that was never sent. If the
+    connection broke later, the model may have written the whole answer.
     """
     if status_of(error) is not None or _is_a(error, _NEVER_SENT):
         return False

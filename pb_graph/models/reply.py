@@ -61,7 +61,7 @@ class Reply:
         finish: Why the reply ended: ``stop``, ``length`` or ``filter``.
         charge: The charge of the call.
         lost: Charges of attempts before it that failed after they may have been paid.
-        warnings: Why the server's account or its respect of the cap is doubted.
+        warnings: Why the reported usage, or the server's handling of the cap, seems wrong.
         tool_message: The whole message as JSON, if it calls tools: some providers want all of it
             back.
         message_id: The id under which the message was streamed to a host.
@@ -215,8 +215,7 @@ def tokens_of_error(error: Exception) -> Tokens | None:
 def _estimate(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
     """Estimate the tokens of a response from the number of its characters.
 
-    Exact tokenizers would have to be downloaded. A paid answer never counts as nothing: text costs
-    at least one token.
+    Exact tokenizers would have to be downloaded. Any text costs at least one token.
     """
     text = _written_text(message)
     overhead = count_tokens_approximately([AIMessage("")])
@@ -237,7 +236,7 @@ def finish_of(message: AIMessage) -> str:
 
 
 def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
-    """Return a piece as it was written, without the beginning that some servers repeat."""
+    """Return a continuation without the beginning, which some servers repeat."""
     begun = prompt[-1].text if prompt[-1].type == "ai" else ""
     said = begun if message.text.startswith(begun) else begun.rstrip()  # some templates trim it
     return message.text.removeprefix(said)

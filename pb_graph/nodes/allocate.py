@@ -81,7 +81,7 @@ def _split(
     level: int | None,
     settings: Settings,
 ) -> list[int]:
-    """Return the tokens of each of the steps, which keep the position they have in the plan."""
+    """Return the tokens of each step; steps keep their position in the plan."""
     if settings.schedule == "bam":
         levels = [step["level"] or level or MIDDLE for step in steps]
         c, beta = settings.bam.c, settings.bam.beta
@@ -136,8 +136,7 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
 def _needed_steps(plan: Sequence[SubQuestion], index: int, settings: Settings) -> list[int]:
     """Return the direct and indirect dependencies of a step.
 
-    The final one is shown all others, whatever it was planned to depend on: it puts together what
-    they found.
+    The final step depends on all others, because it combines their results.
     """
     if is_final(plan, index, settings):
         return list(range(index))

@@ -24,7 +24,7 @@ _NOT_ON_MESSAGE = {"answer", "steps", "usage"}
 
 
 def finish(state: State, run: Run) -> State:
-    """Write ``report`` and, when there is an answer, the final message with the account on it."""
+    """Write ``report`` and, if there is an answer, the final message with its usage."""
     report = build_report(state, run)
     answer, update = report["answer"], cast("State", {"report": report})
     answer_type = run.options.answer_type
@@ -59,7 +59,7 @@ def build_report(state: State, run: Run) -> Report:
 
     Args:
         state: The final state of the run.
-        run: The run, for its settings and prices.
+        run: The run, which has the settings and prices.
     """
     settings, method = run.settings, METHODS[run.settings.method]
     prices = run.options.prices or prices_in_scope()
@@ -113,7 +113,7 @@ def _steps(state: State, run: Run) -> list[StepReport]:
 
 
 def _message(report: Report, state: State) -> AIMessage:
-    """Return the answer as a message, with the account of the question in LangChain's words."""
+    """Return the answer as a message with LangChain's usage metadata."""
     usage = report["usage"]
     models = [name for part in usage["by_node"].values() for name in part.get("models", [])]
     account = {name: value for name, value in report.items() if name not in _NOT_ON_MESSAGE}

@@ -42,11 +42,11 @@ class _Given(BaseModel):
 def intake(state: State, run: Run) -> State:
     """Turn the input into a `Query`, and clear the state of an earlier question on the thread.
 
-    A question of its own (``question``) stands alone; one in messages comes with its conversation.
+    ``question`` has no context; a question in ``messages`` comes with its conversation.
 
     Raises:
-        InputError: There is no question, a part of the input is of the wrong form or too long, or a
-            plan is to be reviewed without a checkpointer.
+        InputError: The question is missing, a part of the input has the wrong type or is too long,
+            or ``review_plan`` is set without a checkpointer.
     """
     own, settings = state.get("question"), run.settings
     said = Conversation(own) if own is not None else read_conversation(state.get("messages") or [])
@@ -99,7 +99,8 @@ def _check(said: Conversation, state: State) -> _Given:
     """Return the input of a question, checked.
 
     Raises:
-        InputError: There is no question, or a part of the input is of the wrong form or too long.
+        InputError: The question is missing, or a part of the input has the wrong type or is too
+            long.
     """
     if said.question is None:
         msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
@@ -114,14 +115,15 @@ def _check(said: Conversation, state: State) -> _Given:
 
 
 class Conversation(NamedTuple):
-    """The messages of a host, taken apart.
+    """The parsed messages of a host.
 
     Attributes:
-        question: The text of the question; None when nobody asks one.
+        question: The text of the question; None if there is none.
         instruction: The system messages.
         turns: The other messages, marked off as data.
         files: Images and files of the question and of what the person asked before it.
-        turns_left_out: How many turns are missing or cut, for the conversation is too long.
+        turns_left_out: Number of turns that are missing or cut because the conversation is too
+            long.
     """
 
     question: str | None
@@ -134,8 +136,8 @@ class Conversation(NamedTuple):
 def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
     """Take the last human message as the question, and the other messages as context.
 
-    What follows the question (another agent's findings, a tool's result) is shown, too, after a
-    mark where it was asked. Too long a conversation loses its oldest turns.
+    Messages after the question (another agent's findings, a tool's result) are shown after a mark.
+    A conversation that is too long loses its oldest turns.
     """
     asked = next((said for said in reversed(messages) if isinstance(said, HumanMessage)), None)
     if asked is None:
@@ -159,7 +161,7 @@ def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
 
 
 def _words(said: AnyMessage) -> str:
-    """Return the text of a turn as data; none of a system message, or a supervisor's hand-over."""
+    """Return the text of a turn as data; empty for system messages and hand-overs."""
     if isinstance(said, SystemMessage) or any("handoff" in key for key in said.response_metadata):
         return ""
     # A model's parts are one text, which citations may cut anywhere.
@@ -182,7 +184,7 @@ def _newest(turns: list[tuple[str, str]]) -> tuple[list[str], int]:
 
 
 def _files_of(said: AnyMessage) -> list[dict[str, Any]]:
-    """Return a person's content blocks that are images or files: all that are no text."""
+    """Return the content blocks of a human message that are images or files."""
     if not isinstance(said, HumanMessage) or isinstance(said.content, str):
         return []
     blocks = [block for block in said.content if isinstance(block, dict)]

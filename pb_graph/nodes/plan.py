@@ -1,7 +1,7 @@
 """Estimate the level of the question, decompose it, grade the sub-questions, and review the plan.
 
-Nothing is asked that bears on neither the plan nor the budget, and all planner calls of a question
-share one part of its ceiling.
+The planner is asked only for values that affect the plan or the budget. All planner calls of a
+question share one part of its ceiling.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def plan(state: State, run: Run) -> State:
 
 
 async def estimate(state: State, run: Run) -> State:
-    """Write the level into ``query`` and grades into ``plan``, where they are not known yet."""
+    """Write the level into ``query`` and grades into ``plan``, if they are unknown."""
     settings, plan = run.settings, state["plan"]
     needs_grades = settings.needs_credits and len(plan) > 1
     ungraded = plan if needs_grades and any(step["credit"] is None for step in plan) else []
@@ -112,7 +112,7 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
 async def _level_alone(query: Query, run: Run) -> Difficulty | None:
     """Return the level from a reply of two tokens; None if the reply has no level.
 
-    Some models cannot answer so shortly: they think all the same, or their server refuses.
+    Some models cannot answer in two tokens: they think first, or their server refuses.
     """
     try:
         judged = await run.ask_planner(level_request(query, run.settings))
@@ -138,7 +138,7 @@ _Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)
 
 
 class ReviewedStep(BaseModel):
-    """A sub-question as a reviewer sends it; its place in the list counts, not its ``index``."""
+    """A sub-question from a reviewer; its position in the list counts, not its ``index``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -160,10 +160,10 @@ class Review(BaseModel):
 
 
 def review(state: State, run: Run) -> State:
-    """Interrupt until the answer is an acceptance or a valid edit, which is allocated anew.
+    """Interrupt until a reviewer accepts the plan or sends a valid edit, which is allocated again.
 
-    An edited plan is not estimated again: it goes on with the levels and credits that it has.
-    The settings of the run note that it has been reviewed, and a total that the reviewer chose.
+    An edited plan is not estimated again: it keeps its levels and credits. The settings of the run
+    note that the plan has been reviewed, and a total that the reviewer chose.
     """
     shown = {
         "plan": state["plan"],

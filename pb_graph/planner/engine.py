@@ -34,7 +34,7 @@ class LangChainEngine:
     """Serves DSPy's requests from a chat client, with fixed options.
 
     Attributes:
-        error: The error that ended the last call, as it was before DSPy wrapped it.
+        error: The original error of the last call, before DSPy wrapped it.
     """
 
     def __init__(self, client: ModelClient, options: CallOptions) -> None:

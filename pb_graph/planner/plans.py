@@ -90,7 +90,7 @@ class PlannedStep(BaseModel):
 
     Attributes:
         question: The question of the step.
-        hint: A few words on how to go about it; may be empty.
+        hint: A few words about the method; may be empty.
         after: Numbers (from 1) of the steps that it needs; None if the planner named none.
         level: Difficulty from 1 to 5, unchecked.
         credit: Share of 100 credits, unchecked.
@@ -125,7 +125,7 @@ class PlannedStep(BaseModel):
         return fields | {"question": question, "hint": " ".join(filter(None, hints))}
 
     def to_text(self) -> str | dict[str, Any]:
-        """Return the step as a planner is asked to write it: with its grades, if it has them."""
+        """Return the step in the format that the planner is asked for, with its grades."""
         after = ""
         if self.after is not None:
             after = f"after {', '.join(map(str, self.after)) or 'nothing'}"
@@ -231,7 +231,7 @@ def _items(found: object) -> list[Any]:
 
 
 def _find_json(text: str) -> object:
-    """Return the JSON value in a reply, repaired if it was cut off or misspelt, else None."""
+    """Return the JSON value in a reply, repaired if it is incomplete or malformed, else None."""
     start = _JSON_START.search(text)
     if start is None:
         return None
@@ -361,8 +361,8 @@ def _keep_steps(
 def _ask_for_result(question: str, known: str) -> str:
     """Replace the result at the end of a sub-question by "?": "7 * 3 = 21" becomes "7 * 3 = ?".
 
-    An equation that is to be solved ("2x + 9 = 15"), a definition ("A = l w"), and a right side
-    that is known already stay as they are.
+    Equations to solve ("2x + 9 = 15"), definitions ("A = l w"), and known right sides do not
+    change.
     """
     for equals in _EQUALS.finditer(question):
         right = _RIGHT_SIDE.fullmatch(question, equals.end())

@@ -146,7 +146,7 @@ def estimate_request(
 def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
     """Return the request for the level of the question alone: about two tokens.
 
-    Problems of known level that are written as lines of "Level 2: …" are shown as exchanges.
+    Examples in the form "Level 2: …" are shown as exchanges.
 
     Args:
         query: The question.
@@ -173,7 +173,7 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
 def _inputs(query: Query, settings: Settings) -> dict[str, str]:
     """Return the question as input fields, including fields of a user's own signature.
 
-    Problems of known level are shown only where the level of the question is unknown.
+    Problems of known level are shown only if the level of the question is unknown.
     """
     problem = query["question"]
     if before := query.get("conversation"):

@@ -35,9 +35,9 @@ _CHANNEL = "plan_and_budget:call"
 class Journal:
     """Keep the outcomes of a node's calls beside the checkpoint that the node started from.
 
-    The entries are pending writes of LangGraph's, which belong to no task of its own and which it
-    ignores. They are found by the node's task id, which is the same when the node starts over, and
-    by what was asked. They go when their checkpoint goes.
+    The entries are pending writes that belong to none of LangGraph's tasks, so LangGraph ignores
+    them. They are found by the node's task id, which stays the same when the node restarts, and by
+    the request. They are deleted with their checkpoint.
 
     Args:
         saver: The checkpointer of the run.

@@ -88,7 +88,8 @@ class Models:
     def model_for(self, role: Role, context: Context) -> Model:
         """Return the model of a role: of the run, of the graph, or of the role that it defaults to.
 
-        A run that names a model of its own has all solving done by it, and likewise all planning.
+        If a run names its own model, that model does all the solving; the same applies to the
+        planner.
 
         Args:
             role: Role of the model.

@@ -72,7 +72,7 @@ class BudgetedReply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
-    """The arguments of `build_graph` beside models and settings."""
+    """The arguments of `build_graph` except models and settings."""
 
     prices: Dollars | None = None
     answer_type: AnswerType | None = None
@@ -83,7 +83,7 @@ class GraphOptions:
 class Run:
     """The part of a run that one node sees. Every call through it is charged.
 
-    A node that starts over has its finished calls answered as before, as long as it asks the same.
+    When a node restarts, identical calls get their stored replies.
 
     Attributes:
         models: The models and the planner of the graph.
@@ -214,10 +214,10 @@ class Run:
         return await ask_planner(planner, client, request, self.settings, traced=traced, io=self.io)
 
     async def ask_planner_with_repair(self, request: PlannerRequest[T]) -> T | None:
-        """Ask the planner; when the reply cannot be read, say why and ask once more.
+        """Ask the planner; if the reply cannot be read, say why and ask once more.
 
         Returns:
-            The value, or None, after a warning, when there is none to be had.
+            The value; None after a warning if both replies cannot be read.
         """
         value: T | None = None
         code: WarningCode = "unreadable_reply"
@@ -276,7 +276,7 @@ class Run:
 
     @cached_property
     def budget(self) -> Budget:
-        """The account of the question: its ceiling, charged with what was billed before."""
+        """The account of the question: its ceiling, charged with earlier spending."""
         run, limit = self.state.get("run_id", ""), self.state.get("ceiling") or _NO_CEILING
         return open_run(limit=limit, run=run, earlier=self.earlier) or Budget(limit)
 
@@ -421,7 +421,7 @@ class Node(Runnable[Any, State | Command[str]]):
 
     Args:
         function: The node; its name is the node's in checkpoints, streams and reports. A node that
-            calls models is a coroutine, which awaits nothing but the methods of its `Run`.
+            calls models is a coroutine that only awaits methods of its `Run`.
         models: The models and the planner of the graph.
         options: Further arguments of `build_graph`.
         route: Chooses the next node; None where an edge of the graph says it.

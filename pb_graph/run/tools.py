@@ -60,7 +60,7 @@ async def use_tools(
 
 
 def without_tools(messages: Sequence[Any]) -> list[Any]:
-    """Return a prompt with tool calls and results as text: providers refuse them without tools."""
+    """Return a prompt with tool calls and results as text, for requests without tools."""
     plain: list[Any] = []
     for said in messages:
         if isinstance(said, ToolMessage):

@@ -117,8 +117,8 @@ class Endpoint:
     ) -> Report:
         """Run the graph within the client's dollars, send a stream's events, return the report.
 
-        A piece cannot be taken back. When an attempt breaks off half-way and the answer begins
-        anew, the new answer follows after an empty line.
+        A chunk that was sent cannot be withdrawn. If an attempt breaks off, the new answer follows
+        after an empty line.
         """
         chat = completion.request
         totals = [total for total in (chat.total, self.max_budget) if total is not None]
@@ -219,7 +219,7 @@ class Allowance:
             self._file.execute("INSERT INTO questions VALUES (?, ?)", row)
 
     def _open_period(self) -> Budget:
-        """Return the budget of the period that it is now."""
+        """Return the budget of the current period."""
         if (start := self._bounds()[0].isoformat()) != self._start:
             self._start, self._budget = start, Budget(usd=self._usd, prices=self._prices)
             self._file.execute("DELETE FROM questions WHERE start <> ?", (start,))
@@ -228,7 +228,7 @@ class Allowance:
         return self._budget
 
     def _bounds(self) -> tuple[datetime, datetime]:
-        """Return the start and the end of the period that it is now."""
+        """Return the start and the end of the current period."""
         day = self._now().replace(hour=0, minute=0, second=0, microsecond=0)
         if self._period == "day":
             return day, day + timedelta(days=1)
@@ -277,14 +277,14 @@ async def _cancel_without_client(run: asyncio.Task[Report], request: Request) ->
 
 
 async def _error(_: Request, error: Exception) -> Response:
-    """Answer with an error. OpenAI's clients are told not to repeat what was retried here."""
+    """Answer with an error; OpenAI's clients are told not to retry the request."""
     status, body = _refusal(error)
     once = {"x-should-retry": "false"} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
     return _json(body, status, getattr(error, "headers", None) or once)
 
 
 def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
-    """Return the HTTP status and the body, in OpenAI's shape, that tell a client of an error."""
+    """Return the HTTP status and the body of an error in OpenAI's format."""
     status, message, kind, code = 400, str(error), "invalid_request_error", None
     if isinstance(error, HTTPException):
         status, message = error.status_code, error.detail
@@ -307,5 +307,5 @@ def _event(document: Mapping[str, Any]) -> bytes:
 def _json(
     document: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a JSON response in ASCII: a model's text may hold what UTF-8 cannot encode."""
+    """Return a JSON response in ASCII, because a model's text may not be valid UTF-8."""
     return Response(json.dumps(document), status, headers, media_type="application/json")

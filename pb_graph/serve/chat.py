@@ -68,7 +68,7 @@ class ChatRequest(BaseModel):
         return min((tokens for tokens in named if tokens is not None), default=None)
 
     def to_input(self) -> Input:
-        """Return the graph's input: the conversation, and what else belongs to the question.
+        """Return the graph's input: the conversation and the other inputs of the question.
 
         Raises:
             InputError: The messages do not fit together.
@@ -117,7 +117,7 @@ class Completion:
         return self._frame("chat.completion.chunk", choice) | usage
 
     def ending(self, report: Report) -> list[dict[str, Any]]:
-        """Return the last chunk and, where they are wanted, one with usage and report."""
+        """Return the last chunk and, if requested, a chunk with usage and report."""
         last = self.chunk({}, _finish_reason(report))
         if self._wants_usage or self.request.report:
             return [last, self._frame("chat.completion.chunk") | self._account(report)]
