@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import CapPolicy, llama_cpp, openai_compatible, policy_for, vllm
 from pb_graph.models.chat_models import name_of
-from pb_graph.models.client import BlockingIO, ChatClient, RetryPolicy, run_sync
+from pb_graph.models.client import BLOCKING, ChatClient, RetryPolicy, run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.models.resolve import model_name, resolve
 from pb_graph.settings import Settings
@@ -95,7 +95,7 @@ def _ask(
     """Make one call as the graph makes it, without retries, and count it."""
     found.calls += 1
     client = ChatClient(model, policy, RetryPolicy(max_retries=0))
-    reply = run_sync(client.call([HumanMessage(prompt)], options, BlockingIO()))
+    reply = run_sync(client.call([HumanMessage(prompt)], options, BLOCKING))
     found.tokens += reply.charge["input_tokens"] + reply.tokens
     return reply
 

@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage
 from optim.evaluation.models import model_identity
 from optim.evaluation.store import CachedClient, Recording, recording
 from pb_graph.errors import PlanAndBudgetError
-from pb_graph.models.client import AsyncIO, ChatClient, RetryPolicy
+from pb_graph.models.client import ASYNC, ChatClient, RetryPolicy
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.resolve import model_name, resolve
 from pb_graph.types import Purpose
@@ -77,7 +77,7 @@ class Reflector:
 
     async def _asked(self, prompt: str) -> str:
         with recording(self._recording):
-            reply = await self._client.call([HumanMessage(prompt)], self._options, AsyncIO())
+            reply = await self._client.call([HumanMessage(prompt)], self._options, ASYNC)
         return reply.text
 
 

@@ -30,7 +30,7 @@ from pb_graph.budget.account import Budget, bills_of, spending_of, whole_number
 from pb_graph.budget.rates import Spending, Unit
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError
-from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
+from pb_graph.models.client import ASYNC, BLOCKING, IO, run_sync
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -194,7 +194,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
         """Make one model call within the budget, and a second one if the first was truncated."""
-        return run_sync(self._response(request, handler, BlockingIO()))
+        return run_sync(self._response(request, handler, BLOCKING))
 
     async def awrap_model_call(
         self,
@@ -202,7 +202,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ExtendedModelResponse[Any]:
         """Make one model call within the budget, and a second one if the first was truncated."""
-        return await self._response(request, handler, AsyncIO())
+        return await self._response(request, handler, ASYNC)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
         """Make a tool call; the agents that the tool runs share its part of the budget."""

@@ -20,7 +20,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError
 from pb_graph.models.chat_models import name_of
-from pb_graph.models.client import IO, AsyncIO, BlockingIO, RetryPolicy, run_sync
+from pb_graph.models.client import ASYNC, BLOCKING, IO, RetryPolicy, run_sync
 
 if TYPE_CHECKING:
     from langchain_core.language_models import ModelProfile
@@ -139,7 +139,7 @@ class BudgetedChatModel(BaseChatModel):
         run_manager: Any = None,  # noqa: ANN401 -- inherited
         **kwargs: Any,  # noqa: ANN401
     ) -> ChatResult:
-        return run_sync(self._result(messages, stop, run_manager, kwargs, BlockingIO()))
+        return run_sync(self._result(messages, stop, run_manager, kwargs, BLOCKING))
 
     async def _agenerate(
         self,
@@ -148,7 +148,7 @@ class BudgetedChatModel(BaseChatModel):
         run_manager: Any = None,  # noqa: ANN401
         **kwargs: Any,  # noqa: ANN401
     ) -> ChatResult:
-        return await self._result(messages, stop, run_manager, kwargs, AsyncIO())
+        return await self._result(messages, stop, run_manager, kwargs, ASYNC)
 
     async def _result(
         self,

@@ -13,7 +13,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.scope import open_run, use_budget
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
+from pb_graph.models.client import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.models import Model
 from pb_graph.settings import require_budget
 from pb_graph.types import Report
@@ -85,10 +85,10 @@ def plan_and_budget_tool(
         return out["answer"], out["report"]
 
     def solve(question: str, config: RunnableConfig, budget: TokenLimit = None) -> Answer:
-        return run_sync(answer(BlockingIO(), question, config, budget))
+        return run_sync(answer(BLOCKING, question, config, budget))
 
     async def asolve(question: str, config: RunnableConfig, budget: TokenLimit = None) -> Answer:
-        return await answer(AsyncIO(), question, config, budget)
+        return await answer(ASYNC, question, config, budget)
 
     return StructuredTool.from_function(
         solve, asolve, name=name, description=description, response_format="content_and_artifact"

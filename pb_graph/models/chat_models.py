@@ -5,12 +5,9 @@ No provider's package is imported here: a model is known by the names of its cla
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -82,42 +79,17 @@ def without_sdk_retries(model: M) -> M:
     return copy
 
 
-class LoopConnections:
-    """Copies of OpenAI-like models for each event loop that calls them.
+def without_kept_connections(model: M) -> M:
+    """Return a copy of an OpenAI-like model whose asynchronous calls open a connection each.
 
-    LangChain's client for OpenAI's protocol keeps its async connections open and shares them
-    between all models of an address. A connection that was opened in an event loop that has ended
-    is dead: a call on it may be paid for, and is made again.
+    LangChain's client for OpenAI's protocol keeps connections open and shares them between all
+    models of an address. A connection of an event loop that has ended is dead: a call on it may be
+    paid for, and is made again.
     """
-
-    def __init__(self, *models: BaseChatModel) -> None:
-        self._models = models
-        self._of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-
-    async def in_running_loop(self) -> tuple[BaseChatModel, ...]:
-        """Return copies of the models with connections of the running event loop.
-
-        Models of other protocols, and those with an HTTP client of the caller's, stay as they are.
-        """
-        model: Any = self._models[0]
-        if not is_openai_like(model) or model.http_async_client or not model.root_async_client:
-            return self._models
-        loop = asyncio.get_running_loop()
-        if loop not in self._of_loop:
-            opened = self._copies()
-            self._of_loop[loop] = (await anext(opened), opened)  # open until the loop ends
-        copies: tuple[BaseChatModel, ...] = self._of_loop[loop][0]
-        return copies
-
-    async def _copies(self) -> AsyncGenerator[tuple[BaseChatModel, ...]]:
-        """Yield copies whose connections close with the event loop, which ends its generators."""
-        import openai  # noqa: PLC0415 -- costs a second, and is there with the model
-
-        async with openai.DefaultAsyncHttpxClient() as http:
-            yield tuple(
-                model.model_copy(update=_sdk_options(model, "async_client", http_client=http))
-                for model in self._models
-            )
+    if not is_openai_like(model) or getattr(model, "root_async_client", None) is None:
+        return model
+    options = _sdk_options(model, "async_client", default_headers={"Connection": "close"})
+    return model.model_copy(update=options)
 
 
 def _sdk_options(model: Any, side: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401

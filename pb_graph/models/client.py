@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,9 +22,9 @@ from pb_graph.models.caps import (
     policy_for,
 )
 from pb_graph.models.chat_models import (
-    LoopConnections,
     describe_model,
     name_of,
+    without_kept_connections,
     without_sdk_retries,
 )
 from pb_graph.models.input_bound import bound_input
@@ -154,7 +153,7 @@ class ChatClient:
     ) -> None:
         self._policy = policy or policy_for(model)
         self._retry_policy = retry_policy or RetryPolicy()
-        model = without_sdk_retries(model)
+        model = without_kept_connections(without_sdk_retries(model))
         fields = type(model).model_fields
         change = constructor_overrides(model)
         if getattr(model, "n", None):
@@ -168,7 +167,6 @@ class ChatClient:
         self.name = name_of(model)
         self.model = model.model_copy(update=change | plain)
         self._streaming = model.model_copy(update=change | streaming)
-        self._connections = LoopConnections(self.model, self._streaming)
         self._has_timeout = any(getattr(model, name, None) is not None for name in _TIMEOUTS)
         self._secrets = secrets_of(model)
         self._refuses_schema = False
@@ -257,9 +255,7 @@ class ChatClient:
         io: IO,
     ) -> AIMessage:
         """Send one request, within the time limit of the model or of the options."""
-        models = (self.model, self._streaming)
-        plain, streaming = await io.call(lambda: models, self._connections.in_running_loop)
-        model = streaming if options.stream else plain
+        model = self._streaming if options.stream else self.model
         if options.sampling:
             model = _for_samples(model)
 
@@ -299,15 +295,20 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
     return tokens
 
 
-class IO(ABC):
+@dataclass(frozen=True, slots=True)
+class IO:
     """The way in which a run waits for models, tools, checkpointers and budgets.
 
-    The code above its leaves is written once, as coroutines. With `BlockingIO` everything that a
+    The code above its leaves is written once, as coroutines. With `BLOCKING` everything that a
     coroutine awaits blocks, so that `run_sync` drives it to its end without an event loop; with
-    `AsyncIO` it awaits.
+    `ASYNC` it awaits.
+
+    Attributes:
+        is_async: Whether it awaits.
     """
 
-    @abstractmethod
+    is_async: bool
+
     async def call(
         self,
         blocking: Callable[P, T],
@@ -323,6 +324,9 @@ class IO(ABC):
             *args: Arguments of either.
             **kwargs: Keyword arguments of either.
         """
+        if self.is_async:
+            return await awaitable(*args, **kwargs)
+        return blocking(*args, **kwargs)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -339,34 +343,7 @@ class IO(ABC):
         return await self.call(function, partial(asyncio.to_thread, function), *args)
 
 
-class BlockingIO(IO):
-    """Waits by blocking, so a coroutine is never suspended."""
-
-    async def call(
-        self,
-        blocking: Callable[P, T],
-        awaitable: Callable[P, Awaitable[T]],  # noqa: ARG002 -- the twin's
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Call the blocking function."""
-        return blocking(*args, **kwargs)
-
-
-class AsyncIO(IO):
-    """Awaits."""
-
-    async def call(
-        self,
-        blocking: Callable[P, T],  # noqa: ARG002 -- the twin's
-        awaitable: Callable[P, Awaitable[T]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Call and await the other function."""
-        return await awaitable(*args, **kwargs)
-
-
+BLOCKING, ASYNC = IO(is_async=False), IO(is_async=True)
 _NEEDS_LOOP = (
     "A node or method awaited something that needs an event loop (asyncio) in a synchronous run. "
     "Await only the methods of `run`, or run the graph with ainvoke or astream."
@@ -374,7 +351,7 @@ _NEEDS_LOOP = (
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that waits by `BlockingIO`, and return its result.
+    """Run a coroutine that waits by `BLOCKING`, and return its result.
 
     Raises:
         RuntimeError: The coroutine awaited something that needs an event loop.

@@ -15,7 +15,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import convert_to_messages
 
-from pb_graph.models.client import IO, AsyncIO, BlockingIO, run_sync
+from pb_graph.models.client import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
@@ -46,11 +46,11 @@ class LangChainEngine:
 
     def complete(self, request: Request) -> Response:
         """Answer one request."""
-        return run_sync(self._complete(request, BlockingIO()))
+        return run_sync(self._complete(request, BLOCKING))
 
     async def acomplete(self, request: Request) -> Response:
         """Answer one request in an event loop."""
-        return await self._complete(request, AsyncIO())
+        return await self._complete(request, ASYNC)
 
     async def _complete(self, request: Request, io: IO) -> Response:
         system = request.system

@@ -25,7 +25,7 @@ from pb_graph.budget.rules import QuestionLimit
 from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
 from pb_graph.models.chat_models import key_of
-from pb_graph.models.client import IO, AsyncIO, BlockingIO, ModelClient, WrapperClient, run_sync
+from pb_graph.models.client import ASYNC, BLOCKING, IO, ModelClient, WrapperClient, run_sync
 from pb_graph.models.options import TIMEOUT, CallOptions, Thinking
 from pb_graph.models.reply import Reply
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
@@ -446,11 +446,11 @@ class Node(Runnable[Any, State | Command[str]]):
     # LangChain's names; the config is that of the context, too.
     def invoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
         """Return what the node adds to the state, and where to go."""
-        return run_sync(self._run(input, BlockingIO()))
+        return run_sync(self._run(input, BLOCKING))
 
     async def ainvoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
         """Return what the node adds to the state, and where to go."""
-        return await self._run(input, AsyncIO())
+        return await self._run(input, ASYNC)
 
     async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
         found: Any = get_runtime().context

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,6 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph import Settings, build_graph
-from pb_graph.models.chat_models import LoopConnections
 from tests.support.fault_server import FaultServer
 from tests.support.graphs import run
 
@@ -38,16 +36,3 @@ def test_a_further_event_loop_finds_no_dead_connection(
     assert server.served == 2 * len(ways)
     assert server.billed == sum(report["usage"]["output_tokens"] for report in reports)
     assert not any(report["warnings"] for report in reports)
-
-
-def test_the_connections_of_event_loops_that_have_ended_are_closed(server: FaultServer) -> None:
-    connections = LoopConnections(chat(server))
-
-    async def used() -> Any:  # noqa: ANN401
-        (model,) = await connections.in_running_loop()
-        assert (await connections.in_running_loop())[0] is model
-        await model.ainvoke("?")
-        return model
-
-    models = [asyncio.run(used()) for _ in range(3)]
-    assert all(model.root_async_client.is_closed() for model in models)

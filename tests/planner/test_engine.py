@@ -12,7 +12,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import AsyncIO, BlockingIO, ChatClient, run_sync
+from pb_graph.models.client import ASYNC, BLOCKING, ChatClient, run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.planner.engine import LangChainEngine, ask_planner, language_model
 from pb_graph.planner.planner import Planner
@@ -54,8 +54,8 @@ def ask(request: pytest.FixtureRequest) -> Ask:
     ) -> Any:  # noqa: ANN401 -- the type of the request's answer
         parts: Any = (planner or Planner(), ChatClient(model, with_schema), made, settings)
         if request.param == "sync":
-            return run_sync(ask_planner(*parts, traced=traced, io=BlockingIO()))
-        return asyncio.run(ask_planner(*parts, traced=traced, io=AsyncIO()))
+            return run_sync(ask_planner(*parts, traced=traced, io=BLOCKING))
+        return asyncio.run(ask_planner(*parts, traced=traced, io=ASYNC))
 
     return ask
 

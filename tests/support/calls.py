@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
-from pb_graph.models.client import AsyncIO, BlockingIO, ModelClient, run_sync
+from pb_graph.models.client import ASYNC, BLOCKING, ModelClient, run_sync
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
 
 
 def call(client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions) -> Reply:
     """Make one call that blocks."""
-    return run_sync(client.call(messages, options, BlockingIO()))
+    return run_sync(client.call(messages, options, BLOCKING))
 
 
 async def acall(
     client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions
 ) -> Reply:
     """Make one call in an event loop."""
-    return await client.call(messages, options, AsyncIO())
+    return await client.call(messages, options, ASYNC)
