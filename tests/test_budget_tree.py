@@ -193,6 +193,14 @@ class TestGrants:
         budget.close()
         assert budget.left == 4000 - team.paid
 
+    @pytest.mark.parametrize("left", [0, 1])
+    def test_an_agent_with_a_grant_of_what_is_used_up_still_answers(self, left: int) -> None:
+        budget = Budget(100)
+        budget.reserve(100 - left).settle(100 - left)
+        out = run(agent_of(ScriptedChat(), budget.grant(50)), ASK)
+        assert out["messages"][-1].text
+        assert budget.spent <= 100
+
 
 class TestProcesses:
     """A run that pauses goes on in another process, which has not seen what was spent."""

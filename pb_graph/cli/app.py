@@ -70,7 +70,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         int | None, budget_option(help="Completion tokens for solving. Default: by level.")
     ] = None,
     budget_usd: Annotated[
-        float | None, budget_option(min=1e-6, help="Dollars for the whole question.")
+        float | None, budget_option(min=1e-6, help="Maximum dollars of the question.")
     ] = None,
     set_: Sets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
@@ -138,7 +138,7 @@ def models() -> None:
     from pb_graph.local import weights  # noqa: PLC0415
 
     for one in weights.CATALOG.values():
-        state = "fetched" if weights.installed(one.name) else "not fetched"
+        state = "downloaded" if weights.installed(one.name) else "not downloaded"
         typer.echo(f"local:{one.name:<20} {one.bytes / 2**20:>5.0f} MiB  {state}")
 
 
@@ -164,15 +164,17 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     ] = "127.0.0.1",
     port: Annotated[int, _server_option(min=0, max=65535, help="Port; 0 for a free port.")] = 8000,
     max_budget: Annotated[
-        int | None, budget_option(min=1, help="Most completion tokens of a question.")
+        int | None, budget_option(min=1, help="Maximum completion tokens of each question.")
     ] = None,
     budget_usd: Annotated[
-        float | None, budget_option(min=1e-6, help="Dollars for all questions of a period.")
+        float | None, budget_option(min=1e-6, help="Maximum dollars of all questions in a period.")
     ] = None,
-    per: Annotated[Literal["day", "month"], budget_option(help="The period, in UTC.")] = "day",
-    spending: Annotated[Path, budget_option(help="File that keeps the spending.")] = Path(
-        "pb-graph-spending.sqlite"
-    ),
+    per: Annotated[
+        Literal["day", "month"], budget_option(help="Period of --budget-usd, in UTC.")
+    ] = "day",
+    spending: Annotated[
+        Path, budget_option(help="SQLite file of the spending in the period.")
+    ] = Path("pb-graph-spending.sqlite"),
     prices: Annotated[
         dict[str, list[float]] | None,
         budget_option(
@@ -189,14 +191,16 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     key.
     """
     if not (find_spec("starlette") and find_spec("uvicorn")):
-        exits.fail("this needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
+        exits.fail("serve needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
     import uvicorn  # noqa: PLC0415 -- an extra
 
     from pb_graph.serve.app import Allowance, Endpoint, is_loopback  # noqa: PLC0415
 
     key = os.environ.get(KEY_VARIABLE) or None
     if key is None and not is_loopback(host):
-        exits.fail(f"{host} can be reached by others: set {KEY_VARIABLE} to a secret", USAGE)
+        exits.fail(
+            f"{host} can be reached from other machines: set {KEY_VARIABLE} to a secret key", USAGE
+        )
     with exits.handle_errors():
         graph = _graph(model, planner, program, caps, set_)
         table: Prices | Literal["auto"] = prices or "auto"
@@ -229,7 +233,9 @@ def probe(
 @app.command()
 def demo(
     *,
-    plain: Annotated[bool, typer.Option("--plain", help="Print the table at the end.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Print the table once, without animation.")
+    ] = False,
 ) -> None:
     """Run a scripted team of agents with and without a Budget; needs no key."""
     from rich.console import Console  # noqa: PLC0415 -- what agents need takes a second

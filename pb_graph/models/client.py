@@ -37,7 +37,7 @@ from pb_graph.models.provider_errors import (
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import Reply, Tokens, charge_of, read_reply, tokens_of_error
+from pb_graph.models.reply import Attempt, Reply, Tokens, tokens_of_error
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -223,19 +223,16 @@ class ChatClient:
         wishes = Wishes(wait_for=most, call=call, also=also)
         with await io.call(own.reserve, own.areserve, options.cap, **wishes) as reservation:
             options = replace(options, cap=reservation.tokens)
-            started = time.perf_counter()
+            attempt = Attempt(options, call, self.name)
             try:
                 arguments = self._arguments(messages, options)
                 effort = describe_effort(arguments, options)
                 message = await self._send(messages, options, arguments, io)
             except Exception as error:  # noqa: BLE001 -- told as one of ours, or tried again
                 if tokens := settle_failed(reservation, error):
-                    seconds = time.perf_counter() - started
-                    bill = reservation.bill or call
-                    lost.append(charge_of(tokens, options, bill, seconds, "error", self.name))
+                    lost.append(attempt.charge(tokens, reservation.bill or call, "error"))
                 return error
-            seconds = time.perf_counter() - started
-            reply, bill = read_reply(message, messages, options, call, seconds, self.name)
+            reply, bill = attempt.read(message, messages)
             reservation.settle([bill])
             return replace(reply, lost=tuple(lost), effort=effort)
 

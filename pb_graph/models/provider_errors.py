@@ -75,10 +75,11 @@ def to_model_call_error(
     *_, cause = _chain(error)
     if status is None and str(cause) not in said:  # SDKs say no more than 'Connection error.'
         said += f" ({cause})"
-    detail = " ".join(redact(said, secrets).split())[:_MAX_DETAIL]
+    detail = " ".join(redact(said, secrets).split())[:_MAX_DETAIL].rstrip(". ")
+    reason = f"{kind}: {detail}." if detail else f"{kind}."
     times = f", {attempts} times," if attempts > 1 else ""
     to = f" to {redact(model, secrets)}" if model else ""
-    msg = f"The model call{to} failed{times} with {kind}: {detail} {_remedy(error, status)}"
+    msg = f"The model call{to} failed{times} with {reason} {_remedy(error, status)}"
     return ModelCallError(msg, status=status, lost=lost)
 
 
@@ -159,7 +160,7 @@ def _remedy(error: Exception, status: int | None) -> str:
     if "timeout" in type(error).__name__.lower():
         return "Raise Settings.timeout, or lower the budget."
     if _is_unreadable(error):
-        return "The reply is no chat completion: check the base URL, and the proxies on the way."
+        return "The reply could not be read: check the base URL, or the model class if it is yours."
     return "Check that the model's server is running and reachable."
 
 

@@ -6,6 +6,7 @@ Tokens are measured where the provider reports them, else estimated from the tex
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -98,76 +99,74 @@ class Reply:
         return cls(**{**plain, **parts})
 
 
-def read_reply(  # noqa: PLR0913, PLR0917 -- the facts of one attempt
-    message: AIMessage,
-    prompt: Sequence[BaseMessage],
-    options: CallOptions,
-    call: Bill,
-    seconds: float,
-    model: str,
-) -> tuple[Reply, Bill]:
-    """Read the text and the cost of a response.
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of a call.
 
-    Args:
-        message: The response.
-        prompt: The messages that it answers.
+    Attributes:
         options: The options of the call; their cap is that of this attempt.
         call: The model and the bound of the input, where a budget counts that.
-        seconds: How long the attempt took.
         model: The name of the model, for the charge.
+        started: The time at which it began, by `time.perf_counter`.
     """
-    finish, cap = finish_of(message), options.cap
-    tokens = tokens_of(message, prompt)
-    if not tokens.measured and tokens.output <= 2 * cap + 16:
-        # A reply that ended at its cap cost the cap, however much of it was hidden thinking. An
-        # estimate a little above the cap is the estimate's fault; one far above is the server's.
-        tokens = tokens._replace(output=cap if finish == "length" else min(tokens.output, cap))
-    warnings: list[ReportWarning] = []
-    if tokens.output > cap:
-        note = f"{model} ignored its cap of {cap} tokens and wrote {tokens.output}"
-        warnings.append(ReportWarning(code="cap_ignored", message=note))
-    bill = tokens.bill(call)
-    charge = charge_of(tokens, options, bill, seconds, finish, model)
-    is_piece = options.continue_last  # which is kept as it was written
-    text = _continuation(message, prompt) if is_piece else without_thinking(message.text)
-    reply = Reply(
-        text,
-        finish,
-        charge,
-        warnings=tuple(warnings),
-        tool_message=message_to_dict(message) if message.tool_calls else None,
-        message_id=message.id,
-    )
-    return reply, bill
 
+    options: CallOptions
+    call: Bill
+    model: str
+    started: float = field(default_factory=time.perf_counter)
 
-def charge_of(  # noqa: PLR0913, PLR0917 -- the facts of one attempt
-    tokens: Tokens, options: CallOptions, bill: Bill, seconds: float, finish: str, model: str
-) -> Charge:
-    """Return the entry of one attempt in the ledger.
+    def read(self, message: AIMessage, prompt: Sequence[BaseMessage]) -> tuple[Reply, Bill]:
+        """Return the reply that a response is, and what it cost.
 
-    Args:
-        tokens: The tokens of the attempt.
-        options: The options of the call; their cap is that of this attempt.
-        bill: What was settled; it is noted if it names its model, for a budget of other units.
-        seconds: How long the attempt took.
-        finish: Why the attempt ended.
-        model: The name of the model.
-    """
-    charge = Charge(
-        node=options.purpose.node,
-        step=options.purpose.step,
-        cap=options.cap,
-        input_tokens=tokens.input,
-        output_tokens=tokens.output,
-        reasoning_tokens=tokens.reasoning,
-        cached_tokens=tokens.cached,
-        seconds=round(seconds, 4),
-        finish=finish,
-        measured=tokens.measured,
-        model=model,
-    )
-    return charge | {"bill": [*bill]} if bill.model else charge
+        Args:
+            message: The response.
+            prompt: The messages that it answers.
+        """
+        finish, cap = finish_of(message), self.options.cap
+        tokens = tokens_of(message, prompt)
+        if not tokens.measured and tokens.output <= 2 * cap + 16:
+            # A reply that ended at its cap cost the cap, however much of it was hidden thinking. An
+            # estimate a little above the cap is the estimate's fault; one far above the server's.
+            tokens = tokens._replace(output=cap if finish == "length" else min(tokens.output, cap))
+        warnings: list[ReportWarning] = []
+        if tokens.output > cap:
+            note = f"{self.model} ignored its cap of {cap} tokens and wrote {tokens.output}"
+            warnings.append(ReportWarning(code="cap_ignored", message=note))
+        bill = tokens.bill(self.call)
+        charge = self.charge(tokens, bill, finish)
+        is_piece = self.options.continue_last  # which is kept as it was written
+        reply = Reply(
+            _continuation(message, prompt) if is_piece else without_thinking(message.text),
+            finish,
+            charge,
+            warnings=tuple(warnings),
+            tool_message=message_to_dict(message) if message.tool_calls else None,
+            message_id=message.id,
+        )
+        return reply, bill
+
+    def charge(self, tokens: Tokens, bill: Bill, finish: str) -> Charge:
+        """Return the entry of the attempt in the ledger.
+
+        Args:
+            tokens: The tokens of the attempt.
+            bill: What was settled; it is noted if it names its model, for a budget of other units.
+            finish: Why the attempt ended.
+        """
+        charge = Charge(
+            node=self.options.purpose.node,
+            step=self.options.purpose.step,
+            cap=self.options.cap,
+            input_tokens=tokens.input,
+            output_tokens=tokens.output,
+            reasoning_tokens=tokens.reasoning,
+            cached_tokens=tokens.cached,
+            seconds=round(time.perf_counter() - self.started, 4),
+            finish=finish,
+            measured=tokens.measured,
+            model=self.model,
+        )
+        return charge | {"bill": [*bill]} if bill.model else charge
 
 
 def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:

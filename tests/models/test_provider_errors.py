@@ -36,6 +36,7 @@ from tests.support.chat_model import HTTPError
         (TimeoutError(), r"Settings\.timeout"),
         (ConnectionError("refused"), "running and reachable"),
         (JSONDecodeError("Expecting value", "", 0), "base URL"),
+        (TypeError("a mistake in the class of a user's model"), "if it is yours"),
     ],
     ids=repr,
 )
