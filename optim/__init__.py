@@ -1,4 +1,4 @@
-"""Measures and improves the graph: E³, data sets, scorers, evaluation and tuning.
+"""Measure and improve the graph: E³, data sets, scorers, evaluation and tuning.
 
 ::
 

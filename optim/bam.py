@@ -53,7 +53,7 @@ def utility(c: ArrayLike, beta: ArrayLike, b: ArrayLike, aleatoric: ArrayLike = 
 def closed_form_allocation(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> Floats:
     """Return the paper's allocation, b_j in proportion to (c_j beta_j)^(1 / (beta_j + 1)) (Eq. 6).
 
-    It is the optimum where all beta of a question are equal, and only there.
+    It is optimal only if all beta of a question are equal.
 
     Args:
         c: Shape (..., m), above 0.
@@ -72,7 +72,7 @@ def closed_form_allocation(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> F
 def optimal_allocation(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> Floats:
     """Return the split that leaves the least uncertainty, sum_j c_j / b_j^beta_j (Eq. 5).
 
-    At the optimum one more token is worth the same everywhere: c_j beta_j / b_j^(beta_j + 1) is
+    At the optimum one more token has the same value everywhere: c_j beta_j / b_j^(beta_j + 1) is
     one multiplier for all j. Its logarithm x is the root of g(x) = log sum_j b_j(x) / total, which
     is decreasing and convex, so Newton's method from its left needs no bracket.
 
@@ -197,7 +197,7 @@ def allocations(world: World, drawn: Questions, total: float) -> Iterator[tuple[
 
 
 def level_shares(settings: Settings | None = None, total: float = 500) -> dict[str, list[float]]:
-    """Return the split of `total` tokens over one sub-question of each level, easiest first.
+    """Return the split of `total` tokens across one sub-question of each level, easiest first.
 
     Args:
         settings: Settings whose `bam` gives c and beta of each level; the defaults if None.
@@ -219,8 +219,8 @@ def level_shares(settings: Settings | None = None, total: float = 500) -> dict[s
 class Fit:
     """Parameters of Eq. 2 that fit best to measured error rates.
 
-    `beta_lower` and `beta_upper` are the ends of beta's 95 % profile-likelihood interval. Where
-    the answers do not bound beta they are the limits of the search, 0.05 and 8.
+    `beta_lower` and `beta_upper` are the ends of beta's 95 % profile-likelihood interval. If the
+    answers do not determine beta, they are the limits of the search, 0.05 and 8.
     """
 
     c: float

@@ -1,7 +1,7 @@
-"""Define the compared methods by name: the ten rows of the paper's tables, and others.
+"""Define the methods of an evaluation by name: the ten of the paper's tables, and others.
 
-A method of `optim.rivals` is a row by itself; a row of `_ROWS` is all that other settings of a
-method take. Help texts and errors list the names.
+Each method of `optim.rivals` is included; `_ROWS` adds methods with other settings. Help texts and
+errors list the names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ESTIMATED = "default_estimated"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One way to answer.
+    """A method with its settings.
 
     Attributes:
         name: Its name in tables and logs.
@@ -41,7 +41,7 @@ class Method:
             where the data set has a label.
 
     Raises:
-        InputError: The settings wait for a person.
+        InputError: The settings pause for a review.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """E³ for DSPy's optimizers: a metric for single answers, with feedback in words.
 
-Optimizers average over examples, and E³ = A²/T is no average. Its tangent at a reference point is
-one, and never exceeds E³ where it touches. `optim.e3.metric` is the way in.
+Optimizers average over examples, but E³ = A²/T is not an average. Its tangent at a reference point
+is an average, and never exceeds E³ relative to that point. Use `optim.e3.metric`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def surrogate(score: float, tokens: float, reference: ReferencePoint) -> float:
     Args:
         score: In [0, 1].
         tokens: Completion tokens of the example.
-        reference: The point where the tangent touches.
+        reference: Point at which the tangent touches E³.
     """
     value, spent = validate_scores([score])[0], validate_tokens([tokens])[0]
     return float(2.0 * PERCENT * value / reference.accuracy - spent / reference.tokens)
@@ -113,7 +113,7 @@ class E3Metric:
     ``dspy.Evaluate``. Predictions need ``answer`` and ``tokens``, as `GraphProgram` gives them.
 
     Attributes:
-        reference: The point where the tangent touches.
+        reference: Point at which the tangent touches E³.
         score: Scores a prediction from 0 to 1, given the example.
     """
 
@@ -226,7 +226,7 @@ def scorer_of(given: Judge) -> Scorer:
 
 
 def feedback(gold: Any, pred: Any, score: float, reference: ReferencePoint) -> str:  # noqa: ANN401 -- DSPy's
-    """Describe in lines whether an answer was right, and where its tokens went."""
+    """Describe whether an answer was right and where its tokens went, one line each."""
     answers = gold.get("answer") or gold.get("answers") or ""
     wanted = f" The answer is {_shortened(str(answers))}." if answers else ""
     compared = "more" if pred.tokens > reference.tokens else "no more"
@@ -243,7 +243,7 @@ def feedback(gold: Any, pred: Any, score: float, reference: ReferencePoint) -> s
 
 
 def _account(report: Report) -> Iterator[str]:
-    """Yield where the tokens of an answer went, and what each step gave."""
+    """Yield where the tokens of an answer went, and the result of each step."""
     nodes = {name: part["output_tokens"] for name, part in report["usage"]["by_node"].items()}
     planning = sum(nodes.get(name, 0) for name in ("plan", "estimate"))
     listed = ", ".join(f"{name} {tokens}" for name, tokens in nodes.items())

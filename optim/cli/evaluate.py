@@ -49,7 +49,7 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
 ) -> None:
     """Answer questions with methods, score the answers, and print the table.
 
-    The same command continues a run, and pays for nothing twice.
+    The same command continues a run and pays for no answer twice.
     """
     experiment, listed = Experiment(**options), read_prices(prices)
     from optim.evaluation import evaluate, on_ray  # noqa: PLC0415 -- Inspect takes seconds
@@ -73,7 +73,7 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
 
 
 def is_interactive() -> bool:
-    """Return whether a person can answer at a terminal."""
+    """Return whether a user can answer a prompt in a terminal."""
     return sys.stdin.isatty()
 
 
@@ -109,7 +109,7 @@ def _show(evaluation: Evaluation, answers: pd.DataFrame, *, as_json: bool, by_bu
 
 
 def _errors(evaluation: Evaluation) -> Iterator[str]:
-    """Yield the number of answers without a score, and the commonest reasons."""
+    """Yield the number of answers without a score, and the most common reasons."""
     reasons = Counter(str(r.error) for r in evaluation.records if r.score is None)
     if not reasons:
         return

@@ -71,9 +71,9 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 ) -> None:
     """Find the cheapest method whose loss of accuracy is proven to stay below a bound.
 
-    Rows are tested one after the other, until a test fails. With the default --confidence, a row
-    that loses more is certified in at most 5 % of all cases. Choose all options before you see the
-    answers.
+    Methods are tested one after the other, until a test fails. With the default --confidence, a
+    method that loses more is certified in at most 5 % of all cases. Choose all options before you
+    see the answers.
     """
     import pandas as pd  # noqa: PLC0415 -- takes a second
 

@@ -135,7 +135,7 @@ def with_options(
 
 
 def _parameter(field: dataclasses.Field[Any], shown: Mapping[str, Any]) -> inspect.Parameter:
-    """Return the parameter that Typer makes the option of."""
+    """Return the parameter from which Typer makes the option."""
     listed = f" {', '.join(shown['names'])}." if "names" in shown else ""
     info = typer.Option(
         shown.get("flags") or f"--{field.name.replace('_', '-')}",  # without a --no-… beside it
@@ -160,7 +160,7 @@ _EXPERIMENT = {field.name: field.metadata for field in dataclasses.fields(Experi
 
 @contextmanager
 def plain_errors(*modules: str) -> Iterator[None]:
-    """End the process with one line and the exit code that fits, instead of a traceback.
+    """End the process with one line and an exit code instead of a traceback.
 
     Args:
         modules: Required modules, checked before the command starts.

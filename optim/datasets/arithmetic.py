@@ -1,8 +1,8 @@
-r"""300 word problems at levels 1 to 5, 60 of each, which come with this package.
+r"""Load 300 word problems, 60 for each level from 1 to 5, from this package.
 
-More steps make a higher level. From level 4 on, some sentences have nothing to do with the
-question, and facts may come out of order. The problems were made by a program, so their answers are
-right by construction; they need no download.
+Problems of a higher level have more steps. From level 4 on, some sentences are irrelevant, and
+facts may be out of order. The problems were made by a program, so their answers are right by
+construction; they need no download.
 """
 
 from __future__ import annotations

@@ -62,14 +62,14 @@ class Question:
 
     @property
     def identity(self) -> str:
-        """A digest of all fields that an answer depends on: all but targets and metadata."""
+        """A digest of all fields that an answer depends on: all except targets and metadata."""
         fields = asdict(self)
         del fields["metadata"], fields["targets"]
         return digest(fields)
 
 
 class Row(dict[str, Any]):
-    """One row of a data set by its columns, with readers that say what is wrong with a value."""
+    """One row of a data set, with readers for its columns that raise errors for wrong values."""
 
     def text(self, column: str) -> str:
         """Return a column that must hold some text; a number is taken as its digits.
@@ -84,7 +84,7 @@ class Row(dict[str, Any]):
         return value
 
     def optional_text(self, column: str) -> str | None:
-        """Return a column's text without outer white space, or None when it is absent or empty.
+        """Return a column's text without outer white space, or None if it is absent or empty.
 
         Raises:
             InputError: The column holds no text and no number.
@@ -98,7 +98,7 @@ class Row(dict[str, Any]):
     def targets(self, *columns: str) -> tuple[str, ...]:
         """Return the accepted answers from the first of these columns that is present.
 
-        A column may hold one answer or a list of them. The same answer twice counts once.
+        A column may hold one answer or a list of them. Duplicates are removed.
 
         Raises:
             InputError: All columns are absent (the error names the last), or one holds no text.
@@ -179,7 +179,7 @@ class DataSet:
         """Read one row into a question, with the data set's defaults.
 
         Raises:
-            InputError: The row is no question; the message says why.
+            InputError: The row is not a valid question; the message says why.
         """
         question = self.read(Row(row))
         return replace(
@@ -195,7 +195,7 @@ DATASETS: dict[str, DataSet] = {}
 
 
 def dataset(name: str, **about: Any) -> Callable[[Reader], Parser]:  # noqa: ANN401 - see below
-    """Make a data set of the function that reads one of its rows.
+    """Register a data set by the function that reads one of its rows.
 
     Args:
         name: The name that `load` takes.

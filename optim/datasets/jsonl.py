@@ -36,7 +36,7 @@ _LETTER = r"Close with the letter of your choice alone inside the braces of one 
     scorer="rouge",  # makes no assumption about the answers; "math" suits numbers and expressions
 )
 def parse(row: Row) -> Question:
-    """Read one row: question and answer (or a list of answers); everything else when present.
+    """Read one row: question and answer (or a list of answers); the other columns if present.
 
     Columns that are not part of a `Question` are left out.
 

@@ -82,9 +82,9 @@ def load(  # noqa: PLR0913 - each selects questions in another way, all with def
 def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
     """Draw n questions without replacement, as evenly over the levels as possible.
 
-    30 questions of 5 levels are 6 of each. Where a level runs out, the others make up for it.
-    Samples are nested: the first 30 of a sample of 60 are the sample of 30. Questions without a
-    level count as one level of their own.
+    30 questions of 5 levels are 6 per level. If a level has too few questions, the other levels
+    fill up. Samples are nested: the first 30 of a sample of 60 are the sample of 30. Questions
+    without a level count as a separate level.
 
     Args:
         questions: Questions with unique ids.
@@ -111,7 +111,7 @@ def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
 
 
 def normalized(text: str) -> str:
-    """Return a text without differences of case and spacing."""
+    """Return a text with normalized case and spacing."""
     return " ".join(text.casefold().split())
 
 

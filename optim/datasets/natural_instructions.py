@@ -51,8 +51,8 @@ def parse(row: Row) -> Question:
     """Read one row: query and answer (or a list of answers); id and level when present.
 
     Raises:
-        SkipRow: The reference answer is an empty text, as that of one item in the paper's
-            sample: nothing is like it.
+        SkipRow: The reference answer is empty, as for one item in the paper's sample, so nothing
+            can match it.
         InputError: A missing query or answer, or a level outside 1 to 5.
     """
     query, given = row.text("query"), row.get("answers") or row.get("answer")

@@ -1,4 +1,4 @@
-r"""Questions that no model has seen: made by reasoning-gym, ``--dataset reasoning_gym:TASK``.
+r"""Generate questions that no model has seen with reasoning-gym: ``--dataset reasoning_gym:TASK``.
 
 The package has more than 100 tasks, such as ``leg_counting`` or ``countdown``. The level is that
 of the task's curriculum: 1 is the easiest setting of every attribute, 5 the hardest. A task
@@ -25,7 +25,7 @@ def generate(task: str, seed: int) -> Iterator[dict[str, Any]]:
 
     Args:
         task: A name of reasoning-gym's tasks.
-        seed: Another seed makes other questions.
+        seed: Seed of the questions.
 
     Raises:
         InputError: There is no task with this name.

@@ -88,7 +88,7 @@ def _structure(row: Row, column: str) -> Any:  # noqa: ANN401 - whatever the lit
 
 
 def _table_text(table: Mapping[str, Any]) -> str:
-    """Return a table as text; rows one to a line under their column names."""
+    """Return a table as text: the column names, then one row per line."""
     content = table["Content"]
     if not isinstance(content, str):
         names = list(dict.fromkeys(name for row in content for name in row))

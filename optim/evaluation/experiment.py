@@ -133,11 +133,11 @@ class Experiment:
 
     @property
     def folder(self) -> Path:
-        """The local folder of the lock and the paid replies."""
+        """Local folder with the lock and the paid replies."""
         return Path(str(self.log_dir).rpartition(REMOTE)[2])
 
     def load_questions(self) -> list[Question]:
-        """Load the questions of all parts, or raise as `optim.datasets.load`."""
+        """Load the questions of all parts; raises like `optim.datasets.load`."""
         return load(
             self.dataset,
             path=self.data,
@@ -200,9 +200,9 @@ class Experiment:
 
 
 def _with_estimated_level(method: Method, taken: set[str]) -> tuple[Method, ...]:
-    """Return a method with its twin that has the level estimated, and is charged for it.
+    """Return a method, and the same method with an estimated level.
 
-    A row of ours that uses the level takes the label for granted, which a user cannot.
+    The estimate is charged. Data sets have labels for the level, but questions of users do not.
     """
     base, at, cap = method.name.partition("@")
     twin = f"{base}_estimated{at}{cap}"
@@ -212,7 +212,7 @@ def _with_estimated_level(method: Method, taken: set[str]) -> tuple[Method, ...]
 
 
 def _without_examples(method: Method) -> Method:
-    """Return a method that judges levels without our examples, which are mathematics."""
+    """Return a method that estimates levels without the package's examples from mathematics."""
     settings = method.settings
     if not settings.has_budget or settings.level_examples is not None:
         return method
@@ -249,8 +249,8 @@ def scorer_name(scorer: object) -> str:
 def scorer_code(scorer: object) -> str:
     """Return a digest of the module in which a scorer of the user's own is written, or "".
 
-    The whole module counts, since a mended helper changes scores as well. Of a scorer of Inspect it
-    is a digest of the arguments. Scorers that are known by name have no such code.
+    The digest covers the whole module, because helpers change scores, too. For a scorer of Inspect
+    the arguments are digested. Registered scorers have no digest.
     """
     if isinstance(scorer, str):
         return ""

@@ -67,14 +67,14 @@ async def show_call(call: Call) -> None:
 
 @modelapi(name=PROVIDER)
 class RecordedModel(ModelAPI):
-    """Repeats one call."""
+    """Returns one recorded call again."""
 
     def __init__(self, model_name: str, output: ModelOutput | None = None, **_: Any) -> None:  # noqa: ANN401
         super().__init__(model_name)
         self._output = output
 
     def max_connections(self) -> int:
-        """Return a limit that no run reaches: nothing is asked here."""
+        """Return a limit that no run reaches, because this model makes no request."""
         return 10_000
 
     async def generate(self, *_: Any, **__: Any) -> ModelOutput:  # noqa: ANN401 -- inherited

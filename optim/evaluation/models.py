@@ -1,4 +1,4 @@
-"""The models of a run behind the store of replies, and the digests that identify them."""
+"""Set up the models of a run with stored replies, and the digests that identify them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Models:
         solver: Solves.
         planner: Plans and estimates.
         program: The tuned planner, the path of a saved one, or None.
-        solver_identity: Tells the solver from other models, on every machine.
+        solver_identity: Identifies the solver, on every machine.
         planner_identity: The same for planner and program.
         model: Name of the solver in logs.
         planner_model: Name of the planner in logs.
@@ -125,7 +125,7 @@ def planner_identity(model: str, program: Planner | str | Path | None) -> str:
 def _provider_fields(model: BaseChatModel) -> dict[str, object]:
     """Return the fields that a LangChain package declares, for models such as ChatOllama.
 
-    Fields of a class of the user's own are left out: they may change from call to call.
+    Fields of the user's own classes are left out, because they may change between calls.
     """
     declared = {
         name

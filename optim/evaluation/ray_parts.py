@@ -1,4 +1,4 @@
-"""Runs the parts of an experiment as Ray tasks, with one limit of tokens for all of them."""
+"""Run the parts of an experiment as Ray tasks, with one token limit for all parts."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _RESTARTS = 3  # of a part whose worker died
 def on_ray(parts: int) -> Engine:
     """Return a runner of an experiment in parts on Ray: ``evaluate(experiment, run=on_ray(64))``.
 
-    The parts run on the cluster of ``RAY_ADDRESS`` or on the cores of this machine, each with a
-    folder of its own in the log folder, which all nodes have to see. The limit of tokens is for all
-    of them together. Ray repeats the task of a worker that died, which pays for nothing twice.
+    The parts run on the cluster of ``RAY_ADDRESS`` or on the cores of this machine, each with its
+    own subfolder of the log folder, which all nodes must be able to access. The limit of tokens is
+    for all of them together. Ray repeats the task of a worker that died, which pays for nothing
+    twice.
 
     Raises:
         InputError: There is no part.
@@ -88,7 +89,7 @@ def _run_parts(
 
 
 class _Account:
-    """Tokens, answers and errors of each part: one actor, which all parts call."""
+    """Actor that counts the tokens, answers and errors of all parts."""
 
     def __init__(self, spent: list[int]) -> None:
         self._parts = [[tokens, 0, 0] for tokens in spent]

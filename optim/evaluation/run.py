@@ -1,4 +1,4 @@
-"""Runs an experiment: all methods, the same questions, on Inspect, resumable after a kill.
+"""Run an experiment on Inspect: all methods on the same questions, resumable after a kill.
 
 Inspect runs and logs. The run folder also holds every paid reply under its request
 (`optim.evaluation.store`). The same command makes the same requests, so it continues within a
@@ -50,17 +50,17 @@ _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it wr
 
 
 class EvaluationError(PlanAndBudgetError):
-    """An evaluation failed as a whole."""
+    """A whole evaluation failed."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
-    """The result of an experiment. Printed, or at the end of a notebook's cell, it is the table.
+    """The result of an experiment. Printing it, or showing it in a notebook, displays the table.
 
     Attributes:
         records: Every answer of its tasks, those of earlier runs included.
         spent: Completion tokens that the models wrote for this folder, shared plans once.
-        not_started: Answers that were not begun because the limit had been reached.
+        not_started: Answers that were not started because the limit had been reached.
         log_dir: Folder of the logs, or its address.
     """
 
@@ -193,12 +193,12 @@ def run_here(
 def show_progress(
     samples: int, spent: int, limit: int | None, console: Console
 ) -> Iterator[Callable[[int, int, int], None]]:
-    """Show how far a run is: a live line, or at no terminal a line now and then.
+    """Show the progress of a run: a live line, or outside a terminal an occasional line.
 
     Args:
         samples: Number of answers of the run.
         spent: Completion tokens before the run.
-        limit: Completion tokens after which no answer begins, or None.
+        limit: Completion tokens after which no new answer starts, or None.
         console: The console to draw on.
 
     Yields:

@@ -1,4 +1,4 @@
-"""Answers a question with a method, from the cache where possible, and scores the answer."""
+"""Answer a question with a method, from stored replies if possible, and score the answer."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Outcome:
     """The outcome of one question.
 
     Attributes:
-        report: The graph's report, also of a failure. Its answer is empty where solving was paid
-            without an answer: that is a wrong answer and no error.
+        report: The graph's report, also of a failure. If solving was paid but gave no answer, the
+            answer is empty: wrong, but not an error.
         calls: Every model call in order; those of a shared plan are repeated for each method.
-        error: The reason why there is no answer to score, or None.
+        error: Reason why there is no answer to score, or None.
     """
 
     report: Report
@@ -69,17 +69,17 @@ class Runner:
         replay_only: bool = False,
         on_call: OnCall | None = None,
     ) -> Outcome:
-        """Answer a question. A failure is an outcome, too.
+        """Answer a question. A failure is also an outcome.
 
         Args:
             question: The question.
             epoch: Number of the repetition, from 1.
-            replay_only: Whether no model may be asked.
+            replay_only: Whether model calls are forbidden.
             on_call: Awaited after each model call.
 
         Raises:
-            StorageError: A reply cannot be kept.
-            CacheMissError: There is no such reply, and no model may be asked.
+            StorageError: A reply cannot be stored.
+            CacheMissError: A reply is missing, and model calls are forbidden.
         """
         with recording(Recording(epoch, replay_only, on_call)) as record:
             try:

@@ -87,7 +87,7 @@ def check_run_conditions(folder: Path, conditions: Mapping[str, Any]) -> None:
     """Store the conditions of the folder's run as JSON, or check them.
 
     Raises:
-        InputError: The folder belongs to a run under other conditions; the error names them.
+        InputError: The folder belongs to a run with other conditions; the error names them.
     """
     path, ours = folder / RUN, json.loads(json.dumps(dict(conditions)))
     if not path.exists():
@@ -106,11 +106,11 @@ def check_run_conditions(folder: Path, conditions: Mapping[str, Any]) -> None:
 class ReplyCache:
     """Replies of models by their request, with the cost of failed attempts.
 
-    The cost of a failed call is kept as well, so that `spent` is all that the models wrote; the
-    call itself is asked again.
+    The cost of a failed call is stored, too, so `spent` covers everything that the models wrote.
+    The call itself is repeated.
 
     Args:
-        path: The file. It is made when it does not exist.
+        path: The file. It is created if it does not exist.
 
     Attributes:
         spent: Completion tokens that the models wrote, in this run and in earlier ones.
@@ -143,7 +143,7 @@ class ReplyCache:
         return self._pending.setdefault(key, asyncio.Lock())
 
     def get(self, key: str, purpose: Purpose) -> Reply | None:
-        """Return the reply to a request, charged to this purpose as if it had just been made."""
+        """Return the reply to a request, charged to this purpose like a new reply."""
         row = self.execute("SELECT reply FROM replies WHERE key = ?", key).fetchone()
         if row is None:
             return None
@@ -161,7 +161,7 @@ class ReplyCache:
         self.spent += reply.tokens
 
     def put_lost(self, key: str, lost: Iterable[Charge]) -> None:
-        """Keep the cost of a call that failed in the end."""
+        """Store the cost of a call whose retries failed, too."""
         charges = list(lost)
         tokens = sum(charge["output_tokens"] for charge in charges)
         if charges:
@@ -199,7 +199,7 @@ class Recording:
 
     Attributes:
         sample: Number of the sample of sampled replies, from 1: an evaluation's epoch.
-        replay_only: Whether no model may be asked.
+        replay_only: Whether model calls are forbidden.
         calls: Every attempt in order; those of a shared reply stand in each answer that used it.
         request_counts: Count of identical requests so far. The n-th one gets the n-th reply.
         on_call: Awaited after each call.
@@ -228,8 +228,8 @@ def recording(record: Recording) -> Iterator[Recording]:
 class CachedClient(WrapperClient):
     """A client that requests each reply once, and records every call in the current `recording`.
 
-    A known reply has its original tokens and seconds, lost attempts included, as if it had been
-    made anew: each method is charged the plan that it shares with others.
+    A stored reply has its original tokens and seconds, lost attempts included, so each method is
+    charged for the plan that it shares.
 
     Args:
         client: Asks the model.

@@ -69,8 +69,8 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
 ) -> Task:
     """Make the Inspect task of one method on its part of the questions.
 
-    A failed question becomes an error sample and ends nothing. Its report is in the sample's store
-    like that of any other.
+    A failed question becomes an error sample, and the task continues. Its report is in the sample's
+    store like that of any other.
 
     Args:
         experiment: The experiment.
@@ -235,7 +235,7 @@ class Meter:
     """Count and limit the answers and tokens of a run.
 
     Args:
-        places: Number of questions that are answered at once.
+        places: Number of questions that are answered concurrently.
         limit: Completion tokens after which no new answer begins. None for no limit.
         cache: Counts the tokens, those of earlier runs included.
         share: Where other processes share the limit.
@@ -277,7 +277,7 @@ class Meter:
             self.places.release()
 
     async def stop_reason(self) -> str | None:
-        """Return the reason why no new answer may begin, or None."""
+        """Return the reason why no new answer may start, or None."""
         if self.cache.failure is not None:
             return str(self.cache.failure)
         if self.limit is None:
@@ -290,9 +290,8 @@ class Meter:
 class EarlyStopping:
     """Inspect's early-stopping hook of one task, called before each sample starts.
 
-    Samples wait for their place here and not in the solver, because a sample that has started can
-    no longer be left out of the log. Once the limit is reached, only samples that cost nothing
-    start.
+    Samples wait here and not in the solver, because a sample that has started cannot be left out of
+    the log. After the limit is reached, only samples that cost nothing start.
     """
 
     meter: Meter

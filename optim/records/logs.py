@@ -41,9 +41,9 @@ _LABELS = {  # conditions that are digests, which say nothing to a person
 def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = False) -> Records:
     """Read every answer in one or several folders of logs, subfolders included.
 
-    Of several logs of one task (data set, method, model and planner), and of one part of it, the
-    latest in a folder counts, also an unfinished one; so no answer counts twice. Samples that were
-    never started are in no log. ``read_records(log_dir).frame()`` is a pandas DataFrame.
+    If a folder has several logs of one task (data set, method, model and planner) and part, the
+    latest counts, even if it is unfinished. So no answer counts twice. A log does not contain
+    samples that were never started. ``read_records(log_dir).frame()`` is a pandas DataFrame.
 
     Args:
         log_dir: A folder, or several, such as those of the parts of one evaluation; also addresses
@@ -185,7 +185,7 @@ def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
 
 
 def _gaps(parts: Sequence[EvalLog], answers: Sequence[Sequence[Record]]) -> Iterator[str]:
-    """Yield the parts with questions that are missing, and the logs that lack answers."""
+    """Yield the missing parts that have questions, and the logs with missing answers."""
     numbers = [part_of_log(log).get("number") for log in parts]
     filled = part_of_log(parts[0]).get("filled", [])
     if missing := [str(number) for number in filled if number not in numbers]:

@@ -129,9 +129,8 @@ def was_truncated(record: Record) -> bool:
 def is_empty_paid_answer(report: Report) -> bool:
     """Return whether solving was charged without an answer: a wrong answer, not a missing one.
 
-    Thinking that reaches its cap without a visible word is the method's own doing. Where a call
-    failed instead (a step that ended in an error, or no solving call that came back at all), the
-    question has no answer to be scored.
+    If thinking reached its cap before any visible text, the answer is wrong. If a call failed
+    instead (a step ended in an error, or no solving call returned), there is no answer to score.
     """
     solved = report["usage"]["output_tokens"] - planning_tokens(report)
     failed = any(step["finish"] == "error" for step in report["steps"])

@@ -2,7 +2,7 @@
 
 `report(records, "report.html")` writes a page; ``.json`` and ``.csv`` hold its figures. `answers`
 turns records into a DataFrame, `figures` and `paired` sum it up, `plot` and `spending` draw, and
-`certify` proves that a row loses little. The names load on first use.
+`certify` proves that a method loses little. The names load on first use.
 """
 
 from __future__ import annotations

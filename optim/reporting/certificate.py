@@ -24,9 +24,9 @@ class Certificate:
     Attributes:
         certified: Name of the cheapest method whose loss is proven; None if there is none.
         sentence: The result in words.
-        reference: Row that it is compared with.
+        reference: Method to compare with.
         loss: Allowed loss of accuracy, in percentage points.
-        confidence: In percent: no row is certified that loses more.
+        confidence: Confidence of the test, in percent.
         ordering_questions: Questions that chose the order; no test uses them.
         rows: Every row on the questions of the tests: its figures, and of tested rows ``place``
             (in the order), ``worse``, ``better``, ``loss``, ``bound`` (points), ``kind`` and
@@ -51,9 +51,9 @@ def certify(
 ) -> Certificate:
     """Find the cheapest method whose loss of accuracy is proven to stay below a bound.
 
-    A fifth of the questions chooses the order of the tests, and the others test. An answer that
-    failed counts as wrong for its row. In the reference it is left out, since a wrong answer would
-    make the reference easier to match.
+    A fifth of the questions chooses the order of the tests, and the others test. A failed answer
+    counts as wrong. In the reference it is left out, because a wrong answer would make the
+    reference easier to match.
 
     Args:
         table: Answers of one data set, solver and planner, from `optim.reporting.answers`.
@@ -109,7 +109,7 @@ def certify(
 
 
 def _chosen_order(table: pd.DataFrame, reference: str) -> list[str]:
-    """Return the rows in the order of their tests, by their tokens and accuracy here."""
+    """Return the methods in the order of their tests, by tokens and accuracy in this table."""
     costs = table.assign(tokens=table.tokens.where(table.score.notna()))
     known = costs.groupby("method")[["tokens", "right"]].mean().dropna()
     rows = {str(name): (tokens, accuracy) for name, tokens, accuracy in known.itertuples()}

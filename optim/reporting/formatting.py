@@ -50,7 +50,7 @@ def p_value(value: float | None) -> str:
 
 
 def settings(values: Mapping[str, object], separator: str = ", ") -> str:
-    """Return settings as names with values in JSON, with a separator between."""
+    """Return settings as names with JSON values, joined by a separator."""
     return separator.join(
         f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items()
     )
@@ -110,7 +110,7 @@ PAIR_COLUMNS: Columns = {
 
 
 def displayed(frame: pd.DataFrame, columns: Columns = COLUMNS) -> pd.DataFrame:
-    """Return a table as text, without columns in which no row has anything.
+    """Return a table as text, without empty columns.
 
     Args:
         frame: A table of `figures`, or of `paired`.
@@ -128,7 +128,7 @@ def displayed(frame: pd.DataFrame, columns: Columns = COLUMNS) -> pd.DataFrame:
 
 
 def text_table(texts: pd.DataFrame) -> str:
-    """Return a table of text for a terminal, in blocks of columns where it is narrow."""
+    """Return a text table for a terminal, in blocks of columns if the terminal is narrow."""
     if texts.empty:
         return ""
     first = texts.columns[0]
@@ -157,6 +157,6 @@ def remarks(frame: pd.DataFrame) -> list[str]:
 
 
 def console() -> Console:
-    """Return the standard output; wide where no terminal says how wide it is."""
+    """Return a console for standard output, which is wide outside a terminal."""
     found = Console()
     return found if found.is_terminal else Console(width=_WIDE)

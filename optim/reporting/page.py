@@ -125,9 +125,9 @@ def _json(studies: list[tuple[pd.DataFrame, Tables]]) -> str:
 
 
 def _html(studies: list[tuple[pd.DataFrame, Tables]]) -> str:
-    """Fill the template, which escapes everything but markup.
+    """Fill the template, which escapes everything except markup.
 
-    The page's policy forbids scripts, and allows the one style sheet by its hash.
+    The page's policy forbids scripts, and allows one style sheet by its hash.
     """
     style = Markup(files("optim.reporting").joinpath("page.css").read_text("utf-8"))  # noqa: S704
     hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -170,7 +170,7 @@ def _made_by(study: pd.DataFrame) -> dict[str, Row]:
 
 
 def _view(study: pd.DataFrame, found: Tables, name: str) -> Row:
-    """Return what the template shows of one study."""
+    """Return the data of one study for the template."""
     frame, pairs, levels = found["figures"], found["paired"], found["by_level"]
     made_by = _made_by(study)
     drawn: dict[str, charts.Chart] = {}
@@ -274,7 +274,7 @@ def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
 
 
 def _doubts(study: pd.DataFrame, frame: pd.DataFrame, made_by: dict[str, Row]) -> Iterator[str]:
-    """Say which answers are missing."""
+    """Describe which answers are missing."""
     failed = frame[frame.errors > 0]
     if len(failed):
         each = ", ".join(f"{row.method} ({row.errors})" for row in failed.itertuples())

@@ -106,7 +106,7 @@ def answers(
 
 
 def _dollars(record: Record, dollars: Dollars) -> float:
-    """Return the price of 1,000 answers like this."""
+    """Return the price of 1,000 such answers."""
     picos = 0
     for node, part in record.report["usage"]["by_node"].items():
         model = record.planner if node in PLANNING else record.model
@@ -264,7 +264,7 @@ def budget_grid(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def travel_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """Return TravelPlanner's six rates in percent for each method that its scorer has judged."""
+    """Return TravelPlanner's six rates in percent for each method that was scored by its scorer."""
     judged = table[["delivered" in said for said in table.score_metadata]]
     found = {
         method: rates([*said])

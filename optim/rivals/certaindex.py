@@ -43,7 +43,7 @@ def _ceiling(settings: Settings, _: Query) -> int:
 async def certaindex(given: MethodInput, run: Run) -> State:
     """Write the answer in pieces of `PROBE_EVERY` tokens, with a probe behind each.
 
-    Pieces are charged to ``answer``, probes to ``probe``; a probe is no part of the answer.
+    Pieces are charged to ``answer``, probes to ``probe``; a probe is not part of the answer.
     """
     settings = run.settings
     prompt = single_call_prompt(given.query, settings, STYLES["prose"])
@@ -86,7 +86,7 @@ async def _piece(
 
 
 def result_in(probe: str) -> str | None:
-    """Return what fills the open box of a probe; None if it stays open, or the model hedges."""
+    """Return the content of a probe's box; None if the box stays open or the model hedges."""
     depth = 1
     for place, letter in enumerate(probe):
         depth += {"{": 1, "}": -1}.get(letter, 0)

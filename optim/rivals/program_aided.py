@@ -55,7 +55,7 @@ STYLE = Style(
     ceiling=lambda settings, _: min(CAP, settings.cutoff) + settings.cutoff,
 )
 async def program_aided(given: MethodInput, run: Run) -> State:
-    """Return the calculation with its result. A calculation that fails is asked for again."""
+    """Return the calculation with its result. If a calculation fails, the model is asked again."""
     query, purpose = given.query, Purpose("calculation", level=given.query["level"])
     only: Query = {**query, "answer_format": "Write the assignments only."}
     prompt = single_call_prompt(only, given.settings, STYLE)

@@ -1,4 +1,4 @@
-"""Rivals that are one prompt: a style of their own, some after worked examples."""
+"""Define the published methods with a single prompt: a style, in some cases with examples."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ STYLE_OF: Mapping[str, Style] = {
     thinking="off",
 )
 def ask_in_own_style(given: MethodInput) -> list[PromptMessage]:
-    """Return the question in the style of the rival that the settings name."""
+    """Return the question in the style of the method that the settings name."""
     return single_call_prompt(given.query, given.settings, STYLE_OF[given.settings.method])

@@ -36,7 +36,7 @@ _LETTER = re.compile(  # "B", "(B)", "B) Paris"
 
 
 def is_inspect_scorer(value: object) -> TypeIs[TheirScorer]:
-    """Return whether a function under Inspect's ``@scorer`` made this value."""
+    """Return whether a function with Inspect's ``@scorer`` created this value."""
     return getattr(getattr(value, "__registry_info__", None), "type", None) == "scorer"
 
 
@@ -45,7 +45,7 @@ class InspectScorer:
 
     Attributes:
         name: The scorer's name in Inspect's registry, for logs.
-        arguments: A digest of its arguments, which may hold a key: others make another scorer.
+        arguments: A digest of its arguments, which identify the scorer and may contain a key.
 
     Args:
         theirs: A scorer made by a function under Inspect's ``@scorer``.

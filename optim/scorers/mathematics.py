@@ -146,7 +146,7 @@ def _unboxed(stated: str | None, text: str) -> str:
 
 
 def _formula(stated: str) -> str:
-    """Return a "Final answer:" in dollars, unless it has its own or is a sentence."""
+    """Return a "Final answer:" in dollars, unless it has dollars or is a sentence."""
     line = stated if stated.startswith(_SPREAD) else stated.partition("\n")[0]
     if len(_DOLLAR.findall(line)) % 2:
         line = _DOLLAR.sub("", line)  # a price
@@ -219,7 +219,7 @@ def _set_up() -> None:
 
 
 def _compare_in_time(seconds: float, golds: list[str], prediction: str) -> _Compared:
-    """Compare in the worker, which SIGPROF kills after so many seconds of CPU time."""
+    """Compare in the worker, which SIGPROF kills after a number of seconds of CPU time."""
     from math_verify import parse, verify  # noqa: PLC0415 -- slow, and only in the worker
 
     with suppress(AttributeError):  # absent on Windows

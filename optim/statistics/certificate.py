@@ -1,4 +1,4 @@
-"""Proof that a cheaper row loses less accuracy than a bound, on paired questions.
+"""Prove that a cheaper method loses less accuracy than a bound, on paired questions.
 
 The loss of a row is the accuracy of the reference minus its own. **Right or wrong, one answer
 each:** the loss is at most the chance of a harmful flip (the reference is right and the row wrong),
@@ -34,7 +34,7 @@ _STAKE = 0.75  # of the capital that a bet may lose at once
 
 
 class NonInferiorityTest(NamedTuple):
-    """Result of testing one row against the reference.
+    """Result of testing one method against the reference.
 
     Attributes:
         method: Name of the row.
@@ -63,7 +63,7 @@ def run_in_order(
     loss: float,
     confidence: float,
 ) -> Iterator[NonInferiorityTest]:
-    """Test rows in an order that was fixed without these scores, up to the first failure.
+    """Test methods in an order that was fixed without these scores, up to the first failure.
 
     Args:
         order: Names of the rows, in the order of their tests.
@@ -99,7 +99,7 @@ def run_in_order(
 
 
 def order_for_testing(rows: Mapping[str, tuple[float, float]], reference: str) -> list[str]:
-    """Order rows for testing by their tokens and accuracy on other questions, dearest first.
+    """Order methods for testing by their tokens and accuracy on other questions, dearest first.
 
     Rows that cost at least as much as the reference are left out. Rows that a cheaper row matches
     in accuracy are left out, too, because their failure would end the tests.

@@ -235,7 +235,7 @@ class _Arm(NamedTuple):
 
 
 def _intervals(a: _Arm, b: _Arm, confidence: float) -> dict[str, Any]:
-    """Return the fields of `Comparison` that take two questions or more."""
+    """Return the fields of `Comparison` that need at least two questions."""
     degrees = int(a.groups.max())
     quantile = t_quantile(confidence, degrees)
 

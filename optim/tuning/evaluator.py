@@ -1,8 +1,8 @@
 """Measure candidates: answer questions, score them, and pay for no answer twice.
 
 One file of the run folder (`optim.evaluation.store`) holds every reply of the models under its
-request. A run that is started again makes the same requests and gets the same replies, and so takes
-the same decisions.
+request. A restarted run makes the same requests, gets the same replies, and so makes the same
+decisions.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Result:
 class Evaluator(SharedOnDeepcopy):
     """Answer questions with any candidate within a budget, in a locked run folder.
 
-    A paid and empty answer is wrong. An answer that fails is neither right nor wrong: the candidate
-    is not measured, since a server's bad moment must not decide between candidates.
+    A paid and empty answer is wrong. A failed answer is neither right nor wrong: the candidate is
+    not measured, because an outage must not decide between candidates.
 
     Args:
         program: The program whose models answer.
@@ -85,7 +85,7 @@ class Evaluator(SharedOnDeepcopy):
         options: Options with the run folder, the budget, concurrency and estimate_level.
 
     Attributes:
-        models: The models behind the cache.
+        models: Models with stored replies.
         replies: The cache of replies, for a reflection model to share.
         limit: The most answers. One that an earlier start paid for counts as in that start.
         refusal: Why nothing more may be paid for. None while it may.
@@ -155,7 +155,7 @@ class Evaluator(SharedOnDeepcopy):
         return known or self.run(self._one, candidate, question)
 
     def known(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
-        """Return the results that a candidate has already, in the order of the questions."""
+        """Return the existing results of a candidate, in the order of the questions."""
         found = self._known[candidate]
         return [found[one.identity] for one in questions if one.identity in found]
 
@@ -165,7 +165,7 @@ class Evaluator(SharedOnDeepcopy):
         return [one for one, results in self._known.items() if asked <= results.keys()]
 
     def check(self) -> None:
-        """Raise if nothing more may be paid for, by a reflection model too."""
+        """Raise if the budget is used up, also for a reflection model."""
         if self.refusal is None and len(self._begun) >= self.limit:
             self.refusal = SearchEndedError(
                 f"the budget of {self.options.budget} answers is spent; finished answers are kept, "

@@ -58,8 +58,8 @@ _PROBLEM = 1500  # characters of one problem
 def gepa(task: OptimizerTask) -> Sequence[Candidate]:
     """Return every instruction that was measured on the whole of dev.
 
-    GEPA's own folder holds a pickle, and scores of another tangent; it is given none. Answers that
-    were paid for come from the evaluator instead.
+    GEPA gets no folder, because its folder holds a pickle and outdated scores. Paid answers come
+    from the evaluator instead.
     """
     options = task.evaluator.options
     made = dspy.GEPA(

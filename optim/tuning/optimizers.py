@@ -1,4 +1,4 @@
-"""The work of an optimizer, and the optimizers: functions that propose candidates."""
+"""Define the task of an optimizer, and the optimizers: functions that propose candidates."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OptimizerTask(SharedOnDeepcopy):
     """The work of an optimizer.
 
     Attributes:
-        evaluator: Measures; what was measured before costs nothing.
+        evaluator: Measures candidates; earlier measurements cost nothing.
         incumbent: The candidate to improve.
         reference: Accuracy and tokens of the incumbent on dev.
         train: Questions to learn from; those of dev where there are none.
@@ -76,7 +76,7 @@ class OptimizerTask(SharedOnDeepcopy):
 
     @property
     def is_refused(self) -> bool:
-        """Return whether nothing more can be paid for."""
+        """Return whether the budget is used up."""
         return self.evaluator.refusal is not None
 
     def metric(self) -> E3Metric:
@@ -133,7 +133,7 @@ def compile_with(
         made: The optimizer, with a metric for predictions with ``answer``, ``score``, ``tokens``.
 
     Returns:
-        The candidates that met all of dev, and the one that DSPy returned.
+        The candidates that answered all dev questions, and the one that DSPy returned.
 
     Raises:
         InputError: The optimizer adds examples, and the predictor is not the solver's.
@@ -161,9 +161,9 @@ def compile_with(
 def shortest(task: OptimizerTask) -> list[Candidate]:
     """Return the incumbent with different sets of the model's own answers as solver examples.
 
-    Only training questions are asked, so no dev or held-out question is ever an example. Right
-    answers count that no cap has cut short. Examples are taken from each level in turn, the
-    shortest first, so a set does not show easy questions alone.
+    Only training questions are asked, so no dev or held-out question is ever an example. Only right
+    answers that no cap has cut off count. Examples are taken from each level in turn, the shortest
+    first, so a set does not only show easy questions.
     """
     evaluator, incumbent = task.evaluator, task.incumbent
     with suppress(SearchEndedError, OutageError):  # finished answers count
@@ -189,7 +189,7 @@ def shortest(task: OptimizerTask) -> list[Candidate]:
 
 
 class EvaluatedProgram(TunableProgram):
-    """The incumbent as a DSPy program: the evaluator answers, and pays for nothing twice."""
+    """The incumbent as a DSPy program; the evaluator answers, and pays for no answer twice."""
 
     def __init__(self, task: OptimizerTask) -> None:
         super().__init__(task.incumbent, task.predictor)

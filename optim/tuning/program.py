@@ -175,9 +175,9 @@ class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no type
 
 
 class GraphProgram(TunableProgram):
-    """The graph as a DSPy module: DSPy's optimizers and its evaluation take it as any other.
+    """The graph as a DSPy module for DSPy's optimizers and evaluation.
 
-    Open to tuning are the prompts that the settings send, and no others. Use a tuned program with
+    Only the prompts that the settings use can be tuned. Use a tuned program with
     ``build_graph(planner_program=program)``, or save it and pass the path.
 
     Args:
@@ -247,8 +247,8 @@ class GraphProgram(TunableProgram):
     def forward(self, question: str, **inputs: Any) -> dspy.Prediction:  # noqa: ANN401
         """Answer one question.
 
-        A question that the model could not answer is a wrong answer at its cost: raised, DSPy
-        would score it with a constant.
+        If the model could not answer, the answer is wrong and keeps its cost, because DSPy would
+        give a constant score to an exception.
 
         Args:
             question: The question.
@@ -292,6 +292,6 @@ class GraphCache(SharedOnDeepcopy):
 
 
 def trace(predictor: dspy.Predict, given: Mapping[str, Any], **said: str) -> None:
-    """Report a call of the graph, or a cached reply, to DSPy."""
+    """Report a call of the graph, or a stored reply, to DSPy."""
     if dspy.settings.trace is not None:
         dspy.settings.trace.append((predictor, dict(given), dspy.Prediction(**said)))

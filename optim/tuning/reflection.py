@@ -28,8 +28,8 @@ _MARKED = re.compile(r"```[\w-]*\n(.*?)```|<instruction>(.*?)(?:</instruction>|\
 class Reflector:
     """Asks the reflection model through the evaluator's cache and budget, from any thread.
 
-    The n-th identical prompt of a run gets the n-th reply that was ever given to it, so a run
-    that is started again takes the same decisions.
+    The n-th identical prompt of a run gets the n-th stored reply, so a restarted run makes the same
+    decisions.
 
     Args:
         model: As for `build_graph`. A model made from a name is asked at temperature 1, if it
@@ -62,7 +62,7 @@ class Reflector:
     def ask(self, prompt: str) -> str:
         """Return the reply to a prompt.
 
-        An error ends the search: an optimizer would go on, and ask again.
+        An error ends the search, because an optimizer would continue and ask again.
 
         Raises:
             SearchEndedError: The budget is spent.
@@ -82,7 +82,7 @@ class Reflector:
 
 
 def instruction_in(reply: str) -> str:
-    """Return the instruction in a reply: its one marked part, else all of it, unquoted."""
+    """Return the instruction in a reply: its only marked part, else the whole reply."""
     marked = _MARKED.findall(reply)
     text = "".join(marked[0]) if len(marked) == 1 else reply
     return text.strip().strip("\"'`").strip()

@@ -36,8 +36,8 @@ class TuneResult:
     """The outcome of a tuning.
 
     Attributes:
-        program: The program to use, with the models of the given program: the winner of dev, or
-            the original where that was kept.
+        program: The program to use, with the models of the given program: the winner on dev, or the
+            original if it was kept.
         artefact: The same as it is saved: prompts, settings and the record of the tuning.
         search: Every candidate that was measured, and the questions.
     """
@@ -77,10 +77,10 @@ def tune(  # noqa: PLR0913 -- all but three by name
 ) -> TuneResult:
     """Tune a program's prompts, or its settings, for E³ on a dev split.
 
-    The winner of dev meets the original on questions that nothing was tuned on. The verdict is
-    ``better`` when its E³ is higher there with a one-sided confidence of 90 %, ``undecided`` when
-    it is not below (it is used, but no proven improvement), else ``kept``. The same call with the
-    same run folder resumes, and pays for nothing twice.
+    The winner on dev is compared with the original on held-out questions. The verdict is ``better``
+    when its E³ is higher there with a one-sided confidence of 90 %, ``undecided`` when it is not
+    below (it is used, but no proven improvement), else ``kept``. The same call with the same run
+    folder resumes, and pays for nothing twice.
 
     Args:
         program: The original: its models, prompts and settings.

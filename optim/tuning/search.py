@@ -1,7 +1,7 @@
-"""Search the best candidate on dev, and judge it on held-out questions.
+"""Search for the best candidate on dev, and judge it on held-out questions.
 
-Optimizers average over examples, and E³ is no average. So they get its tangent at the original, and
-every candidate is then ranked by exact E³ on dev.
+Optimizers average over examples, but E³ is not an average. So they get its tangent at the original,
+and every candidate is ranked by exact E³ on dev.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class Search:
     ended: str = ""
 
     def run(self, original: Candidate) -> Self:
-        """Search from the original on; the same call with the same folder resumes.
+        """Search for candidates; the same call with the same folder resumes.
 
-        A spent budget ends the search, not the call.
+        If the budget is used up, the search ends and the call returns.
 
         Raises:
             InputError: Every answer wrong, a budget that is too small, or a folder of another run.
@@ -125,7 +125,7 @@ class Search:
         return pareto_front(self.trials)
 
     def _conditions(self, original: Candidate) -> dict[str, object]:
-        """Return the conditions that a folder must not mix, targets included."""
+        """Return the conditions that must be equal within a folder, targets included."""
         evaluator, options = self.evaluator, self.evaluator.options
         sets = {
             name: digest([[one.identity, list(one.targets)] for one in questions])

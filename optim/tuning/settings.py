@@ -1,4 +1,4 @@
-"""Search the settings by successive halving: many on a few questions, the better half on more.
+"""Search settings by successive halving: many on a few questions, the better half on more.
 
 The first rung asks `FIRST` questions of the methods without a plan and of settings around the
 original: each choice takes another value in half of them. Each rung keeps the better half, by E³

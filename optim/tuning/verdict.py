@@ -96,7 +96,7 @@ class Trial:
 
 
 def winner_of(trials: Sequence[Trial], original: Trial) -> Trial | None:
-    """Return the highest E³ on dev, the first of equals; None if it is not above the original's."""
+    """Return the candidate with the highest E³ on dev; None if it is not above the original's."""
     best = max(trials, key=lambda trial: trial.e3, default=original)
     return best if best.e3 > original.e3 else None
 
@@ -119,7 +119,7 @@ class Verdict:
             `SURE`. ``undecided``: it is not below the original's, so the winner is used, but is
             no known improvement. ``kept``: the original stays.
         reason: One or two sentences with the held-out ratio.
-        winner: The best of dev; None when nothing was above the original.
+        winner: The best candidate on dev; None if no candidate was above the original.
         before: The original on the held-out questions; None when nothing was compared.
         after: The winner on the held-out questions.
         comparison: Comparison of both, paired by question.
@@ -148,7 +148,7 @@ def judge(
     Args:
         evaluator: Answers the held-out questions.
         original: The original on dev.
-        winner: The best of dev; None when nothing was above the original.
+        winner: The best candidate on dev; None if no candidate was above the original.
         held_out: The held-out questions.
     """
     if winner is None:
@@ -175,8 +175,8 @@ def judge(
 def decide(winner: Trial, original: Trial, comparison: Comparison) -> VerdictName:
     """Judge the winner of dev by the held-out questions.
 
-    Only this candidate is tested, once, on questions that had no part in choosing it: a program
-    that is no better is called better in at most one run of ten. Several looks err more often:
+    Only this candidate is tested, once, on questions that were not used to choose it. A program
+    that is not better is called better in at most one of ten runs. Repeated tests err more often:
     ``tests/benchmarks/verdict_simulation.py`` measures how often.
 
     Args:

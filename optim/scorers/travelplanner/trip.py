@@ -1,4 +1,4 @@
-"""Read a TravelPlanner item: its wishes, the tables of the trip, and the cost of a plan."""
+"""Read a TravelPlanner item: its constraints, its tables, and the cost of a plan."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SEATS = {"self-driving": 5, "taxi": 4}
 
 @dataclass(frozen=True)
 class Query:
-    """The wishes of the traveller.
+    """The constraints of the traveller.
 
     Attributes:
         origin: The city the trip starts and ends in.
