@@ -28,7 +28,7 @@ from pb_graph.budget.account import Budget, Reservation, spending_of
 from pb_graph.budget.rates import Bill
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, constructor_overrides, policy_for
-from pb_graph.models.chat_models import key_of, without_sdk_retries
+from pb_graph.models.chat_models import copy_for_attempts, key_of
 from pb_graph.models.client import settle_failed
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions, Thinking
@@ -367,7 +367,7 @@ def _check(request: ModelRequest[Any]) -> None:
 
 def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> ModelRequest[Any]:
     """Return the request with the cap as its model expects it, and without SDK retries."""
-    model = without_sdk_retries(request.model)
+    model = copy_for_attempts(request.model)
     given = request.model_settings
     settings = {name: given[name] for name in given.keys() - {*CAP_NAMES}}
     policy = policy_for(model)

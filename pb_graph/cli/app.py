@@ -70,7 +70,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         int | None, budget_option(help="Completion tokens for solving. Default: by level.")
     ] = None,
     budget_usd: Annotated[
-        float | None, budget_option(min=1e-6, help="Maximum dollars of the question.")
+        float | None, budget_option(min=1e-6, help="Dollars for the whole question.")
     ] = None,
     set_: Sets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
@@ -163,18 +163,13 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         str, _server_option(help=f"Addresses other than this machine need {KEY_VARIABLE}.")
     ] = "127.0.0.1",
     port: Annotated[int, _server_option(min=0, max=65535, help="Port; 0 for a free port.")] = 8000,
-    max_budget: Annotated[
-        int | None, budget_option(min=1, help="Maximum completion tokens of each question.")
-    ] = None,
     budget_usd: Annotated[
-        float | None, budget_option(min=1e-6, help="Maximum dollars of all questions in a period.")
+        float | None, budget_option(min=1e-6, help="Dollars for all questions of a period.")
     ] = None,
-    per: Annotated[
-        Literal["day", "month"], budget_option(help="Period of --budget-usd, in UTC.")
-    ] = "day",
-    spending: Annotated[
-        Path, budget_option(help="SQLite file of the spending in the period.")
-    ] = Path("pb-graph-spending.sqlite"),
+    per: Annotated[Literal["day", "month"], budget_option(help="The period, in UTC.")] = "day",
+    spending: Annotated[Path, budget_option(help="SQLite file of the spending.")] = Path(
+        "pb-graph-spending.sqlite"
+    ),
     prices: Annotated[
         dict[str, list[float]] | None,
         budget_option(
@@ -198,14 +193,12 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 
     key = os.environ.get(KEY_VARIABLE) or None
     if key is None and not is_loopback(host):
-        exits.fail(
-            f"{host} can be reached from other machines: set {KEY_VARIABLE} to a secret key", USAGE
-        )
+        exits.fail(f"{host} can be reached from outside: set {KEY_VARIABLE} to a key", USAGE)
     with exits.handle_errors():
         graph = _graph(model, planner, program, caps, set_)
         table: Prices | Literal["auto"] = prices or "auto"
         allowance = Allowance(budget_usd, per, spending, table) if budget_usd else None
-        served = Endpoint(graph, key, max_budget, allowance, table).app()
+        served = Endpoint(graph, key, allowance, table).app()
     uvicorn.run(served, host=host, port=port, log_level="info", timeout_graceful_shutdown=_DRAIN)
 
 

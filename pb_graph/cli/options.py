@@ -88,16 +88,12 @@ Version = Annotated[
 Model = Annotated[
     str | None, model_option(help="Solver: 'provider:model' or 'local:NAME'. Default: PB_MODEL.")
 ]
-Planner = Annotated[str | None, model_option(help="Planner, named likewise. Default: the solver.")]
-Program = Annotated[str | None, model_option(help="File of tuned prompts, from `pb-optim tune`.")]
-Caps = Annotated[
-    str | None, model_option(help="Cap policy of the server, such as vllm; `probe` names it.")
-]
+Planner = Annotated[str | None, model_option(help="Planner. Default: the solver.")]
+Program = Annotated[str | None, model_option(help="File of tuned prompts, by `pb-optim tune`.")]
+Caps = Annotated[str | None, model_option(help="Cap policy of the server; `probe` names it.")]
 Sets = Annotated[
     list[str] | None,
-    budget_option(
-        "--set", metavar="NAME=VALUE", help="Another setting, such as schedule=linear; repeatable."
-    ),
+    budget_option("--set", metavar="NAME=VALUE", help="A setting: schedule=linear; repeatable."),
 ]
 
 

@@ -57,42 +57,27 @@ def address_of(model: BaseChatModel) -> str:
     return str(getattr(client, "base_url", None) or settings.openai_api_base or "")
 
 
-def without_sdk_retries(model: M) -> M:
+def copy_for_attempts(model: M) -> M:
     """Return a copy of a chat model whose own client never repeats a request.
 
-    An attempt that is repeated inside a provider's SDK may be billed, and is never seen here. The
-    copy shares the HTTP connections. A model whose class has no ``max_retries`` is returned as it
-    is.
+    An attempt that is repeated inside a provider's SDK may be billed, and is never seen here. A
+    model whose class has no ``max_retries`` is returned as it is.
+
+    LangChain's client for OpenAI's protocol also shares open connections between all models of an
+    address. A connection of an event loop that has ended is dead, and a call on it may be billed:
+    so each asynchronous call opens its own.
     """
     if "max_retries" not in type(model).model_fields:
         return model
     # Google's clients count attempts and read 0 as 'the default': their word for no retries is 1.
     is_googles = any(kind.startswith("langchain_google") for kind in classes_of(model))
     changed: dict[str, Any] = {"max_retries": 1 if is_googles else 0}
-    for side in ("client", "async_client"):
-        if getattr(model, f"root_{side}", None) is not None:
-            changed |= _sdk_options(model, side, max_retries=0)
+    for side, headers in (("client", {}), ("async_client", {"Connection": "close"})):
+        if sdk := getattr(model, f"root_{side}", None):
+            sdk = sdk.with_options(max_retries=0, default_headers=headers)
+            changed |= {f"root_{side}": sdk, side: sdk.chat.completions}
     copy = model.model_copy(update=changed)
     for kind in type(model).__mro__:  # Anthropic's clients, if a call has made them already
         for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
             vars(copy).pop(name, None)
     return copy
-
-
-def without_kept_connections(model: M) -> M:
-    """Return a copy of an OpenAI-like model whose asynchronous calls open a connection each.
-
-    LangChain's client for OpenAI's protocol keeps connections open and shares them between all
-    models of an address. A connection of an event loop that has ended is dead: a call on it may be
-    paid for, and is made again.
-    """
-    if not is_openai_like(model) or getattr(model, "root_async_client", None) is None:
-        return model
-    options = _sdk_options(model, "async_client", default_headers={"Connection": "close"})
-    return model.model_copy(update=options)
-
-
-def _sdk_options(model: Any, side: str, **options: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return fields of a copy of an OpenAI-like model with other options of its SDK's client."""
-    sdk = getattr(model, f"root_{side}").with_options(**options)
-    return {f"root_{side}": sdk, side: sdk.chat.completions}

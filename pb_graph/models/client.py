@@ -22,10 +22,9 @@ from pb_graph.models.caps import (
     policy_for,
 )
 from pb_graph.models.chat_models import (
+    copy_for_attempts,
     describe_model,
     name_of,
-    without_kept_connections,
-    without_sdk_retries,
 )
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions
@@ -153,7 +152,7 @@ class ChatClient:
     ) -> None:
         self._policy = policy or policy_for(model)
         self._retry_policy = retry_policy or RetryPolicy()
-        model = without_kept_connections(without_sdk_retries(model))
+        model = copy_for_attempts(model)
         fields = type(model).model_fields
         change = constructor_overrides(model)
         if getattr(model, "n", None):

@@ -84,10 +84,8 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
             model, model_provider=provider, timeout=settings.timeout or TIMEOUT, **options
         )
     except Exception as error:
-        is_unknown = "Supported model providers" in str(error)  # LangChain's words
-        kind = UnknownModelError if is_unknown else ModelSetupError
         msg = f"Cannot set up {name!r}: {' '.join(redact(str(error)).split())}"
-        raise kind(msg) from error
+        raise ModelSetupError(msg) from error
     return made
 
 

@@ -58,14 +58,12 @@ class Endpoint:
     Attributes:
         graph: Answers the questions.
         api_key: The key that clients bring. Without a key, only this machine is served.
-        max_budget: Completion tokens that a question can cost at most; None for no such limit.
         allowance: Dollars that all questions of a period can cost; None for no such limit.
         prices: As in `Budget`, for questions whose client gives them dollars.
     """
 
     graph: CompiledStateGraph[State, Context, Input, Output]
     api_key: str | None = None
-    max_budget: int | None = None
     allowance: Allowance | None = None
     prices: Prices | Literal["auto"] = "auto"
 
@@ -115,16 +113,11 @@ class Endpoint:
     async def _run(
         self, completion: Completion, own: Budget | None, tell: Callable[[bytes], None]
     ) -> Report:
-        """Run the graph within the client's dollars, send a stream's events, return the report.
-
-        A chunk that was sent cannot be withdrawn. If an attempt breaks off, the new answer follows
-        after an empty line.
-        """
+        """Run the graph within the client's dollars, send a stream's events, return the report."""
         chat = completion.request
-        totals = [total for total in (chat.total, self.max_budget) if total is not None]
-        context = Context(settings=chat.to_settings(), budget=min(totals, default=None))
+        context = Context(settings=chat.to_settings(), budget=chat.total)
         modes: Any = ["values", "messages", "custom"] if chat.stream else ["values"]
-        report, shown = None, None
+        report = None
         with use_budget(own), self.allowance.question() if self.allowance else nullcontext():
             run: Any = self.graph.astream(chat.to_input(), context=context, stream_mode=modes)
             async for mode, data in run:
@@ -133,9 +126,7 @@ class Endpoint:
                 elif mode == "custom" and data["event"] == "call":
                     tell(_KEEP_ALIVE)
                 elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
-                    gap = "\n\n" if shown not in (None, data[0].id) else ""
-                    shown = data[0].id
-                    tell(_event(completion.chunk({"content": f"{gap}{data[0].text}"})))
+                    tell(_event(completion.chunk({"content": data[0].text})))
         assert report is not None  # noqa: S101 -- the last node either writes it or raises
         return cast("Report", report)
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _INPUTS = frozenset(Input.__annotations__) - {"messages", "question"}
 _UNSUPPORTED = ("tools", "functions", "response_format", "logprobs", "stop")
-_NOTHING: tuple[object, ...] = (None, False, [], {"type": "text"})  # of what is not supported
 
 
 class ChatRequest(BaseModel):
@@ -56,7 +55,7 @@ class ChatRequest(BaseModel):
             raise InputError(describe_errors(error)) from error
         extra = request.model_extra or {}
         for name in _UNSUPPORTED:
-            if extra.get(name) not in _NOTHING:
+            if extra.get(name):
                 msg = f"{name!r} is not supported here: leave it out"
                 raise InputError(msg)
         return request
@@ -112,9 +111,7 @@ class Completion:
     def chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
         """Return a chunk that adds a delta to the message; the last of them says its finish."""
         choice = {"delta": delta, "finish_reason": finish}
-        # OpenAI's own chunks announce a usage that comes at the end.
-        usage = {"usage": None} if self._wants_usage else {}
-        return self._frame("chat.completion.chunk", choice) | usage
+        return self._frame("chat.completion.chunk", choice)
 
     def ending(self, report: Report) -> list[dict[str, Any]]:
         """Return the last chunk and, if requested, a chunk with usage and report."""

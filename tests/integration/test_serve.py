@@ -129,7 +129,7 @@ class TestBudget:
         assert 0 < spent <= 60
 
     def test_an_answer_that_was_cut_off_says_so(self) -> None:
-        with FaultServer(answer=LONG) as model, client_of(model, max_budget=50) as client:
+        with FaultServer(answer=LONG) as model, client_of(model, cutoff=50) as client:
             said = ask(client, "vanilla", max_completion_tokens=5000)
             chunks = list(ask(client, "vanilla", stream=True))
         assert said.choices[0].finish_reason == chunks[-1].choices[0].finish_reason == "length"

@@ -51,7 +51,7 @@ def test_earlier_turns_are_messages() -> None:
         ("n", 2, 1),
         ("n", 0, None),
         ("tools", [{"type": "function"}], []),
-        ("response_format", {"type": "json_object"}, {"type": "text"}),
+        ("response_format", {"type": "json_object"}, None),
         ("logprobs", True, False),
         ("stop", "x", None),
     ],

@@ -38,7 +38,6 @@ def endpoint_of(
     model: Any,  # noqa: ANN401 -- what build_graph takes
     *,
     api_key: str | None = None,
-    max_budget: int | None = None,
     allowance: Allowance | None = None,
     prices: Any = "auto",  # noqa: ANN401 -- as in Budget
     **settings: Any,  # noqa: ANN401
@@ -50,7 +49,7 @@ def endpoint_of(
     """
     base = Settings(**settings)
     graph = build_graph(model, settings=base)
-    endpoint = Endpoint(graph, api_key, max_budget, allowance, prices)
+    endpoint = Endpoint(graph, api_key, allowance, prices)
     config = uvicorn.Config(endpoint.app(), port=0, log_level="error", ws="none", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
