@@ -1,18 +1,9 @@
 """Define the methods of the paper, and register further methods.
 
 A method of your own is a function under `method`, registered wherever its module is imported. A
-plain function returns the prompt, which the ``answer`` node sends once. A coroutine makes several
-calls through ``run``, and returns what the node adds to the state::
-
-    @method("tidy", "Asks for a tidy answer.", source="us")
-    def tidy(given: MethodInput) -> list[PromptMessage]:
-        return [("system", "Be tidy."), ("human", question_block(given.query, show_level=False))]
-
-    @method("twice", "Asks, and asks again.", source="us", ceiling=lambda s, _: 2 * s.cutoff)
-    async def twice(given: MethodInput, run: Run) -> State:
-        draft = await run.ask(..., CallOptions(cap, purpose=Purpose("answer")))
-        reply = await run.call_within_budget(..., given.budget, given.query, Purpose("answer"))
-        return reply.update()
+plain function takes a `MethodInput` and returns the prompt, which the ``answer`` node sends once. A
+coroutine makes several calls through the `Run` that it also takes, and returns what the node adds
+to the state. docs/recipes/method.md has an example of each.
 
 A `ModelCallError` that a method lets pass ends in an empty answer and a warning.
 """

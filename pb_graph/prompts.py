@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from pb_graph.methods import Method
     from pb_graph.settings import Settings
     from pb_graph.types import Query, StepResult, SubQuestion
 
@@ -107,9 +106,6 @@ STYLES: Mapping[str, Style] = {
 }
 """The styles that ``Settings.style`` names. The examples are of no benchmark."""
 
-WORDS_PER_TOKEN = 0.75
-"""English text runs at about four tokens for three words."""
-
 DEFAULT_INSTRUCTION = "Answer the question correctly and without detours."
 _LAST_LINE = 'one line that starts with "Final answer:" and holds nothing else.'
 DEFAULT_FORMAT = f"End with {_LAST_LINE}"
@@ -138,28 +134,6 @@ def solver_style(
     form, style = query["answer_format"], taught or STYLES[name or "prose"]
     shown = is_free and (taught is not None or form is None or _OUR_FORMS.search(form))
     return style if shown else replace(style, examples=())
-
-
-def default_prompt(given: MethodInput, method: Method) -> list[PromptMessage]:
-    """Return the question with its plan and its budget, as far as its method has them.
-
-    The total of a plan of one step is only said where nothing enforces it: said, it makes short
-    answers longer.
-
-    Args:
-        given: The input of the method.
-        method: The method, which has no function of its own.
-    """
-    is_enforced = given.settings.enforcement != "prompt"
-    says_total = method.budgets and not (method.splits and (given.plan or is_enforced))
-    return single_call_prompt(
-        given.query,
-        given.settings,
-        given.style,
-        given.plan,
-        budget=given.budget if says_total else None,
-        shares=given.shares if given.plan else None,
-    )
 
 
 def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prompt says
@@ -314,20 +288,7 @@ def question_block(query: Query, *, show_level: bool) -> str:
 
 def format_budget(tokens: int, settings: Settings) -> str:
     """Return a budget as the solver is told it, in the unit of ``Settings.prompt_unit``."""
-    if settings.prompt_unit == "tokens":
-        return f"{tokens} tokens"
-    as_they_are = settings.prompt_unit == "words_as_tokens"
-    words = tokens if as_they_are else round(tokens * WORDS_PER_TOKEN)
-    return f"{max(1, words)} words"
-
-
-def text_of(content: str | Sequence[str | Mapping[str, Any]]) -> str:
-    """Return the text of a message's content, each text block on lines of its own."""
-    if isinstance(content, str):
-        return content
-    blocks = ({"type": "text", "text": part} if isinstance(part, str) else part for part in content)
-    said = (block.get("text") for block in blocks if block.get("type") == "text")
-    return "\n".join(text for text in said if text)
+    return f"{tokens} {'tokens' if settings.prompt_unit == 'tokens' else 'words'}"
 
 
 def as_data(text: str) -> str:

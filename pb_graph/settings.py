@@ -137,7 +137,7 @@ class Settings(BaseModel):
         default="last_step",
         description="The last sub-question gives the final answer, or a further capped call does.",
     )
-    prompt_unit: Literal["tokens", "words", "words_as_tokens"] = Field(
+    prompt_unit: Literal["tokens", "words_as_tokens"] = Field(
         default="tokens",
         description="The unit in which the solver is told its budget. words_as_tokens calls the "
         "number of tokens words, as the paper does for the share of a step.",

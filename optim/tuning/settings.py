@@ -36,7 +36,6 @@ DIMENSIONS: dict[str, tuple[Any, ...]] = {
     "execution": choices("execution"),
     "planning": choices("planning"),
     "enforcement": choices("enforcement"),
-    "prompt_unit": ("tokens", "words"),
 }
 """Values by dimension; the budget as k of a factor 2^(k/2) on all its levels."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.types import Overwrite
@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import InputError, describe_errors
-from pb_graph.prompts import as_data, text_of
+from pb_graph.prompts import as_data
 from pb_graph.state import State
 from pb_graph.types import Query
 
@@ -22,21 +22,20 @@ MAX_CONVERSATION = 24_000
 """Characters of earlier turns that planner and solver are shown: some 6,000 tokens."""
 _ROLES = {"human": "user", "ai": "assistant"}
 
-_Text = Annotated[str, Field(max_length=100_000)]
-
 
 class _Given(BaseModel):
-    """The input of one question, checked."""
+    """A question with its options and the conversation around it, checked."""
 
-    question: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)
-    ]
-    reference: Annotated[str, Field(max_length=400_000)] | None
-    instruction: _Text | None
-    answer_format: _Text | None
-    domain: _Text | None
-    level: Annotated[int, Field(strict=True, ge=1, le=5)] | None
-    budget: Annotated[int, Field(strict=True, ge=1)] | None
+    question: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+    reference: str | None = None
+    instruction: str | None = None
+    answer_format: str | None = None
+    domain: str | None = None
+    level: Annotated[int, Field(strict=True, ge=1, le=5)] | None = None
+    budget: Annotated[int, Field(strict=True, ge=1)] | None = None
+    conversation: str | None = None
+    media: list[dict[str, Any]] = []
+    turns_left_out: int = 0
 
 
 def intake(state: State, run: Run) -> State:
@@ -45,12 +44,10 @@ def intake(state: State, run: Run) -> State:
     ``question`` has no context; a question in ``messages`` comes with its conversation.
 
     Raises:
-        InputError: The question is missing, a part of the input has the wrong type or is too long,
-            or ``review_plan`` is set without a checkpointer.
+        InputError: The question is missing, a part of the input has the wrong type, or
+            ``review_plan`` is set without a checkpointer.
     """
-    own, settings = state.get("question"), run.settings
-    said = Conversation(own) if own is not None else read_conversation(state.get("messages") or [])
-    given = _check(said, state)
+    given, settings = _check(state), run.settings
     if given.budget is not None:
         settings = settings.model_copy(update={"budget": given.budget})
     domain = given.domain or settings.domain
@@ -62,8 +59,8 @@ def intake(state: State, run: Run) -> State:
         answer_format="\n".join(filter(None, (given.answer_format, typed))) or None,
         domain=domain,
         level=given.level,
-        conversation=said.turns,
-        media=[*said.files],
+        conversation=given.conversation,
+        media=given.media,
     )
     settings = settings.for_domain(domain)
     planning, solving = settings.bounds(query)
@@ -71,7 +68,7 @@ def intake(state: State, run: Run) -> State:
         msg = "review_plan resumes from a checkpoint: build_graph(…, checkpointer=InMemorySaver())"
         raise InputError(msg)
     ceiling = available_tokens(planning + solving)
-    if count := said.turns_left_out:
+    if count := given.turns_left_out:
         note = f"{count} earlier turn(s) were left out or cut, as the conversation is too long"
         run.warn("conversation_cut", note)
     run.emit("intake", method=settings.method, ceiling=ceiling)
@@ -95,54 +92,33 @@ def intake(state: State, run: Run) -> State:
     return cast("State", update)
 
 
-def _check(said: Conversation, state: State) -> _Given:
-    """Return the input of a question, checked.
-
-    Raises:
-        InputError: The question is missing, or a part of the input has the wrong type or is too
-            long.
-    """
-    if said.question is None:
+def _check(state: Mapping[str, Any]) -> _Given:
+    """Return the input of a question, checked."""
+    fields = {name: state[name] for name in _Given.model_fields if state.get(name) is not None}
+    if "question" not in fields:
+        fields = read_conversation(state.get("messages") or []) | fields
+    if "question" not in fields:
         msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
         raise InputError(msg)
-    fields: dict[str, object] = {name: state.get(name) for name in _Given.model_fields}
-    fields["question"] = said.question
-    fields["instruction"] = fields["instruction"] or said.instruction
     try:
         return _Given.model_validate(fields)
     except ValidationError as error:
         raise InputError(describe_errors(error)) from error
 
 
-class Conversation(NamedTuple):
-    """The parsed messages of a host.
-
-    Attributes:
-        question: The text of the question; None if there is none.
-        instruction: The system messages.
-        turns: The other messages, marked off as data.
-        files: Images and files of the question and of what the person asked before it.
-        turns_left_out: Number of turns that are missing or cut because the conversation is too
-            long.
-    """
-
-    question: str | None
-    instruction: str | None = None
-    turns: str | None = None
-    files: Sequence[dict[str, Any]] = ()
-    turns_left_out: int = 0
-
-
-def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
+def read_conversation(messages: Sequence[AnyMessage]) -> dict[str, Any]:
     """Take the last human message as the question, and the other messages as context.
 
     Messages after the question (another agent's findings, a tool's result) are shown after a mark.
     A conversation that is too long loses its oldest turns.
+
+    Returns:
+        ``question``, ``instruction`` from the system messages, ``conversation`` marked off as data,
+        ``media`` of all of a person's messages, and ``turns_left_out``. Empty without a question.
     """
     asked = next((said for said in reversed(messages) if isinstance(said, HumanMessage)), None)
     if asked is None:
-        return Conversation(None)
-    system = [text_of(said.content) for said in messages if isinstance(said, SystemMessage)]
+        return {}
     turns = [
         (
             " ".join(filter(None, (_ROLES.get(said.type, said.type), said.name))),
@@ -151,23 +127,29 @@ def read_conversation(messages: Sequence[AnyMessage]) -> Conversation:
         for said in (messages[:-1] if messages[-1] is asked else messages)
     ]
     shown, turns_left_out = _newest([turn for turn in turns if turn[1]])
-    return Conversation(
-        question=text_of(asked.content),
-        instruction="\n\n".join(filter(None, system)) or None,
-        turns="\n".join(["<conversation>", *shown, "</conversation>"]) if shown else None,
-        files=[block for said in messages for block in _files_of(said)],
-        turns_left_out=turns_left_out,
-    )
+    system = [_text(said) for said in messages if isinstance(said, SystemMessage)]
+    return {
+        "question": _text(asked),
+        "instruction": "\n\n".join(filter(None, system)) or None,
+        "conversation": "\n".join(["<conversation>", *shown, "</conversation>"]) if shown else None,
+        "media": [block for said in messages for block in _files_of(said)],
+        "turns_left_out": turns_left_out,
+    }
+
+
+def _text(said: AnyMessage) -> str:
+    """Return the text of a message, each block on lines of its own."""
+    if isinstance(said, AIMessage):  # whose blocks are one text, which citations may cut anywhere
+        return said.text
+    return "\n".join(block["text"] for block in said.content_blocks if block["type"] == "text")
 
 
 def _words(said: AnyMessage) -> str:
     """Return the text of a turn as data; empty for system messages and hand-overs."""
     if isinstance(said, SystemMessage) or any("handoff" in key for key in said.response_metadata):
         return ""
-    # A model's parts are one text, which citations may cut anywhere.
-    words = said.text if isinstance(said, AIMessage) else text_of(said.content)
     files = len(_files_of(said))
-    parts = [words.strip(), f"[{files} image(s) or file(s)]" if files else ""]
+    parts = [_text(said).strip(), f"[{files} image(s) or file(s)]" if files else ""]
     return as_data("\n".join(filter(None, parts)))
 
 

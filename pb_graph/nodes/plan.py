@@ -127,13 +127,6 @@ async def _level_alone(query: Query, run: Run) -> Difficulty | None:
     return None
 
 
-HELP = (
-    "Resume with true to accept, or with {'plan': [...], 'budget': 500}: either, or both. The plan "
-    "is the whole list of its steps, each with its 'question' and, if wanted, 'hint', 'depends_on' "
-    "(earlier steps by their place from 0; if left out, the step before), 'level' and 'credit'. "
-    "The budget is the total in tokens."
-)
-
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 
 
@@ -172,7 +165,6 @@ def review(state: State, run: Run) -> State:
         "budgets": state["shares"],
         "ceiling": state["ceiling"],
         "warnings": state["warnings"],
-        "help": HELP,
     }
     answer = interrupt(shown)
     while answer is not True:

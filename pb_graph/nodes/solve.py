@@ -9,7 +9,6 @@ from pb_graph.methods import METHODS
 from pb_graph.nodes.allocate import is_final
 from pb_graph.prompts import (
     MethodInput,
-    default_prompt,
     single_call_prompt,
     step_prompt,
     synthesis_prompt,
@@ -110,24 +109,28 @@ def _answer_of(step: StepResult) -> State:
 async def answer(state: State, run: Run) -> State:
     """Write ``answer`` by the run's method. A failed method gives an empty answer and a warning."""
     settings, query = run.settings, state["query"]
-    method = METHODS[settings.method]
+    method, total = METHODS[settings.method], state["total"]
     plan = [] if _is_single_step(state["plan"], query) else state["plan"]
+    shares = dict(enumerate(state["shares"])) or None
+    style = await run.style(query)
     given = MethodInput(
-        query=query,
-        settings=settings,
-        style=await run.style(query),
-        budget=state["total"],
-        plan=plan,
-        shares=dict(enumerate(state["shares"])) or None,
+        query=query, settings=settings, style=style, budget=total, plan=plan, shares=shares
     )
     try:
         if method.function and not method.is_prompt:
             made: State = await method.function(given, run)
             return {"answer": "", **made}
-        prompt = method.function(given) if method.function else default_prompt(given, method)
+        if method.function:
+            prompt = method.function(given)
+        else:  # a total that is said makes short answers longer, so only where nothing enforces it
+            is_split = method.splits and (plan or settings.enforcement != "prompt")
+            told = total if method.budgets and not is_split else None
+            prompt = single_call_prompt(
+                query, settings, style, plan, budget=told, shares=shares if plan else None
+            )
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
-            prompt, given.budget, query, purpose, thinking=method.thinking
+            prompt, total, query, purpose, thinking=method.thinking
         )
         return reply.update()
     except ModelCallError as failure:

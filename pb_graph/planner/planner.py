@@ -122,20 +122,15 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             program: A program, or the path of one that `save` or ``pb-optim tune`` wrote.
 
         Raises:
-            PlannerProgramError: The program cannot be read, or is of a planner with other fields.
+            PlannerProgramError: The file is no planner program, or of a planner with other fields.
         """
         if not isinstance(program, PlannerProgram):
             program = PlannerProgram.load(program)
-        try:
-            for name, predictor in self.named_predictors():
-                fields = program.state[name]["signature"]["fields"]
-                if len(fields) != len(predictor.signature.fields):
-                    msg = f"The planner program has other fields in {name!r}. Tune it again."
-                    raise PlannerProgramError(msg)
-            self.load_state(program.state)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            msg = f"The planner program is damaged: {error}. Save it again."
-            raise PlannerProgramError(msg) from error
+        for name, predictor in self.named_predictors():
+            if len(program.state[name]["signature"]["fields"]) != len(predictor.signature.fields):
+                msg = f"The planner program has other fields in {name!r}. Tune it again."
+                raise PlannerProgramError(msg)
+        self.load_state(program.state)
         return self
 
 

@@ -17,7 +17,6 @@ from langgraph.errors import GraphBubbleUp
 
 from pb_graph.models.client import IO
 from pb_graph.models.provider_errors import redact
-from pb_graph.prompts import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,5 +84,5 @@ async def _call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever a tool raises, the model may do better
         return redact(f"{type(error).__name__}: {error}"[:MAX_RESULT])
-    text = text_of(found.content) if isinstance(found, BaseMessage) else str(found)
+    text = found.text if isinstance(found, BaseMessage) else str(found)
     return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]} […]"

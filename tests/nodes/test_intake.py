@@ -30,7 +30,6 @@ STEPWISE: dict[str, Any] = {"execution": "stepwise", "planning": "two_call"}
         ({"level": 3}, "no question"),
         ({"question": 42}, "question: Input should be a valid string"),
         ({"question": " \n\t"}, "question: String should have at least 1 character"),
-        ({**QUESTION, "reference": "x" * 400_001}, "reference: String .* at most 400000"),
         ({**QUESTION, "level": 9}, "level: Input should be less than or equal to 5"),
     ],
     ids=lambda value: str(value)[:40],
@@ -137,8 +136,8 @@ def test_findings_of_other_agents_after_the_question_are_shown() -> None:
             AIMessage("Over to you.", response_metadata={"__is_handoff_back": True}),
         ]
     )
-    assert found.question == "How old is she?"
-    assert str(found.turns).splitlines() == [
+    assert found["question"] == "How old is she?"
+    assert str(found["conversation"]).splitlines() == [
         "<conversation>",
         '<turn role="user">',
         "(the question below)",
@@ -158,25 +157,24 @@ def test_what_was_said_cannot_leave_its_turn() -> None:
             HumanMessage("And now?"),
         ]
     )
-    assert (
-        str(found.turns).count("<conversation>") == str(found.turns).count("</conversation>") == 1
-    )
-    assert str(found.turns).count("<turn") == str(found.turns).count("</turn>") == 2
-    assert "<question>" not in str(found.turns)
+    shown = str(found["conversation"])
+    assert shown.count("<conversation>") == shown.count("</conversation>") == 1
+    assert shown.count("<turn") == shown.count("</turn>") == 2
+    assert "<question>" not in shown
 
 
 def test_a_long_conversation_loses_its_oldest_turns_and_keeps_their_ends() -> None:
     turns = [HumanMessage(f"{number:05} " + "x" * 1994) for number in range(100)]
     found = read_conversation([*turns, HumanMessage("And?")])
-    assert MAX_CONVERSATION < len(str(found.turns)) < 1.1 * MAX_CONVERSATION
-    assert "00099" in str(found.turns)
-    assert "00050" not in str(found.turns)
-    assert found.turns_left_out == 100 - str(found.turns).count("<turn")
+    assert MAX_CONVERSATION < len(str(found["conversation"])) < 1.1 * MAX_CONVERSATION
+    assert "00099" in str(found["conversation"])
+    assert "00050" not in str(found["conversation"])
+    assert found["turns_left_out"] == 100 - str(found["conversation"]).count("<turn")
     long = HumanMessage("It begins. " + "x " * MAX_CONVERSATION + "So it ends.")
     cut = read_conversation([long, HumanMessage("And?")])
-    assert str(cut.turns).startswith('<conversation>\n<turn role="user">\n[…] ')
-    assert str(cut.turns).endswith("So it ends.\n</turn>\n</conversation>")
-    assert cut.turns_left_out == 1
+    assert str(cut["conversation"]).startswith('<conversation>\n<turn role="user">\n[…] ')
+    assert str(cut["conversation"]).endswith("So it ends.\n</turn>\n</conversation>")
+    assert cut["turns_left_out"] == 1
 
 
 def test_images_go_through_to_the_solver() -> None:

@@ -129,8 +129,3 @@ class TestSaved:
         other.decompose.signature = Decompose.append("audience", dspy.InputField(), str)
         with pytest.raises(PlannerProgramError, match="other fields in 'decompose'"):
             Planner().load(other.program())
-
-    @pytest.mark.parametrize("state", [{}, {"decompose": {}}, {"decompose": "text"}], ids=repr)
-    def test_a_damaged_state_is_refused(self, state: dict[str, Any]) -> None:
-        with pytest.raises(PlannerProgramError, match=r"damaged.*Save it again"):
-            Planner().load(PlannerProgram(state=state))

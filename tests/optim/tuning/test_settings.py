@@ -114,7 +114,7 @@ def test_forty_questions_and_four_hundred_answers_vary_everything() -> None:
     planned = [one for one in tried if one.has_plan]
     assert {one.method for one in tried} == {"plan_and_budget", *REFERENCES}
     assert len({one.total(1) for one in planned}) > 3
-    for name in ("execution", "planning", "enforcement", "prompt_unit"):
+    for name in ("execution", "planning", "enforcement"):
         assert {getattr(one, name) for one in planned} == set(DIMENSIONS[name])
 
 
