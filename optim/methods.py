@@ -181,7 +181,7 @@ def _method(name: str, overrides: Mapping[str, Any]) -> Method:
     row = _ROWS.get(plain)
     if row is None:
         known = (PAPER, PUBLISHED, *NAMES)
-        msg = f"no method named {plain!r}; there are: {', '.join(known)}"
+        msg = f"no method named {plain!r}; available: {', '.join(known)}"
         raise InputError(msg + did_you_mean(plain, known))
     for field, value in row.fixed.items():
         if overrides.get(field, value) != value:

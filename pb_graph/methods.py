@@ -93,7 +93,7 @@ def known_method(name: str) -> str:
     """
     if name not in METHODS:
         close = did_you_mean(name, METHODS)
-        msg = f"there is no method {name!r}; there are: {', '.join(METHODS)}{close}"
+        msg = f"there is no method {name!r}; available: {', '.join(METHODS)}{close}"
         raise ValueError(msg)
     return name
 

@@ -195,7 +195,7 @@ class Settings(BaseModel):
         unknown = sorted(set(given) - set(cls.model_fields)) if isinstance(given, Mapping) else []
         if unknown:
             close = did_you_mean(unknown[0], cls.model_fields)
-            msg = f"unknown setting {unknown[0]}; there are: {', '.join(cls.model_fields)}{close}"
+            msg = f"unknown setting {unknown[0]}; available: {', '.join(cls.model_fields)}{close}"
             raise InputError(msg)
         try:
             return cls.model_validate(given)

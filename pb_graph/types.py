@@ -113,7 +113,7 @@ class StepReport(SubQuestion):
 
 
 WarningCode = Literal[
-    "answer_from_step",  # the answer of a sub-question stands for the whole
+    "answer_from_step",  # the answer of a sub-question is the final answer
     "budget_lowered",  # a shared budget had fewer tokens left than the question's own
     "call_failed",
     "cap_ignored",  # the server wrote more tokens than it was asked for

@@ -19,7 +19,7 @@ from tests.support import worlds
     ("chosen", "complaint"),
     [
         ({"methd": "vanilla"}, "methd"),
-        ({"method": "vanila"}, "no method 'vanila'; there are: .*did you mean 'vanilla'"),
+        ({"method": "vanila"}, "no method 'vanila'; available: .*did you mean 'vanilla'"),
         ({"budget": 0}, "at least 1"),
         ({"power": 0}, "greater than 0"),
         ({"bam": {"c": {1: 1.0}}}, "bam.c needs one value for each level 1 to 5"),
@@ -73,7 +73,7 @@ def test_settings_of_a_run_replace_only_what_they_set_themselves() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"settings": {"methd": "vanilla"}}, "unknown setting methd; there are: method, "),
+        ({"settings": {"methd": "vanilla"}}, "unknown setting methd; available: method, "),
         ({"settings": "cosine"}, "a valid dictionary or instance of Settings"),
     ],
     ids=str,

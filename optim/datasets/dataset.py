@@ -221,7 +221,7 @@ def data_set(name: str) -> DataSet:
     base, _, task = name.partition(":")
     found = DATASETS.get(base)
     if found is None or (found.generate is None and task):
-        msg = f"no data set named {name!r}; there are: {', '.join(DATASETS)}"
+        msg = f"no data set named {name!r}; available: {', '.join(DATASETS)}"
         raise InputError(msg + did_you_mean(name, DATASETS))
     if found.generate is not None and not task:
         msg = f"{name} generates questions of many tasks. Name a task, such as {name}:TASK."

@@ -83,7 +83,7 @@ def _structure(row: Row, column: str) -> Any:  # noqa: ANN401 - whatever the lit
     try:
         return ast.literal_eval(row.text(column))
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        msg = f"{column!r} is no Python literal"
+        msg = f"{column!r} is not a Python literal"
         raise InputError(msg) from error
 
 

@@ -178,7 +178,7 @@ def choose_baseline(table: pd.DataFrame, wanted: str | None = None) -> str:
     """
     methods = list(table.method.unique())
     if wanted is not None and wanted not in methods:
-        msg = f"no baseline named {wanted!r}; there are: {', '.join(methods)}"
+        msg = f"no baseline named {wanted!r}; available: {', '.join(methods)}"
         raise InputError(msg)
     return wanted or next((name for name in _USUAL_BASELINES if name in methods), methods[0])
 

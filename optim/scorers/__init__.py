@@ -45,7 +45,7 @@ def as_scorer(value: str | Scorer | type[Scorer] | ScoreFunction | TheirScorer) 
     """
     if isinstance(value, str):
         if value not in SCORERS:
-            msg = f"no scorer named {value!r}; there are: {', '.join(NAMES)}"
+            msg = f"no scorer named {value!r}; available: {', '.join(NAMES)}"
             raise InputError(msg + did_you_mean(value, NAMES))
         return as_scorer(SCORERS[value])
     if isinstance(value, type):

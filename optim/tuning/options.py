@@ -123,7 +123,7 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
         chosen = "candidates" if options.candidates else _USUAL.get(tuned, "gepa")
     if isinstance(chosen, str):
         if chosen not in OPTIMIZERS:
-            msg = f"no optimizer named {chosen!r}; there are: {', '.join(OPTIMIZERS)}"
+            msg = f"no optimizer named {chosen!r}; available: {', '.join(OPTIMIZERS)}"
             raise InputError(msg + did_you_mean(chosen, OPTIMIZERS))
         chosen = OPTIMIZERS[chosen]
     elif not isinstance(chosen, Optimizer):

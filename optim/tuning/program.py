@@ -140,7 +140,7 @@ def predictor_of(settings: Settings, tuned: str) -> str:
         return active[tuned]
     msg = (
         f"With method={settings.method}, planning={settings.planning} and plan_from="
-        f"{settings.plan_from} there is no {tuned!r} prompt to tune; there are: "
+        f"{settings.plan_from} there is no {tuned!r} prompt to tune; available: "
         f"{', '.join(active) or 'none'}. Choose another --tune or other settings."
     )
     raise InputError(msg)

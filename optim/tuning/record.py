@@ -149,6 +149,6 @@ def _changes(candidate: Record) -> str:
 
 
 def _note(record: Record) -> str:
-    note = "*: on the front of accuracy and tokens. Dev questions flatter the winner."
+    note = "*: on the front of accuracy and tokens. The dev figures favor the winner."
     few = min(record["facts"][name] for name in ("dev", "held out")) < MIN_UNBIASED_QUESTIONS
     return note + (" E³ of few questions is biased upwards, and so are its ratios." if few else "")

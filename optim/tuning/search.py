@@ -185,7 +185,7 @@ def questions_of(given: Iterable[Any]) -> list[Question]:
     questions = [question_of(item) for item in given]
     counts = Counter(question.id for question in questions)
     if repeated := [id_ for id_, count in counts.items() if count > 1]:
-        msg = f"questions that are there twice: {', '.join(repeated[:_NAMED])}. Remove one of each."
+        msg = f"duplicate questions: {', '.join(repeated[:_NAMED])}. Remove one of each."
         raise InputError(msg)
     return questions
 

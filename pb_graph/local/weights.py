@@ -85,7 +85,7 @@ def find(name: str) -> LocalModel:
     """
     if name in CATALOG:
         return CATALOG[name]
-    msg = f"no local model is named {name!r}; there are: {', '.join(CATALOG)}"
+    msg = f"no local model is named {name!r}; available: {', '.join(CATALOG)}"
     raise UnknownModelError(msg + did_you_mean(name, CATALOG))
 
 

@@ -76,7 +76,7 @@ def find_policy(name: str) -> CapPolicy:
     """
     if name in POLICIES:
         return POLICIES[name]
-    msg = f"no cap policy is called {name!r}; there are: {', '.join(POLICIES)}"
+    msg = f"no cap policy is called {name!r}; available: {', '.join(POLICIES)}"
     raise InputError(msg + did_you_mean(name, POLICIES))
 
 

@@ -31,7 +31,7 @@ def allocate(state: State, run: Run) -> State:
     update: State = {"total": total}
     if settings.splits_budget:
         if total < len(plan):
-            note = f"{total} tokens cannot pay {len(plan)} sub-questions: solved as one step"
+            note = f"{total} tokens are too few for {len(plan)} sub-questions: solved as one step"
             run.warn("single_step", note)
             update["plan"] = plan = [single_step(query)]
             run.emit("plan", steps=plan)

@@ -78,7 +78,7 @@ async def synthesize(state: State, run: Run) -> State:
             return reply.update()
     elif found[-1] is results[-1]:
         return _answer_of(found[-1])
-    note = f"the answer of sub-question {found[-1]['index'] + 1} stands for the whole"
+    note = f"the answer of sub-question {found[-1]['index'] + 1} is used as the final answer"
     run.warn("answer_from_step", note)
     return _answer_of(found[-1])
 

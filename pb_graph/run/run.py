@@ -229,7 +229,7 @@ class Run:
             value = await self.ask_planner(request.corrected(complaint))
             note = f"the first reply could not be read ({complaint})"
         except UnreadableReplyError as unreadable:
-            note = f"two replies could not be read ({unreadable}); going on without"
+            note = f"two replies could not be read ({unreadable}); continuing without"
         except ModelCallError as failure:
             code, note = "call_failed", str(failure)
         self.warn(code, note)
@@ -306,7 +306,7 @@ class Run:
         if self._charges:
             update["charges"] = self._charges
         if lost := sum(row["finish"] == "error" and not row["measured"] for row in self._charges):
-            note = f"{lost} attempt(s) broke off without an account of their tokens; "
+            note = f"{lost} attempt(s) ended without reporting their tokens; "
             self.warn("unknown_bill", note + "each may be billed up to its cap")
         if self._warnings:
             once = {note["message"]: note["code"] for note in self._warnings}

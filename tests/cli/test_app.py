@@ -119,9 +119,9 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            (("--set", "nosuch=1"), "unknown setting nosuch; there are: method, "),
+            (("--set", "nosuch=1"), "unknown setting nosuch; available: method, "),
             (("--set", "review_plan=true"), "pauses for a host"),
-            (("--method", "guess"), "no method 'guess'; there are: .*vanilla"),
+            (("--method", "guess"), "no method 'guess'; available: .*vanilla"),
             (("--model", "gpt-5"), "'gpt-5' is not the name of a model"),
             (("--program", "red\x1b[31m\x07.json"), r"red\[31m.json"),
             (("--caps", "vlm"), "did you mean 'vllm'"),

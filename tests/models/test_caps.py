@@ -103,7 +103,7 @@ class TestWhichPolicy:
         model = ScriptedChat(solve="42")
         graph = build_graph(model, cap_policy="generic", settings={"method": "vanilla"})
         assert graph.invoke({"question": "6 * 7?"})["answer"] == "42"
-        with pytest.raises(InputError, match=r"'vlm'; there are: .*did you mean 'vllm'"):
+        with pytest.raises(InputError, match=r"'vlm'; available: .*did you mean 'vllm'"):
             build_graph(model, cap_policy="vlm")
 
     def test_no_provider_is_imported_to_choose(self) -> None:

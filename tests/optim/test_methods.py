@@ -53,7 +53,7 @@ def test_our_planning_comes_also_without_the_help_of_a_label() -> None:
 @pytest.mark.parametrize(
     ("names", "overrides", "complaint"),
     [
-        ("no_such", {}, "no method named 'no_such'; there are: paper, published, vanilla"),
+        ("no_such", {}, "no method named 'no_such'; available: paper, published, vanilla"),
         ("consine", {}, "did you mean 'cosine'"),
         ("vanilla", {"cutoff": 0}, "method 'vanilla': cutoff: .* greater than 0"),
         (

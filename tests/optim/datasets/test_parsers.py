@@ -121,7 +121,7 @@ def test_travelplanner_structures_come_in_any_writing(write: Callable[[object], 
     ("field", "value", "reason"),
     [
         ("org", None, "'org' is empty"),
-        ("local_constraint", "__import__('os')", "is no Python literal"),
+        ("local_constraint", "__import__('os')", "is not a Python literal"),
         ("reference_information", "'none'", "not a list of"),
     ],
 )

@@ -90,7 +90,7 @@ def test_a_failed_answer_of_the_reference_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"reference": "best"}, "no baseline named 'best'; there are: vanilla, good"),
+        ({"reference": "best"}, "no baseline named 'best'; available: vanilla, good"),
         ({"loss": 0}, "between 0 and 100 points"),
         ({"confidence": 100}, "confidence must lie between"),
     ],

@@ -120,7 +120,7 @@ def test_the_baseline_is_vanilla_else_the_global_budget_else_the_first() -> None
     assert chosen("cosine", "global_budget", "vanilla") == "vanilla"
     assert chosen("cosine", "global_budget") == "global_budget"
     assert chosen("cosine", "linear") == "cosine"
-    with pytest.raises(InputError, match="no baseline named 'best'; there are: cosine"):
+    with pytest.raises(InputError, match="no baseline named 'best'; available: cosine"):
         tables.choose_baseline(answers(records(["cosine"])), "best")
 
 

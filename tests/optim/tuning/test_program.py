@@ -66,7 +66,7 @@ def test_a_tuned_predictor_is_the_one_that_is_sent() -> None:
     assert chosen("decompose", planning="two_call") == "decompose"
     assert chosen("decompose", planning="fused") == "fused"
     assert chosen("estimate", planning="two_call", execution="single_pass") == "estimate"
-    with pytest.raises(InputError, match="no 'estimate' prompt to tune; there are: none"):
+    with pytest.raises(InputError, match="no 'estimate' prompt to tune; available: none"):
         chosen("estimate", method="concise")
 
 

@@ -50,7 +50,7 @@ def test_show_says_what_came_of_the_tuning_and_what_it_cost(record: Record) -> N
     for name in ("optimizer: candidates", "seed: 0", "answers: 380", "date: 20"):
         assert lines_with(shown, name)
     assert lines_with(shown, "chosen, held out", "67.0 (")
-    assert lines_with(shown, "Dev questions flatter the winner")
+    assert lines_with(shown, "The dev figures favor the winner")
 
 
 def test_a_changed_prompt_stands_below_the_packages_own() -> None:
