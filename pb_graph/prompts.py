@@ -151,9 +151,9 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
         query: The question and what was given with it.
         settings: The settings of the run.
         style: How to write.
-        plan: The sub-questions, shown as one way to solve the question; none to ask plainly.
-        budget: Tokens to stay below, if they are to be said.
-        shares: Tokens of each sub-question by its index, if they are to be said.
+        plan: The sub-questions, shown as one way to solve the question; empty for a plain prompt.
+        budget: Tokens to stay below, if the prompt states a budget.
+        shares: Tokens of each sub-question by its index, if the prompt states shares.
     """
     parts = [question_block(query, show_level=bool(plan))]
     if plan:

@@ -1,7 +1,7 @@
 r"""Mathematical answers, compared by Math-Verify in a worker process.
 
-Math-Verify's own timeout needs the main thread, and sympy hangs in spite of it. So the comparison
-runs in a process with limits on CPU time and memory. loky starts it without running the caller's
+Math-Verify's own timeout needs the main thread, and does not stop sympy. So the comparison runs in
+a process with limits on CPU time and memory. loky starts it without running the caller's
 ``__main__`` again, which may be an unguarded, paid evaluation.
 """
 

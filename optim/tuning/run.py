@@ -78,27 +78,28 @@ def tune(  # noqa: PLR0913 -- all but three by name
     """Tune a program's prompts, or its settings, for E³ on a dev split.
 
     The winner on dev is compared with the original on held-out questions. The verdict is ``better``
-    when its E³ is higher there with a one-sided confidence of 90 %, ``undecided`` when it is not
-    below (it is used, but no proven improvement), else ``kept``. The same call with the same run
-    folder resumes, and pays for nothing twice.
+    if its E³ is higher with a one-sided confidence of 90 %, ``undecided`` if its E³ is not lower
+    (the winner is used, but the improvement is not proven), and otherwise ``kept``. The same call
+    with the same run folder resumes, and pays for no answer twice.
 
     Args:
         program: The original: its models, prompts and settings.
         train: Questions, or examples with ``question`` and ``answer``, that optimizers learn
-            from; dev when empty.
-        dev: Questions or examples that candidates are chosen by.
-        scorer: Name of a scorer (`optim.scorers.NAMES`), a scorer, or a DSPy metric from 0 to 1
-            that judges one answer. E³ of a whole set is made of that and the tokens.
-        held_out: Questions or examples for the last comparison; None takes a third of dev.
+            from. If empty, the dev questions are used.
+        dev: Questions or examples that are used to choose the winner.
+        scorer: Name of a scorer (`optim.scorers.NAMES`), a scorer, or a DSPy metric that scores
+            one answer from 0 to 1.
+        held_out: Questions or examples for the final comparison. None holds out a third of dev.
         about: Facts for the record, such as the name of the data set.
-        callback: Told of every step in a sentence; None shows them on standard error.
+        callback: Receives a sentence about every step. None prints it to standard error.
         choices: Fields of `optim.tuning.options.TuneOptions`, among them ``optimizer`` (a name, an
             `Optimizer`, or an optimizer object of DSPy's), ``budget`` (answers), ``run_dir``,
             ``tuned``, ``candidates``, ``reflection_model``, ``seed``.
 
     Raises:
-        InputError: No usable questions, or one in two sets; choices that do not go together; every
-            answer wrong; a budget that is too small; or a folder that belongs to another run.
+        InputError: There are no usable questions, a question is in two sets, choices contradict
+            each other, every answer is wrong, the budget is too small, or the folder belongs to
+            another run.
         PlanAndBudgetError: A model cannot be set up or reached, or the disk is full. Finished
             answers are kept.
     """

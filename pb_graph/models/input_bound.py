@@ -47,7 +47,7 @@ def bound_input(
     byte. If the model reported the tokens of its last message, only later messages are counted.
 
     Args:
-        model: The chat model. Or its key as `key_of` returns it, to count in bytes.
+        model: The chat model. A key from `key_of` counts in bytes.
         messages: The prompt.
         arguments: The other arguments of the call, tools included.
 
