@@ -19,7 +19,7 @@ from tests.support.chat_model import Call, ScriptedChat
 from tests.support.graphs import DIAMOND, Way, report_of
 from tests.support.worlds import followed
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
 METHODS = [
     *({"method": method} for method in worlds.OWN_METHODS if method != "plan_and_budget"),
     {"method": "plan_and_budget", "execution": "single_pass"},
@@ -43,6 +43,15 @@ def test_every_method_answers_and_accounts_for_every_call(method: dict[str, Any]
     assert report["ceiling"] is not None
     assert model.output_tokens <= report["ceiling"]
     assert report["warnings"] == []
+
+
+@pytest.mark.parametrize("chosen", [{}, {"schedule": "cosine", "budget": 300}], ids=str)
+def test_the_default_method_plans_and_no_other_setting_or_model_changes_it(
+    chosen: dict[str, Any],
+) -> None:
+    graph = build_graph(ScriptedChat(), planner=ScriptedChat(), settings=chosen)
+    report = graph.invoke({"question": "How many?", "level": 5})["report"]
+    assert (report["method"], len(report["steps"])) == ("plan_and_budget", 2)
 
 
 @both_ways
@@ -76,8 +85,9 @@ def arrows_of(**settings: Any) -> set[tuple[str, str]]:  # noqa: ANN401
     return {(edge.source, edge.target) for edge in edges if not {edge.source, edge.target} & INNER}
 
 
-def test_the_drawing_of_the_readme_is_that_of_the_default() -> None:
-    drawing = README.read_text("utf-8").partition("```mermaid")[2].partition("```")[0]
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_drawing_in_the_documents_is_that_of_the_default(page: str) -> None:
+    drawing = (ROOT / page).read_text("utf-8").partition("```mermaid")[2].partition("```")[0]
     lines = [re.sub(r'"[^"]*"', "", line) for line in drawing.splitlines() if ">" in line]
     shown = {pair for line in lines for pair in pairwise(re.findall(r"[a-z]+", line))}
     assert shown == arrows_of()

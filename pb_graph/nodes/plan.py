@@ -16,14 +16,9 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import most_billed
 from pb_graph.budget.rules import Level
 from pb_graph.budget.scope import available_tokens, use_budget
-from pb_graph.errors import ModelCallError, describe_errors
+from pb_graph.errors import describe_errors
 from pb_graph.planner.plans import ALL_CREDITS, Difficulty, clean_plan, grade_steps
-from pb_graph.planner.requests import (
-    UnreadableReplyError,
-    estimate_request,
-    level_request,
-    plan_request,
-)
+from pb_graph.planner.requests import estimate_request, level_request, plan_request
 from pb_graph.types import Query, SubQuestion
 
 if TYPE_CHECKING:
@@ -82,7 +77,7 @@ async def _decompose(query: Query, run: Run) -> list[SubQuestion]:
     """Return the sub-questions; empty if the planner finds fewer than two."""
     graded = run.settings.planning == "fused" and run.settings.splits_budget
     request = plan_request(query, run.settings, graded=graded)
-    found, steps = await run.ask_planner_with_repair(request), list[SubQuestion]()
+    found, steps = await run.ask_planner(request), list[SubQuestion]()
     if found:
         steps, notes = clean_plan(found, query, run.settings.max_steps)
         for note in notes:
@@ -95,11 +90,12 @@ async def _decompose(query: Query, run: Run) -> list[SubQuestion]:
 
 async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
     """Estimate the level of the question and the grades of its steps, and return the update."""
-    query = state["query"]
-    found = None if steps else await _level_alone(query, run)
+    query, found = state["query"], None
+    if not steps and (judged := await run.ask_planner(level_request(query, run.settings))):
+        found = Difficulty(level=judged.level)
     if found is None:
         request = estimate_request(query, steps, run.settings)
-        found = await run.ask_planner_with_repair(request) or Difficulty()
+        found = await run.ask_planner(request) or Difficulty()
     level, graded, notes = grade_steps(found, steps, query["level"])
     for note in notes:
         run.warn(**note)
@@ -107,24 +103,6 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
     run.emit("estimate", level=level, level_source=source, steps=graded)
     update: State = {"query": {**query, "level": level}, "level_source": source}
     return {**update, "plan": graded} if steps else update
-
-
-async def _level_alone(query: Query, run: Run) -> Difficulty | None:
-    """Return the level from a reply of two tokens; None if the reply has no level.
-
-    Some models cannot answer in two tokens: they think first, or their server refuses.
-    """
-    try:
-        judged = await run.ask_planner(level_request(query, run.settings))
-        return Difficulty(level=judged.level)
-    except UnreadableReplyError:
-        run.warn(
-            "unreadable_reply",
-            "the reply of two tokens has no level; the planner was asked again for JSON",
-        )
-    except ModelCallError as failure:
-        run.warn("call_failed", str(failure))
-    return None
 
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]

@@ -197,43 +197,36 @@ class Run:
             stated = f"{reply.text}\n\n{stated}".strip()
         return BudgetedReply(stated, spent, finish if is_whole else "forced")
 
-    async def ask_planner(self, request: PlannerRequest[T]) -> T:
-        """Ask the planner one thing.
+    async def ask_planner(self, request: PlannerRequest[T]) -> T | None:
+        """Ask the planner; if the reply cannot be read, say why and ask once more.
 
-        Raises:
-            ModelCallError: The call failed for good.
-            ModelSetupError: There is no model to call.
-            UnreadableReplyError: The reply could not be used.
+        A request with a cap of its own is made once: some models cannot answer in so few tokens.
+
+        Returns:
+            The value; None after a warning if no reply can be read or the call fails.
         """
         role: Role = "estimator" if request.node == "estimate" else "planner"
         client, program = await self._client(role, self.budget), self.context.planner_program
         planner = await self.io.load(self.models.planner, program)
         from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
 
-        traced = program is not None
-        return await ask_planner(planner, client, request, self.settings, traced=traced, io=self.io)
-
-    async def ask_planner_with_repair(self, request: PlannerRequest[T]) -> T | None:
-        """Ask the planner; if the reply cannot be read, say why and ask once more.
-
-        Returns:
-            The value; None after a warning if both replies cannot be read.
-        """
-        value: T | None = None
-        code: WarningCode = "unreadable_reply"
-        try:
+        options: Any = {"traced": program is not None, "io": self.io}
+        complaint = ""
+        for _ in range(1 if request.cap else 2):
             try:
-                return await self.ask_planner(request)
+                value = await ask_planner(planner, client, request, self.settings, **options)
             except UnreadableReplyError as unreadable:
                 complaint = str(unreadable)
-            value = await self.ask_planner(request.corrected(complaint))
-            note = f"the first reply could not be read ({complaint})"
-        except UnreadableReplyError as unreadable:
-            note = f"two replies could not be read ({unreadable}); continuing without"
-        except ModelCallError as failure:
-            code, note = "call_failed", str(failure)
-        self.warn(code, note)
-        return value
+                request = request.corrected(complaint)
+            except ModelCallError as failure:
+                self.warn("call_failed", str(failure))
+                return None
+            else:
+                if complaint:
+                    self.warn("unreadable_reply", f"the first reply was unreadable ({complaint})")
+                return value
+        self.warn("unreadable_reply", f"no reply was readable ({complaint}); continuing without")
+        return None
 
     async def style(self, query: Query) -> Style:
         """Return the style in which a question is solved: a program's own, else the settings'."""
