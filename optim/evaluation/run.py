@@ -105,8 +105,8 @@ def evaluate(
         The records and the table. An error in one answer is a record, and ends nothing.
 
     Raises:
-        InputError: The experiment is wrong, another process uses the folder, or the folder holds
-            the same task under other conditions.
+        InputError: The experiment is invalid, another process uses the folder, or the folder holds
+            the same task with other conditions.
         ModelSetupError: A model cannot be set up.
         ScorerError: The scorer cannot be set up.
         StorageError: The folder cannot be written.

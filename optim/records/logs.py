@@ -147,7 +147,7 @@ def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
         partial: Whether answers of parts may be missing.
 
     Raises:
-        InputError: Logs under different conditions, an answer in two logs, or a missing part.
+        InputError: Logs have different conditions, an answer is in two logs, or a part is missing.
     """
     parts = sorted(logs, key=lambda log: int(part_of_log(log).get("number", 0)))
     first, answers = parts[0], [_read_answers(log) for log in parts]

@@ -38,7 +38,7 @@ class TuneResult:
     Attributes:
         program: The program to use, with the models of the given program: the winner on dev, or the
             original if it was kept.
-        artefact: The same as it is saved: prompts, settings and the record of the tuning.
+        artefact: The saved form of the program: prompts, settings and the record of the tuning.
         search: Every candidate that was measured, and the questions.
     """
 

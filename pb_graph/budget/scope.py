@@ -47,8 +47,9 @@ def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
 def available_tokens(tokens: int, model: str = "") -> int:
     """Return how many of `tokens` a call in this context can reserve once pending calls settle.
 
-    Pending calls are taken to cost nothing. A budget that counts the input counts here by what the
-    completion tokens alone would cost: it lowers the cap of each call, whose prompt is then known.
+    Pending calls are assumed to cost nothing. A budget that counts the input counts here by what
+    the completion tokens alone would cost: it lowers the cap of each call, whose prompt is then
+    known.
 
     Args:
         tokens: Completion tokens.

@@ -128,7 +128,7 @@ def _rows(kind: str, content: str | list[Row]) -> list[Row]:
     """Return the rows of a table: of a right-aligned text, as pandas prints it, or as they are.
 
     A cell ends where its title ends. Cells may hold any number of spaces, so splitting on them
-    would not do. A row index before the first column is part of no title, and is cut off.
+    would not do. A row index before the first column has no title, and is removed.
     """
     if not isinstance(content, str):
         return content
@@ -177,7 +177,7 @@ def journey(day: Day) -> Journey | None:
 
 
 def cost(query: Query, trip: Trip, days: Sequence[Day]) -> float:
-    """Return dollars for the whole plan; what is not in the sandbox counts nothing.
+    """Return dollars for the whole plan; anything outside the sandbox costs nothing.
 
     A flight and a meal cost their price per person, self-driving per 5 persons begun, a taxi per
     4, and an accommodation per night for as many rooms as its maximum occupancy makes necessary.
