@@ -19,7 +19,7 @@ from statistics import mean
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from optim.e3 import Sample, compare, holm
-from optim.statistics.estimates import accuracy_interval, interval
+from optim.statistics.estimates import accuracy_interval, interval, token_interval
 
 ANSWERS = Path(__file__).with_name("answers.csv")
 OUTPUT_PRICE = 4  # prompt tokens that cost as much as one completion token
@@ -62,6 +62,15 @@ class Row:
             f"{mean(self.prompts.values()):.0f}" if self.prompts else "?",
             f"{e3.e3:.2f} ({e3.lower:.2f} to {shown(e3.upper)})",
         ]
+
+    def figures(self) -> dict[str, float | None]:
+        """Return accuracy in percent and completion tokens, with the ends of their intervals."""
+        scores = [answer.score for answer in self.answers.values()]
+        tokens = [answer.tokens for answer in self.answers.values()]
+        ends = (*accuracy_interval(scores), *token_interval(tokens))
+        names = ("accuracy_lower", "accuracy_upper", "tokens_lower", "tokens_upper")
+        means = {"accuracy": 100 * mean(scores), "tokens": mean(tokens)}
+        return means | dict(zip(names, ends, strict=True))
 
 
 def beside(rows: dict[str, Row], reference: Row) -> dict[str, list[str]]:
