@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.allocation import Bam, Shape
+from pb_graph.budget.allocation import Bam
 from pb_graph.budget.allocation import Schedule as PositionalSchedule
 from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, QuestionLimit
 from pb_graph.errors import InputError, describe_errors, did_you_mean
@@ -269,9 +269,9 @@ class Settings(BaseModel):
         return own and (self.style or own)
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> dict[str, float]:
         """The parameters of the schedules."""
-        return Shape(power=self.power, gamma=self.gamma, epsilon=self.epsilon)
+        return {"power": self.power, "gamma": self.gamma, "epsilon": self.epsilon}
 
     @property
     def has_plan(self) -> bool:

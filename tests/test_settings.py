@@ -22,7 +22,7 @@ from tests.support import worlds
         ({"method": "vanila"}, "no method 'vanila'; available: .*did you mean 'vanilla'"),
         ({"budget": 0}, "at least 1"),
         ({"power": 0}, "greater than 0"),
-        ({"bam": {"c": {1: 1.0}}}, "bam.c needs one value for each level 1 to 5"),
+        ({"bam": {"c": {1: 1.0}}}, "levels 1 to 5"),
     ],
     ids=str,
 )

@@ -24,7 +24,8 @@ from langchain_core.messages import (
 from langchain_core.messages.ai import add_usage
 from langchain_core.tracers.context import register_configure_hook
 
-from pb_graph.budget.account import Budget, Reservation, spending_of
+from pb_graph.budget.account import Budget, Reservation
+from pb_graph.budget.ledger import spending_of
 from pb_graph.budget.rates import Bill
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, constructor_overrides, policy_for
@@ -204,7 +205,7 @@ class BudgetedRequest:
         first, request = self.accounts[0], self.request
         # As it is now: other calls may have returned tokens during the wait.
         left = min(one.left for one in self.accounts if one.unit == first.unit)
-        left += reservation.amount
+        left += first.rate.cost(reservation.most) / first.rate.scale
         if left <= _LOW * first.total:
             note = f"Only {first.rate.text(left)} are left for this task: come to an end."
             return _append_system_note(request, note)
@@ -346,6 +347,12 @@ class InnerCalls(BaseCallbackHandler):
 
 _TRACKER: ContextVar[InnerCalls | None] = ContextVar("pb_graph_inner_calls", default=None)
 register_configure_hook(_TRACKER, inheritable=True)
+
+
+def share_of(account: Budget, fraction: float) -> float:
+    """Return a share of an account's total, in its unit; tokens are rounded up."""
+    share = account.total * fraction
+    return share if account.unit == "dollars" else math.ceil(share)
 
 
 def tracked_accounts() -> tuple[Budget, ...]:

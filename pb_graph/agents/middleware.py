@@ -24,9 +24,10 @@ from langgraph.types import Command, Overwrite, interrupt
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
 
-from pb_graph.agents.budgeted_request import BudgetedRequest, Decision
+from pb_graph.agents.budgeted_request import BudgetedRequest, Decision, share_of
 from pb_graph.agents.model import BudgetedChatModel
-from pb_graph.budget.account import Budget, bills_of, spending_of, whole_number
+from pb_graph.budget.account import Budget, whole_number
+from pb_graph.budget.ledger import bills_of, spending_of
 from pb_graph.budget.rates import Spending, Unit
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError
@@ -108,23 +109,14 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     Each model call reserves its cap in the budget before it is made, and is settled after it. A
     part of the budget is reserved for the final answer: when a call is truncated, or only the
-    reserve is left, the model is asked once more, without tools, for its final answer. The
-    truncated text stays: the message is that text and the ending, with the usage of both calls.
+    reserve is left, the model is asked once more, without tools, to finish.
 
-    Sub-agents with this middleware draw on the budget of the agent that called them. The tool calls
-    of one message share the remaining budget in equal parts. `plan_and_budget_tool` and
-    `BudgetedChatModel` draw on it, too. A sub-agent with a `Budget` of its own from the same tree,
-    such as a grant, spends that budget alone. Agents without the middleware are not limited.
+    Sub-agents with this middleware draw on the budget of the agent that called them, and so do
+    `plan_and_budget_tool` and `BudgetedChatModel`. Agents without the middleware are not limited.
 
-    A call whose cost is unknown (a broken connection, a cancelled task) counts with its whole cap.
     The retries of the provider's SDK are turned off, as they cannot be counted; use LangChain's
-    `ModelRetryMiddleware`.
-
-    `tokens_spent` and `tokens_by_model` in the agent's output count the run, not the thread. An
-    interrupted run continues with its account when it is resumed, also in another process.
-
-    With ``on_used_up="pause"``, an agent that has only the reserve left is interrupted with a
-    `BudgetPause` before its next call, and resumed with a `BudgetDecision`.
+    `ModelRetryMiddleware`. `tokens_spent` and `tokens_by_model` in the agent's output count the
+    run. A resumed run continues with its account, also in another process.
 
     Example:
         ```python
@@ -155,8 +147,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             per_call: Maximum completion tokens of a single call. `None` means no further limit.
             reserve: Share of the budget reserved for the final answer.
             on_used_up: Action when only the reserve is left. ``"answer"`` asks for the final
-                answer, ``"pause"`` interrupts the agent (it needs a checkpointer), ``"error"``
-                raises `BudgetUsedUpError`.
+                answer, ``"pause"`` interrupts the agent with a `BudgetPause` until it is resumed
+                with a `BudgetDecision`, ``"error"`` raises `BudgetUsedUpError`.
             tell_every: Rounds of tool calls after which the model is told its remaining budget. The
                 model is always told when less than a fifth is left; 0 means only then.
 
@@ -251,10 +243,10 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         state: Mapping[str, Any] = request.state
         account = self._account(state)
         accounts, per_call = accounts_in_scope(account), self.per_call
-        keep = account.share(self.reserve)
+        keep = share_of(account, self.reserve)
         if isinstance(model := request.model, BudgetedChatModel):  # only one of the two may count
             own = model.account
-            if own and all(own.root is not one.root for one in accounts):
+            if own and all(own.line[-1] is not one.line[-1] for one in accounts):
                 accounts = (*accounts, own)
             per_call = min((most for most in (per_call, model.per_call) if most), default=None)
             request = request.override(model=model.plain)
@@ -306,7 +298,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     def _left(self, account: Budget) -> float:
         """Return the remaining amount without the reserve."""
-        return max(0, account.left - account.share(self.reserve))
+        return max(0, account.left - share_of(account, self.reserve))
 
     @contextmanager
     def _part(self, state: Mapping[str, Any]) -> Iterator[Budget]:

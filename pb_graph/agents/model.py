@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
-from pb_graph.agents.budgeted_request import BudgetedRequest, tracked_accounts
+from pb_graph.agents.budgeted_request import BudgetedRequest, share_of, tracked_accounts
 from pb_graph.budget.account import Budget
 from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError
@@ -33,12 +33,10 @@ _RESERVE = "reserved for the last answer"
 class BudgetedChatModel(BaseChatModel):
     """A chat model whose calls are charged to a `Budget`, for a supervisor or any graph of agents.
 
-    It does for a model what `TokenBudgetMiddleware` does for an agent: each call reserves its cap
-    first and is settled after. A part of the budget is set aside for the last answer as soon as the
-    model is made (or at its first call, where it finds its budget around it). A call that was cut
-    off, or that finds nothing else left, is followed or replaced by one that is told to answer now,
-    without tools except those that give the answer its type. When that part is used up, too, the
-    answer is a message that says so; an answer that is to have a type raises `BudgetUsedUpError`.
+    It does for a model what `TokenBudgetMiddleware` does for an agent. A part of the budget is set
+    aside for the last answer as soon as the model is made, or at its first call if it finds its
+    budget around it. When that part is used up, too, the answer is a message that says so; a typed
+    answer raises `BudgetUsedUpError`.
 
     The retries of the provider's SDK are turned off, as they cannot be counted: `retry_policy`
     says how often a call that failed for a passing reason is made again, within the budget.
@@ -189,7 +187,7 @@ class BudgetedChatModel(BaseChatModel):
     def _budgeted(self, request: ModelRequest[Any]) -> BudgetedRequest | None:
         """Return the request with its accounts; `None` if a call around it has reserved for it."""
         own, tracked = self.account, tracked_accounts()
-        if tracked and (own is None or any(one.is_within(own) for one in tracked)):
+        if tracked and (own is None or any(own in one.line for one in tracked)):
             return None
         accounts = accounts_in_scope(own)
         if not accounts:
@@ -208,4 +206,4 @@ class BudgetedChatModel(BaseChatModel):
         """Return the grant of an account for the last answer; always the same object."""
         if not self.reserve:
             return None
-        return account.grant(account.share(self.reserve), name=_RESERVE)
+        return account.grant(share_of(account, self.reserve), name=_RESERVE)

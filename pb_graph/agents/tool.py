@@ -47,9 +47,6 @@ def plan_and_budget_tool(
     pauses the agent. If a question cannot be answered, the agent gets the reason as text, and the
     report as the artifact.
 
-    Several calls in one turn run at once. When several of them pause, ``create_agent`` resumes each
-    by itself; in a plain ``ToolNode`` they share one node, which may then answer some again.
-
     Args:
         model_or_graph: A compiled graph, or what `build_graph` takes as a model.
         budget: Completion tokens of each call, or a `Budget` that all calls draw on. Within an

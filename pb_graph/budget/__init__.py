@@ -4,7 +4,6 @@ from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.allocation import (
     Remainder,
     Schedule,
-    Shape,
     optimal_allocation,
     schedule_weights,
     split,
@@ -21,7 +20,6 @@ __all__ = [
     "Remainder",
     "Reservation",
     "Schedule",
-    "Shape",
     "optimal_allocation",
     "schedule_weights",
     "split",

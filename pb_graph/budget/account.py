@@ -1,20 +1,15 @@
 """Reserve and settle tokens or dollars: a call reserves its cap before it is sent.
 
 A reservation counts in its account and in every account above it, so that calls at the same time,
-in threads and in tasks, never spend more than the total of any of them. A *limit* takes tokens from
-its parent call by call. A *grant* is set aside in its parent at once, and returns the unspent
-tokens when it is closed.
-
-An account counts whole units: tokens, or pico-dollars. Its `Rate` turns a call into units.
+in threads and in tasks, never spend more than the total of any of them.
 """
 # ruff: noqa: SLF001 -- the accounts of a tree are one thing to the lock
 
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
@@ -23,6 +18,7 @@ from numbers import Integral
 from operator import attrgetter
 from typing import Literal, Self, TypedDict, Unpack
 
+from pb_graph.budget.ledger import bills_of, spending_of
 from pb_graph.budget.rates import (
     ALL_TOKENS,
     COMPLETION_TOKENS,
@@ -32,7 +28,6 @@ from pb_graph.budget.rates import (
     Prices,
     Rate,
     Spending,
-    Unit,
     pico_dollars,
 )
 from pb_graph.errors import BudgetUsedUpError, InputError
@@ -52,8 +47,8 @@ class Wishes(TypedDict, total=False):
     at_least: int
     """Fewest completion tokens that are worth the call; 1."""
     wait_for: int
-    """Completion tokens worth waiting for while calls under way may return some; 0. There is no
-    wait within a call (``with budget.reserve(…):``), nor by `reserve` in an event loop."""
+    """Completion tokens worth waiting for while calls under way may return some; 0. Nothing waits
+    within ``with budget.reserve(…):``, nor does `reserve` in an event loop."""
     call: Bill
     """The model and the bound of the input, as `bound_input` returns them. A budget of all tokens
     or of dollars needs them."""
@@ -68,10 +63,8 @@ class Budget:
     before it is made, and lowers the call's cap until both fit.
 
     A call whose cost is unknown keeps its cap reserved: a budget ends early rather than being
-    overspent. Only a server that ignores its cap can spend more than was reserved. Those tokens are
-    counted, too, and then nothing is left.
-
-    A budget belongs to its process. A deep copy is the same account; pickling raises `TypeError`.
+    overspent. Only a server that ignores its cap can spend more than was reserved. A budget belongs
+    to its process: a deep copy is the same account, and pickling raises `TypeError`.
 
     Args:
         total: Completion tokens, at least 1.
@@ -82,9 +75,7 @@ class Budget:
 
     Attributes:
         unit: The unit of all figures: completion tokens, tokens or dollars.
-        rate: The way in which this account counts a call.
         parent: The account that this one draws on.
-        needs_input: Whether this account, or one above it, counts the input of calls.
 
     Raises:
         InputError: A price is no number, or not exactly one total is given.
@@ -102,8 +93,8 @@ class Budget:
         totals = {"total": total, "total_tokens": total_tokens, "usd": usd}
         given = [(name, figure) for name, figure in totals.items() if figure is not None]
         if len(given) != 1:
-            msg = f"A budget has one total, in tokens or in dollars, not {len(given)}. Give "
-            raise InputError(msg + "Budget(4000), Budget(total_tokens=60_000) or Budget(usd=0.5).")
+            msg = "Give one total: Budget(4000), Budget(total_tokens=60_000) or Budget(usd=0.5)."
+            raise InputError(msg)
         name, figure = given[0]
         rates = {"total": COMPLETION_TOKENS, "total_tokens": ALL_TOKENS}
         self._begin(rates.get(name) or Dollars(prices))
@@ -111,17 +102,14 @@ class Budget:
 
     def _begin(self, rate: Rate, size: int | None = None, parent: Budget | None = None) -> None:
         self.rate, self.parent = rate, parent
-        self.unit: Unit = rate.unit
+        self.unit = rate.unit
         self.needs_input: bool = rate.needs_input or (parent is not None and parent.needs_input)
         self._own = size  # None: as much as the parent has
-        self._spent = self._unknown = 0
-        self._pending = 0  # caps of calls under way
-        self._tokens: Spending = {}
+        self._spent = self._unknown = self._pending = 0  # pending: the caps of calls under way
+        self._bills: list[Bill] = []
         self._grants: dict[object, Budget] = {}  # open ones of this account and its limits
         self._key: object = None  # of a grant, until it is closed
-        self._is_closed = False
-        # Paused runs that this account has counted; None for an account that a user holds.
-        self._runs: set[str] | None = None
+        self._runs: set[str] | None = None  # paused runs it has counted; None: a user's account
 
     def _open(self, rate: Rate, size: int | None) -> Budget:
         made = object.__new__(Budget)
@@ -153,16 +141,12 @@ class Budget:
     def spending(self) -> Spending:
         """Tokens by model in any unit. An unknown bill counts as its largest possible value."""
         with _LOCK:
-            return {model: [*counts] for model, counts in self._tokens.items()}
+            return spending_of(self._bills)
 
     @property
-    def root(self) -> Budget:
-        """The account that all tokens come from."""
-        return self._line()[-1]
-
-    def is_within(self, other: Budget) -> bool:
-        """Return whether spending in this account also counts in `other`."""
-        return other in self._line()
+    def line(self) -> list[Budget]:
+        """This account and every account above it, up to the root."""
+        return [self, *(self.parent.line if self.parent else ())]
 
     def reserve(self, tokens: int | None = None, **wishes: Unpack[Wishes]) -> Reservation:
         """Reserve tokens for a call.
@@ -210,13 +194,12 @@ class Budget:
                 msg = f"{tokens} tokens cannot be charged to a budget that counts the input. "
                 raise InputError(msg + "Give the `spending` of the other budget.")
         with _LOCK:
-            of_user = None
-            if run is not None:
-                if self._runs is None or run in self._runs:
-                    return
+            if run is None:
+                self._count(bills)
+            elif self._runs is not None and run not in self._runs:
                 self._runs.add(run)
-                of_user = next((one for one in self._line() if one._runs is None), None)
-            self._count(bills, below=of_user)
+                of_user = next((one for one in self.line if one._runs is None), None)
+                self._count(bills, below=of_user)
 
     def limit(
         self,
@@ -270,7 +253,7 @@ class Budget:
                 if grant._key and grant.parent:
                     for account in grant.parent._until_grant():
                         del account._grants[grant._key]
-                    grant._key, grant._is_closed = None, True
+                    grant._key, grant._own = None, grant._spent + grant._unknown
         _notify_waiters()
 
     def raise_to(self, total: float) -> None:
@@ -308,11 +291,6 @@ class Budget:
         with _LOCK:
             return self._cap(Bill(model), after_pending=True)
 
-    def share(self, fraction: float) -> float:
-        """Return a fraction of the total. Tokens are rounded down, to at least 1."""
-        whole = self.total * fraction
-        return whole if self.unit == "dollars" else max(1, math.ceil(whole))
-
     def __enter__(self) -> Self:
         return self
 
@@ -326,14 +304,9 @@ class Budget:
         msg = "A Budget cannot be pickled: it belongs to its process. Open a new Budget there."
         raise TypeError(msg)
 
-    def __repr__(self) -> str:
-        spent, total, left = map(self.rate.text, (self.spent, self.total, self.left))
-        return f"<Budget: {spent} of {total} spent, {left} left>"
-
     def _units(self, name: str, figure: object, *, least: int = 0) -> int:
-        if self.unit == "dollars":
-            return pico_dollars(name, figure, least=least)
-        return whole_number(name, figure, least=least)
+        parse = pico_dollars if self.unit == "dollars" else whole_number
+        return parse(name, figure, least=least)
 
     def _part(self, amount: float) -> int:
         units = self._units("amount", amount)
@@ -347,25 +320,15 @@ class Budget:
 
     # What follows is called with the lock held.
 
-    def _line(self) -> list[Budget]:
-        """Return this account and every account above it."""
-        line = [self]
-        while parent := line[-1].parent:
-            line.append(parent)
-        return line
-
     def _chains(self) -> list[list[Budget]]:
         """Return this account and every account above it, in one list for each unit."""
-        return [[*chain] for _, chain in groupby(self._line(), attrgetter("rate"))]
+        return [[*chain] for _, chain in groupby(self.line, attrgetter("rate"))]
 
     def _until_grant(self) -> list[Budget]:
         """Return this account and those of its unit above it, up to a grant."""
-        path = []
-        for account in self._chains()[0]:
-            path.append(account)
-            if account._key:
-                break
-        return path
+        chain = self._chains()[0]
+        grants = [place for place, account in enumerate(chain, 1) if account._key]
+        return chain[: grants[0]] if grants else chain
 
     def _size(self) -> int:
         if self._own is None:
@@ -377,24 +340,21 @@ class Budget:
 
     def _aside(self, *, after_pending: bool = False) -> int:
         """Return the amount that the grants of this account hold, without their pending calls."""
-        left = (
-            one._unspent() - (0 if after_pending else one._pending) for one in self._grants.values()
-        )
+        grants = self._grants.values()
+        left = (one._unspent() - (0 if after_pending else one._pending) for one in grants)
         return sum(max(0, units) for units in left)
 
     def _rest(self, *, after_pending: bool = False) -> int:
         """Return the amount that a call can reserve in this account alone."""
         pending = 0 if after_pending else self._pending
-        rest = self._unspent() - pending - self._aside(after_pending=after_pending)
-        return min(0, rest) if self._is_closed else rest
+        return self._unspent() - pending - self._aside(after_pending=after_pending)
 
     def _free(self, *, after_pending: bool = False) -> int:
         """Return the amount that a call can reserve here and in the parents of the same unit."""
-        own = self._until_grant()
-        free = min(one._rest(after_pending=after_pending) for one in own)
+        own = len(self._until_grant())
+        rests = [one._rest(after_pending=after_pending) for one in self._chains()[0]]
         # What was set aside is there, unless a server ignored its cap and took some of it.
-        above = self._chains()[0][len(own) :]
-        return free + sum(min(0, one._rest(after_pending=after_pending)) for one in above)
+        return min(rests[:own]) + sum(min(0, rest) for rest in rests[own:])
 
     def _cap(self, call: Bill, keep: int = 0, *, after_pending: bool = False) -> int:
         """Return the completion tokens of a call that fit into this account and those above it.
@@ -419,33 +379,34 @@ class Budget:
 
     def _hold(self, call: Bill, sign: int = 1) -> None:
         """Add or remove the largest cost of a call as pending."""
-        for account in self._line():
+        for account in self.line:
             account._pending += sign * account.rate.cost(call)
 
     def _count(
         self, bills: Sequence[Bill], *, is_unknown: bool = False, below: Budget | None = None
     ) -> None:
         """Count calls in this account and its parents, or in the accounts below `below`."""
-        for account in self._line():
+        for account in self.line:
             if account is below:
                 return
             units = sum(map(account.rate.cost, bills))
             account._spent += 0 if is_unknown else units
             account._unknown += units if is_unknown else 0
-            for bill in bills:
-                _add_bill(account._tokens, bill)
+            account._bills += bills
+            if len(account._bills) > 100:  # noqa: PLR2004
+                account._bills = bills_of(spending_of(account._bills))
 
     def _try_reserve(self, tokens: int | None, wishes: Wishes) -> Reservation | Future[None]:
         """Reserve now, or return a future that is done when a call has returned tokens."""
-        accounts, call = (self, *wishes.get("also", ())), wishes.get("call", Bill())
+        call, also = wishes.get("call", Bill()), wishes.get("also", ())
+        accounts = (self, *also)
         at_least, keep = wishes.get("at_least", 1), self._units("keep", wishes.get("keep", 0))
         if call.model == "" and any(one.needs_input for one in accounts):
             msg = "A budget that counts the input needs the model and the prompt of a call. "
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
         most = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, least=1)
         with _LOCK:
-            parts = [(one, keep if one is self else 0) for one in accounts]
-            cap = min(most, *(one._cap(call, kept) for one, kept in parts))
+            cap = min(most, self._cap(call, keep), *(one._cap(call) for one in also))
             is_short = cap < min(most, wishes.get("wait_for", 0))
             # Within a call there is no wait: it might be for that call.
             if is_short and not _OPEN.get() and any(one._is_busy() for one in accounts):
@@ -476,12 +437,6 @@ class Reservation:
         self.most = call._replace(output=tokens)
         self.bill: Bill | None = None
 
-    @property
-    def amount(self) -> float:
-        """Largest cost of the call, in the unit of the first account."""
-        first = self.accounts[0]
-        return first._value(first.rate.cost(self.most))
-
     def settle(self, cost: int | list[Bill]) -> None:
         """Charge the cost of the call once, and release the rest of the reservation.
 
@@ -489,11 +444,10 @@ class Reservation:
             cost: Completion tokens, reasoning included, to which the bound of the input is added; 0
                 for a call that was refused. Or the bills of all calls that were made.
         """
-        if isinstance(cost, list):
-            self._settle(cost)
-        else:
+        if not isinstance(cost, list):
             output = whole_number("cost", cost, least=0)
-            self._settle([self.call._replace(output=output) if output else Bill(self.call.model)])
+            cost = [self.call._replace(output=output) if output else Bill(self.call.model)]
+        self._settle(cost)
 
     def forfeit(self) -> None:
         """Keep all tokens reserved for good, because the bill of the call is unknown."""
@@ -526,37 +480,14 @@ def whole_number(name: str, value: object, *, least: int) -> int:
     return int(value)
 
 
-def spending_of(bills: Iterable[Bill]) -> Spending:
-    """Return the tokens of bills by model."""
-    total: Spending = {}
-    for bill in bills:
-        _add_bill(total, bill)
-    return total
-
-
-def bills_of(spending: Spending) -> list[Bill]:
-    """Return one bill for each model."""
-    return [Bill(model, *counts) for model, counts in spending.items()]
-
-
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:
     """Return an error that names the highest used-up account, which is the user's."""
     least = call._replace(output=at_least)
-    path = [one for account in accounts for one in reversed(account._line())]
+    path = [one for account in accounts for one in reversed(account.line)]
     first = next((one for one in path if one._free() < one.rate.cost(least)), accounts[0])
-    size, prompt, left = (
-        first.rate.text(first._value(units))
-        for units in (first._size(), first.rate.cost(call), max(0, first._free()))
-    )
-    return BudgetUsedUpError(size, prompt=prompt if first.rate.cost(call) else "", left=left)
-
-
-def _add_bill(spending: Spending, bill: Bill) -> None:
-    if not (bill.output or bill.input):
-        return  # a refused call
-    counts = spending.setdefault(bill.model, [0] * 5)
-    added = [a + b for a, b in zip(counts, bill[1:5], strict=False)]
-    counts[:] = [*added, max(counts[4], bill.largest or bill.input)]
+    figures = (first._size(), first.rate.cost(call), max(0, first._free()))
+    size, prompt, left = (first.rate.text(first._value(units)) for units in figures)
+    return BudgetUsedUpError(size, prompt=prompt if figures[1] else "", left=left)
 
 
 def _notify_waiters() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import cos, exp, isfinite, log, pi
-from typing import Annotated, Literal, Self, TypedDict, Unpack, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from pb_graph.budget.account import whole_number
-from pb_graph.budget.rules import LEVELS, Level
+from pb_graph.budget.rules import EveryLevel, Level
 
 Schedule = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
 """The schedules that position alone decides."""
@@ -20,22 +20,12 @@ Remainder = Literal["largest", "floor"]
 # Weights carry rounding noise: 0.1 + 0.2 + 0.3 is not 0.6. Quotas are counted in whole millionths
 # of a token, so that noise neither costs a token nor decides a tie.
 _PARTS = 1_000_000
-# Halvings of a bracket, after which no double lies within it.
-_STEPS = 200
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class Shape(TypedDict, total=False):
-    """Parameters of the schedules; `Settings` has a field for each, with its range."""
-
-    power: float
-    """Exponent of `polynomial`, above 0; 2 when not given."""
-    gamma: float
-    """Ratio of one weight to the one before in `exponential`, above 0, at most 1; 0.9."""
-    epsilon: float
-    """Least weight in `cosine`, at least 0; 0.1."""
-
-
-def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[float]:
+def schedule_weights(
+    name: Schedule, m: int, *, power: float = 2.0, gamma: float = 0.9, epsilon: float = 0.1
+) -> list[float]:
     """Return the positional weight rho_j of each of `m` sub-questions (the paper's decay table).
 
     With j counted from 0: `uniform` and `weighted` 1, `linear` m - j, `polynomial` (m - j)^power,
@@ -45,7 +35,9 @@ def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[flo
     Args:
         name: Name of the schedule.
         m: Number of sub-questions, at least 1.
-        shape: Parameters, as keywords; see `Shape`.
+        power: Exponent of `polynomial`, above 0.
+        gamma: Ratio of one weight to the one before in `exponential`, above 0, at most 1.
+        epsilon: Least weight in `cosine`, at least 0.
 
     Returns:
         `m` weights in the order of the plan, never negative and never increasing.
@@ -63,13 +55,10 @@ def schedule_weights(name: Schedule, m: int, **shape: Unpack[Shape]) -> list[flo
         case "linear":
             return [float(m - j) for j in range(m)]
         case "polynomial":
-            power = shape.get("power", 2.0)
             return [float(m - j) ** power for j in range(m)]
         case "exponential":
-            gamma = shape.get("gamma", 0.9)
             return [gamma**j for j in range(m)]
         case "cosine":
-            epsilon = shape.get("epsilon", 0.1)
             last = m - 1
             return [0.5 * (1 + cos(pi * j / last)) + epsilon for j in range(m)] if last else [1.0]
 
@@ -148,22 +137,14 @@ class Bam(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    c: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+    c: Annotated[dict[Level, _Positive], EveryLevel] = Field(
         default={1: 2500.0, 2: 1750.0, 3: 875.0, 4: 120.0, 5: 30.0},
         description="Epistemic uncertainty after one token, for each level; positive.",
     )
-    beta: dict[Level, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+    beta: Annotated[dict[Level, _Positive], EveryLevel] = Field(
         default={1: 3.0, 2: 2.5, 3: 2.0, 4: 1.4, 5: 1.0},
         description="Speed at which tokens reduce the uncertainty, for each level; positive.",
     )
-
-    @model_validator(mode="after")
-    def _every_level(self) -> Self:
-        for name in ("c", "beta"):
-            if sorted(getattr(self, name)) != list(LEVELS):
-                msg = f"bam.{name} needs one value for each level 1 to 5"
-                raise ValueError(msg)
-        return self
 
 
 def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) -> list[float]:
@@ -197,10 +178,7 @@ def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) 
     # at the other.
     low = max(gain - power * log(total) for gain, power in gains)
     high = max(gain - power * log(total / len(c)) for gain, power in gains)
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
+    while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if sum(tokens_at(middle)) > total else (low, middle)
     tokens = tokens_at(low)
     whole = sum(tokens)

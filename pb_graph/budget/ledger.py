@@ -1,11 +1,11 @@
-"""Sum up the charges of model calls, as a report shows them."""
+"""Sum up bills by model, and the charges of model calls as a report shows them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import add
 from typing import cast
 
-from pb_graph.budget.account import spending_of
 from pb_graph.budget.rates import Bill, Dollars, Spending
 from pb_graph.errors import InputError
 from pb_graph.types import Charge, NodeUsage, QueryUsage, Usage
@@ -82,6 +82,22 @@ def most_billed(charges: Iterable[Charge]) -> int:
 def spending(charges: Iterable[Charge]) -> Spending:
     """Return the largest possible bill of calls for each model, as budgets count it."""
     return spending_of([_bill(row) for row in charges])
+
+
+def spending_of(bills: Iterable[Bill]) -> Spending:
+    """Return the tokens of bills by model."""
+    total: Spending = {}
+    for bill in bills:
+        if bill.output or bill.input:  # not a refused call
+            counts = total.setdefault(bill.model, [0] * 5)
+            largest = max(counts[4], bill.largest or bill.input)
+            counts[:] = [*map(add, counts, bill[1:5]), largest]
+    return total
+
+
+def bills_of(spending: Spending) -> list[Bill]:
+    """Return one bill for each model."""
+    return [Bill(model, *counts) for model, counts in spending.items()]
 
 
 def _bill(row: Charge) -> Bill:

@@ -105,7 +105,7 @@ class Rate:
         """Return a figure with its unit."""
         if self.unit == "dollars":
             return f"${value:.6f}".rstrip("0").rstrip(".")
-        return f"{value} tokens, input included" if self.needs_input else f"{value} tokens"
+        return f"{value:.0f} tokens" + (", input included" if self.needs_input else "")
 
 
 COMPLETION_TOKENS = Rate("completion tokens", attrgetter("output"), needs_input=False)
@@ -132,7 +132,9 @@ class Dollars(Rate):
         size = bill.largest or bill.input
         price = [tier for tier in self.price(bill.model) if size > tier.start or not tier.start][-1]
         fresh = max(0, bill.input - bill.cached - bill.written)
-        read = bill.cached * price.cached + bill.written * price.written
+        # The bound of a call counts as written: that input is never the cheapest.
+        dearest = max(price.input, price.cached, price.written)
+        read = bill.cached * price.cached + bill.written * dearest
         return fresh * price.input + read + bill.output * price.output
 
     def price(self, model: str) -> list[Price]:
@@ -190,7 +192,7 @@ def _read_table(given: Prices) -> dict[str, Price]:
     prices = {}
     for name, (fresh, output, *cached) in table.items():
         read = cached[0] if cached else fresh
-        prices[name] = Price(0, *map(_pico, (fresh, output, read, max(fresh, read))))
+        prices[name] = Price(0, *map(_pico, (fresh, output, read, fresh)))
     return prices
 
 
@@ -198,6 +200,7 @@ def _read_table(given: Prices) -> dict[str, Price]:
 def _known_price(model: str) -> list[Price]:
     """Return the prices of genai-prices for a model; empty if the model is unknown."""
     from genai_prices import Usage, calc_price  # noqa: PLC0415 -- takes 0.4 seconds
+    from genai_prices.types import calc_unit_price  # noqa: PLC0415
 
     name, _, address = model.partition(" at ")
     provider, _, tail = name.partition(":")
@@ -210,21 +213,13 @@ def _known_price(model: str) -> list[Price]:
             found = calc_price(usage, tail or name, provider_id=owner).model_price
     except LookupError:
         return []
-    names = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
-    given = [getattr(found, one, None) for one in names]
-    if given[0] is None or given[1] is None:
+    fresh, output = found.input_mtok, found.output_mtok
+    if fresh is None or output is None:
         return []
-    starts = sorted({0, *(tier.start for one in given for tier in getattr(one, "tiers", ()))})
-    prices = []
-    for start in starts:
-        fresh, output, cached, written = (_at(one, start) for one in given)
-        read = fresh if cached < 0 else cached
-        prices.append(Price(start, fresh, output, read, max(fresh, read, written)))
-    return prices
-
-
-def _at(price: object, start: int) -> int:
-    """Return a price of genai-prices for prompts of more than `start` tokens; -1 if it has none."""
-    base = getattr(price, "base", price)
-    tiers = [tier.price for tier in getattr(price, "tiers", ()) if tier.start <= start]
-    return -1 if base is None else _pico([base, *tiers][-1])
+    cached, written = found.cache_read_mtok, found.cache_write_mtok
+    fields = [fresh, output, *(fresh if one is None else one for one in (cached, written))]
+    starts = sorted({0, *(tier.start for one in fields for tier in getattr(one, "tiers", ()))})
+    return [
+        Price(start, *(_pico(calc_unit_price(one, 1, start + 1, 1)) for one in fields))
+        for start in starts
+    ]

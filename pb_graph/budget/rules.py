@@ -2,13 +2,24 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 LEVELS = range(1, 6)
 """Difficulty levels, from 1 (easiest) to 5 (hardest)."""
 
 Level = Annotated[int, Field(ge=1, le=5)]
 """One of them, as a field of a model."""
+
+
+def _has_every_level(values: dict[int, float]) -> dict[int, float]:
+    if sorted(values) != list(LEVELS):
+        msg = f"must have the levels 1 to 5 and no others, not {sorted(values)}"
+        raise ValueError(msg)
+    return values
+
+
+EveryLevel = AfterValidator(_has_every_level)
+"""Marks a field with one value for each level."""
 
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
 _MaybeNoTokens = Annotated[int, Field(strict=True, ge=0)]
@@ -22,18 +33,10 @@ class LevelTable(_Rule):
     """A total for each level. The default is from the code released with the paper."""
 
     rule: Literal["level_table"] = Field(default="level_table", description="Name of the rule.")
-    tokens: dict[int, _Tokens] = Field(
+    tokens: Annotated[dict[int, _Tokens], EveryLevel] = Field(
         default={1: 200, 2: 250, 3: 350, 4: 450, 5: 600},
         description="Total of a question by its level. The default is from the paper's code.",
     )
-
-    @field_validator("tokens")
-    @classmethod
-    def _has_every_level(cls, tokens: dict[int, int]) -> dict[int, int]:
-        if sorted(tokens) != list(LEVELS):
-            msg = f"tokens must have the levels 1 to 5 and no others, not {sorted(tokens)}"
-            raise ValueError(msg)
-        return tokens
 
     def total(self, level: int) -> int:
         """Return the total in tokens for a level from 1 to 5."""

@@ -40,8 +40,8 @@ def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
     around = ACCOUNTS.get()
     if own is None:
         return around
-    part = next((one for one in around if one.is_within(own)), own)
-    return (part, *(one for one in around if one.root is not own.root))
+    part = next((one for one in around if own in one.line), own)
+    return (part, *(one for one in around if one.line[-1] is not own.line[-1]))
 
 
 def available_tokens(tokens: int, model: str = "") -> int:
@@ -75,8 +75,7 @@ def open_run(
 ) -> Budget | None:
     """Open the account of one run below the accounts around it.
 
-    The accounts of runs live as long as one invocation. So those around the run learn here, once,
-    what the run spent before it was paused.
+    The accounts of runs around it learn here, once, what it spent before it was paused.
 
     Args:
         own: The run's own total in completion tokens, or an account that it draws on.

@@ -31,9 +31,6 @@ _SERVER_KEPT = ("previous_response_id", "conversation", "container")
 _SENT = ("functions", "response_format", "output_config", "format")  # besides the tools
 _BUSY = 2.0  # seconds after which a local server is not waited for
 
-Count = Callable[[Any], int]
-"""Bounds the tokens of a JSON value."""
-
 
 def bound_input(
     model: BaseChatModel | str,
@@ -63,7 +60,7 @@ def bound_input(
         msg = f"{kept[0]} adds a history that only the server knows, so its tokens have no bound. "
         msg += "Send the messages, or budget completion tokens."
         raise InputError(msg)
-    key, count = (model, _bytes) if isinstance(model, str) else (key_of(model), _counter(model))
+    key, count = model if isinstance(model, str) else key_of(model), _counter(model)
     tools = [_schema(tool) for tool in arguments.get("tools") or ()]
     others = [arguments[name] for name in _SENT if arguments.get(name) is not None]
     fixed = _PER_REQUEST + (_TOOLS if tools else 0) + sum(map(count, [*tools, *others]))
@@ -89,7 +86,7 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
     return tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool)
 
 
-def _message_bound(message: BaseMessage, count: Count) -> int:
+def _message_bound(message: BaseMessage, count: Callable[[Any], int]) -> int:
     """Return a bound of a message's tokens."""
     content, images = message.content, 0
     said: list[Any] = []
@@ -116,21 +113,19 @@ def _reported(message: BaseMessage, name: str) -> int:
     return usage["input_tokens"] + usage["output_tokens"]
 
 
-def _json(value: Any) -> str:  # noqa: ANN401
-    return json.dumps(value, default=str, ensure_ascii=False)
+def _counter(model: BaseChatModel | str) -> Callable[[Any], int]:
+    """Return a count of JSON: in tokens for a model of OpenAI's own server, else in bytes."""
+    encoding = None
+    if not isinstance(model, str) and is_openai_like(model):
+        encoding = _encoding(name_of(model)) if "//api.openai.com/" in address_of(model) else None
 
+    def count(value: Any) -> int:  # noqa: ANN401
+        text = json.dumps(value, default=str, ensure_ascii=False)
+        if encoding:
+            return len(encoding.encode(text, disallowed_special=()))
+        return len(text.encode(errors="replace"))
 
-def _bytes(value: Any) -> int:  # noqa: ANN401
-    return len(_json(value).encode(errors="replace"))
-
-
-def _counter(model: BaseChatModel) -> Count:
-    """Return a count in tokens for a model of OpenAI's own server, else in bytes."""
-    is_openai = is_openai_like(model) and "//api.openai.com/" in address_of(model)
-    encoding = _encoding(name_of(model)) if is_openai else None
-    if encoding is None:
-        return _bytes
-    return lambda value: len(encoding.encode(_json(value), disallowed_special=()))
+    return count
 
 
 @lru_cache

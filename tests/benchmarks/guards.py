@@ -152,9 +152,10 @@ class Ours(Guard):
         return use_budget(self.budget)
 
     def branch(self, wide: int) -> AbstractContextManager[Any]:
+        from pb_graph.agents.budgeted_request import share_of
         from pb_graph.budget import use_budget
 
-        return use_budget(self.budget.grant(self.budget.share(1 / wide)))
+        return use_budget(self.budget.grant(share_of(self.budget, 1 / wide)))
 
     def is_unequal(self, known: int, lost: int) -> bool:
         """Return whether the account is not the bill; a lost call must be covered."""

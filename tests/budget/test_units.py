@@ -15,7 +15,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.budget.account import Budget, spending_of
+from pb_graph.budget.account import Budget
+from pb_graph.budget.ledger import spending_of
 from pb_graph.budget.rates import Bill, Dollars
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
