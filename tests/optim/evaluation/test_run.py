@@ -6,14 +6,15 @@ import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from filelock import FileLock
 from inspect_ai.log import list_eval_logs, read_eval_log
 from rich.console import Console
 
-from optim.datasets import arithmetic
-from optim.evaluation import Evaluation, Experiment, evaluate
+from optim.datasets import arithmetic, loading
+from optim.evaluation import Evaluation, EvaluationError, Experiment, evaluate
 from optim.evaluation.store import LOCK, ReplyCache, StorageError
 from optim.records import Record, read_records
 from pb_graph import InputError, Settings
@@ -244,6 +245,14 @@ def test_a_disk_that_is_full_ends_the_run_with_a_plain_word(
     assert (rows(found.records)[0].n, len(model.calls)) == (5, 6)
 
 
+def test_a_task_that_inspect_did_not_run_is_no_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("optim.evaluation.run.inspect_eval", lambda *_, **__: [])
+    with pytest.raises(EvaluationError, match="Inspect did not run all samples"):
+        evaluated(ScriptedChat(solve=solves), tmp_path)
+
+
 # The limit, and progress
 
 
@@ -275,6 +284,15 @@ def test_elsewhere_lines_say_how_far_it_is_and_what_all_will_take(
 
 
 # What is asked
+
+
+def test_the_questions_of_a_run_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Mock(side_effect=loading._read_file)
+    monkeypatch.setattr(loading, "_read_file", read)
+    evaluated(ScriptedChat(solve=solves), tmp_path, methods="vanilla,default", part="1/2")
+    assert read.call_count == 1
 
 
 def test_epochs_are_other_samples_and_share_their_plans(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ def scorer() -> MathScorer:
         ("18", "Final answer: 18 dollars per week for 3 people"),
         ("3", "Final answer: The remainder is 3."),
         ("360", r"\boxed{\text{360 apples}}"),
+        ("3a_{2}", r"\boxed{3a_2}"),  # a subscript is no base
+        ("5n_{0}", r"\boxed{5n_0}"),
     ],
 )
 def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> None:

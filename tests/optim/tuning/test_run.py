@@ -6,12 +6,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import dspy
 import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli
+from optim.datasets import loading
 from optim.tuning import TuneResult, tune
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import OPTIMIZERS, Optimizer
@@ -195,7 +197,10 @@ def test_an_optimizer_that_learns_gets_a_quarter_of_the_questions(
         sizes.extend([len(task.train), len(task.dev)])
         return []
 
+    read = Mock(side_effect=loading._read_file)
+    monkeypatch.setattr(loading, "_read_file", read)
     monkeypatch.setitem(OPTIMIZERS, "learns", Optimizer("learns", learns, learns=True))
     done = tuning(tmp_path / "run", "--optimizer", "learns", "--limit", 40)
     assert done.exit_code == 0, done.output
     assert sizes == [10, 20]
+    assert read.call_count == 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from optim.evaluation.store import ReplyCache, StorageError
 from optim.tuning.evaluator import OutageError
 from optim.tuning.options import OPTIMIZERS
 from optim.tuning.search import split_of
@@ -66,6 +68,22 @@ def test_a_third_of_dev_is_held_out_evenly_over_the_levels() -> None:
 def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none of the 12 answers is right.* a stronger model"):
         run(tmp_path, ALL, world({"usual": Style(0.0, 5)}))
+
+
+def test_a_full_disk_ends_the_search_whatever_the_optimizer_makes_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, execute = world(), ReplyCache.execute
+
+    def full(self: ReplyCache, statement: str, *values: object) -> sqlite3.Cursor:
+        if statement.startswith("INSERT") and len(model.calls) > 40:
+            raise sqlite3.OperationalError
+        return execute(self, statement, *values)
+
+    monkeypatch.setattr(ReplyCache, "execute", full)
+    with pytest.raises(StorageError, match="cannot write"):
+        run(tmp_path, gepa, model, reflection=says(MINIMAL), train=TRAIN[:8], concurrency=1)
+    assert len(model.calls) == 41
 
 
 @pytest.mark.parametrize(("status", "dev"), [(400, FEW), (401, DEV)])
