@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+BASE = "bam datasets e3 extras methods rivals scorers statistics tangent"
+STOREYS = ("cli", "tuning", "evaluation", "reporting", "records", BASE)
+"""The rooms of `optim`, the highest storey first."""
 
 
 def sources(folder: str) -> dict[str, Path]:
@@ -44,6 +47,17 @@ def test_no_modules_import_each_other_in_a_circle(package: str) -> None:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_optim_has_six_storeys_and_imports_only_go_down() -> None:
+    files = sources("optim")
+    storeys = {room: place for place, rooms in enumerate(STOREYS) for room in rooms.split()}
+    rooms = {name: name.split(".")[1] for name in files if "." in name}
+    assert set(rooms.values()) == storeys.keys()
+    for name, room in rooms.items():
+        for target in imports(files[name]):
+            if target.startswith("optim."):
+                assert storeys[room] <= storeys[target.split(".")[1]], f"{name} imports {target}"
 
 
 def test_pb_graph_does_not_import_optim() -> None:

@@ -1,7 +1,7 @@
-"""TravelPlanner, sole planning: a trip to plan from the tables that come with the query.
+"""TravelPlanner in its sole-planning mode: plan a trip from the tables that come with the query.
 
-Schema of osunlp/TravelPlanner. Fields that hold structures arrive as such, or as Python literals in
-text, which `ast.literal_eval` reads and nothing runs.
+The columns are those of osunlp/TravelPlanner. Structured columns are lists and objects, or Python
+literals as text, which `ast.literal_eval` reads.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _LEVELS = {"easy": 1, "medium": 3, "hard": 5}  # as the paper's released code ma
     hub=HubSource("osunlp/TravelPlanner", "validation", "validation"),
 )
 def parse(row: Row) -> Question:
-    """Read one row. `metadata` holds what the scorer checks, with structures as plain JSON.
+    """Read one row. The metadata holds the fields that the scorer checks, as plain JSON.
 
-    `reference_information` is a list of {Description, Content}; the solver gets it as text. Levels
-    are easy, medium and hard (1, 3 and 5) or a number.
+    The solver gets the tables of `reference_information` as text. The levels easy, medium and hard
+    are 1, 3 and 5.
 
     Raises:
-        InputError: A missing or unreadable field. The official test split has queries only, and
-            so nothing that can be checked.
+        InputError: A column is missing or unreadable. The official test split has only queries,
+            so its plans cannot be checked.
     """
     query, tables = row.text("query"), _structure(row, "reference_information")
     if not isinstance(tables, list):

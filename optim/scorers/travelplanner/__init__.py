@@ -1,24 +1,26 @@
-"""TravelPlanner: reads a plan without a language model, and checks it by the item's own tables.
+"""Score travel plans of TravelPlanner by the tables of each item, without a language model.
 
-A score of 1 means that all hard constraints hold (so the mean is the benchmark's hard macro pass
-rate); they are looked at only in a plan that is complete and stays within the sandbox, as in the
-official evaluation. What an item's `reference_information` does not list is outside the sandbox.
+A plan scores 1 if it meets every hard constraint, so the mean score is the benchmark's hard macro
+pass rate. Hard constraints are checked only if the plan is complete and within the sandbox, as in
+the official evaluation. The sandbox is the item's `reference_information`.
 
-Where the official evaluation has an accident in its code, this one does what is meant. Stricter
-than the official code are:
+The official code has some accidental rules. This scorer does what is meant, and
+`tests/benchmarks/travelplanner_agreement.py` counts how often the two agree. This scorer is
+stricter in five rules:
 
-- places and flights that the item does not list are outside the sandbox, though the official
-  tables may know them; so are drives that are listed neither one way nor the other (an item of 5
-  or 7 days lists one round trip, the official distance table all pairs of cities);
-- the last attraction of a day is checked like the others;
-- on a day without a journey, meals and lodging must be in the current city, which the official
-  check compares letter by letter;
-- trains and buses are outside the sandbox, not free;
-- "flight", "self-driving" and "taxi" count in lower case too, also against a wish not to use them.
+- Places and flights that the item does not list are outside the sandbox, even if the official
+  tables have them. A drive must be listed in one direction; the official table has all pairs of
+  cities, while an item of 5 or 7 days lists one round trip.
+- The last attraction of a day is checked like the others.
+- On a day without a journey, meals and lodging must be in the current city. The official check
+  compares single letters.
+- Trains and buses are outside the sandbox. The official code ignores them.
+- "flight", "self-driving" and "taxi" are recognized in lower case, also where the traveller
+  refuses them.
 
-Looser: a name that is part of another one finds its own row; the full stop of the prompt's own
-example ("Romare Bearden Park, Charlotte.") is no part of the city; a meal at home does not hide the
-cuisines of the same day's other meals.
+It is looser in three rules: a name that is part of a longer name finds its own row; the full stop
+in the prompt's own example ("Romare Bearden Park, Charlotte.") does not belong to the city; and a
+meal in the city of origin does not hide the cuisines of the same day's other meals.
 """
 
 from __future__ import annotations
@@ -50,11 +52,11 @@ _LONGEST = 100_000  # characters kept from the end; a plan of seven days has fiv
 
 @register("travelplanner")
 class TravelPlannerScorer:
-    """1 for a plan that keeps every hard constraint of its question, else 0.
+    """Scores 1 for a plan that meets every hard constraint of its question, else 0.
 
-    The question's metadata holds the data set's fields: org, days, people_number, budget,
-    local_constraint, reference_information, and, where known, visiting_city_number. The score's
-    metadata says, for each check and constraint, whether it passed, and the reason when not.
+    The question's metadata must hold the data set's fields org, days, people_number, budget,
+    local_constraint and reference_information, and may hold visiting_city_number. The score's
+    metadata holds the result of each check, with the reason for a failure.
     """
 
     def score(self, output: str, question: Question) -> Score:
@@ -81,14 +83,14 @@ class TravelPlannerScorer:
 
 
 def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
-    """Run every check. A plan that fails a gate passes no hard constraint."""
+    """Run every check and return the score's metadata. A failed gate fails all constraints."""
     common = {name: check(case) if delivered else _UNREAD for name, check in COMMONSENSE.items()}
     entered = all(common[gate] is None for gate in GATES)
     hard = {
-        name: check(case) if entered else "not looked at: the plan fails a gate"
+        name: check(case) if entered else "not checked: the plan fails a gate"
         for name, check in hard_constraints(case.query.constraints).items()
     }
-    # Failed gates explain the rest; commonsense does not count in the value, but is worth saying.
+    # Commonsense checks besides the gates do not change the value, but their reasons are told.
     reasons = common | {f"hard.{name}": reason for name, reason in hard.items()}
     told = {name: reason for name, reason in reasons.items() if reason is not None}
     return {
@@ -108,11 +110,10 @@ def rates(items: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         items: `Score.metadata` of each item, at least one.
 
     Returns:
-        ``delivery``: items with a readable plan. ``commonsense_micro``: commonsense checks passed,
-        of all; ``commonsense_macro``: items that pass all of them. ``hard_micro``: hard constraints
-        passed, of all that the items have (a plan that fails a gate passes none); ``hard_macro``:
-        items that pass all of theirs, the mean of the scores. ``final``: items that pass
-        everything.
+        ``delivery``: items with a readable plan. ``commonsense_micro`` and ``hard_micro``: passed
+        checks among all checks (a plan that fails a gate passes no hard constraint).
+        ``commonsense_macro`` and ``hard_macro``: items that pass all of these checks;
+        ``hard_macro`` is the mean score. ``final``: items that pass everything.
     """
     commonsense = [item["commonsense"].values() for item in items]
     hard = [item["hard"].values() for item in items]

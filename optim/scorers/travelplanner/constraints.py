@@ -1,4 +1,4 @@
-"""Commonsense checks and hard constraints: each returns why a plan fails, or None if it passes."""
+"""Check commonsense and hard constraints; a check returns the reason for a failure, or None."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROOM_TYPES: dict[str, Callable[[str], bool]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A plan, cut to the days asked for, and everything by which it is judged."""
+    """A plan, cut to the requested number of days, with the query and the tables of its item."""
 
     query: Query
     trip: Trip
@@ -33,7 +33,7 @@ def within_sandbox(case: Case) -> str | None:
     """Check that everything in the plan exists in the item's tables."""
     for index, day in enumerate(case.days, start=1):
         travel = journey(day)
-        # What is no journey between cities ("walking") is harmless; a train is made up.
+        # "Walking" is no journey between cities; a train does not exist in the sandbox.
         if travel and (travel.mode or day.route) and travel.fare(case.trip, 1) is None:
             return f"day {index}: no such journey: {day.transportation}"
         for kind, written in day.places:
@@ -43,7 +43,7 @@ def within_sandbox(case: Case) -> str | None:
 
 
 def complete_information(case: Case) -> str | None:
-    """Check for every day, city and field that the trip needs, and for half of all fields."""
+    """Check that the plan has all days, cities and required fields, and half of all fields."""
     if len(case.days) < case.query.days:
         return f"{len(case.days)} days are planned, not {case.query.days}"
     for index, day in enumerate(case.days, start=1):
@@ -52,7 +52,7 @@ def complete_information(case: Case) -> str | None:
     cities = {city for day in case.days for city in day.cities} - {case.query.origin}
     if len(cities) != case.query.cities:
         return f"{len(cities)} cities are visited, not {case.query.cities}"
-    # As in the official count: the day's number and its city count, the total needed does not.
+    # The official code counts the day's number and city as filled, but not as fields.
     parts = FIELDS[1:]
     filled = sum(2 + sum(bool(getattr(day, part)) for part in parts) for day in case.days)
     if filled < 0.5 * len(parts) * case.query.days:
@@ -61,7 +61,7 @@ def complete_information(case: Case) -> str | None:
 
 
 def _missing(day: Day, *, last: bool) -> str | None:
-    """Return the first field that this day cannot do without."""
+    """Return the first required field that this day lacks."""
     for part in FIELDS:
         if getattr(day, part) is None:
             return f'"{part.replace("_", " ")}" line'
@@ -76,7 +76,7 @@ def _missing(day: Day, *, last: bool) -> str | None:
 
 
 def within_current_city(case: Case) -> str | None:
-    """Check that meals and attractions are in a city of their day, the bed in the last of them."""
+    """Check that places are in a city of their day, and accommodations in its last city."""
     for index, day in enumerate(case.days, start=1):
         if day.route and any(city not in (day.transportation or city) for city in day.route):
             return f"day {index}: the transportation is not {day.current_city}"
@@ -89,7 +89,7 @@ def within_current_city(case: Case) -> str | None:
 
 
 def reasonable_route(case: Case) -> str | None:
-    """Check for a closed circle from the origin that visits each city once."""
+    """Check that the route starts and ends at the origin and visits each city once."""
     cities = [city for day in case.days for city in day.cities]
     route = case.days[0].route if case.days else None
     if route and route[0] != case.query.origin:
@@ -127,7 +127,7 @@ def _repeated(written: Sequence[str]) -> str | None:
 
 
 def consistent_transportation(case: Case) -> str | None:
-    """Check that day 1 has a journey, and that a self-driven trip has no flight and no taxi."""
+    """Check that day 1 has a journey, and that self-driving excludes flights and taxis."""
     if not case.days or not case.days[0].transportation:
         return "day 1 has no transportation"
     modes = {travel.mode for day in case.days if (travel := journey(day))}
@@ -138,7 +138,7 @@ def consistent_transportation(case: Case) -> str | None:
 
 
 def minimum_nights(case: Case) -> str | None:
-    """Check that no accommodation is left before its minimum number of nights."""
+    """Check that each stay has the accommodation's minimum number of nights."""
     for written, stay in groupby(day.accommodation or "" for day in case.days):
         nights = len(list(stay))
         row = case.trip.find("accommodations", place(written))
@@ -166,9 +166,9 @@ def budget(case: Case) -> str | None:
 
 
 def room_rule(case: Case) -> str | None:
-    """Check that no accommodation forbids anything that the travellers bring or do."""
+    """Check that no accommodation forbids what the travellers ask for, such as pets."""
     wish = str(case.query.constraints["house rule"])
-    # The data set misspells it in places, as its evaluation once did.
+    # Some rows of the data set say "parities".
     forbidden = f"No {wish.replace('parities', 'parties')}".lower()
     for day in case.days:
         row = case.trip.find("accommodations", place(day.accommodation or ""))
@@ -178,7 +178,7 @@ def room_rule(case: Case) -> str | None:
 
 
 def room_type(case: Case) -> str | None:
-    """Check that every accommodation is of the kind asked for."""
+    """Check that every accommodation has the requested room type."""
     wish = str(case.query.constraints["room type"])
     for day in case.days:
         row = case.trip.find("accommodations", place(day.accommodation or ""))
@@ -188,7 +188,7 @@ def room_type(case: Case) -> str | None:
 
 
 def cuisine(case: Case) -> str | None:
-    """Check that each cuisine asked for is served in a planned restaurant away from home."""
+    """Check that planned restaurants outside the origin serve each requested cuisine."""
     wishes = case.query.constraints["cuisine"]
     wanted = {wishes} if isinstance(wishes, str) else set(map(str, wishes))
     for meal in (meal for day in case.days for meal in day.meals):
@@ -200,7 +200,7 @@ def cuisine(case: Case) -> str | None:
 
 
 def transportation(case: Case) -> str | None:
-    """Check that no journey is made in the way that the travellers refuse."""
+    """Check that no journey uses the means of transport that the travellers refuse."""
     wish = str(case.query.constraints["transportation"]).lower()
     for index, day in enumerate(case.days, start=1):
         travel = journey(day)
@@ -218,6 +218,6 @@ _WISHES: dict[str, Callable[[Case], str | None]] = {
 
 
 def hard_constraints(wishes: Any) -> dict[str, Callable[[Case], str | None]]:  # noqa: ANN401
-    """Return an item's hard constraints by name: the budget, and what the travellers wish."""
+    """Return an item's hard constraints by name: the budget and each wish of the travellers."""
     checks = [budget, *(check for wish, check in _WISHES.items() if wish in wishes)]
     return {check.__name__: check for check in checks}

@@ -28,7 +28,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Day:
-    """One day of a plan: each field as written, "" for "-" or nothing, None when it is missing."""
+    """The texts of a day's fields: "" for an empty field or "-", None for a missing field."""
 
     current_city: str | None = None
     transportation: str | None = None
@@ -40,7 +40,7 @@ class Day:
 
     @property
     def route(self) -> tuple[str, str] | None:
-        """Start and end of the day's journey, when "Current City" says "from A to B"."""
+        """Start and end of the day's journey if "Current City" is "from A to B", else None."""
         return from_to(self.current_city or "")
 
     @property
@@ -73,8 +73,8 @@ FIELDS = tuple(field.name for field in fields(Day))
 def read_plan(text: str) -> list[Day] | None:
     """Return the days of the plan in a text, or None if there is no plan.
 
-    The reading with the most days that name their city wins, and the later one of equals, so
-    that neither a draft nor a cost summary "by day" hides the plan.
+    A text may hold drafts and summaries by day, too. The plan is the run of days in which most
+    days name their city, and the later one of equals.
     """
 
     def cities(days: list[Day]) -> int:
@@ -97,7 +97,7 @@ def city_name(text: str) -> str:
 
 
 def squeezed(text: str) -> str:
-    r"""Return a text with single spaces; pandas prints a line break within a name as `\n`."""
+    r"""Return a text with single spaces. pandas prints a line break in a name as `\n`."""
     return " ".join(text.replace(r"\n", " ").split())
 
 
@@ -108,7 +108,7 @@ def from_to(text: str) -> tuple[str, str] | None:
 
 
 def _plans_in(text: str) -> list[list[Day]]:
-    """Return every run of "Day 1, Day 2, …" in the text. Bold marks do not count."""
+    """Return every run of "Day 1, Day 2, …" in the text, without bold marks."""
     plans: list[list[dict[str, str]]] = []
     field: str | None = None
     for line in text.replace("**", "").replace("__", "").splitlines():
@@ -116,7 +116,7 @@ def _plans_in(text: str) -> list[list[Day]]:
             field, number = None, int(day["number"])
             if number == 1 or not plans:
                 plans.append([{}])
-            elif number > len(plans[-1]):  # or else a remark on a day that is being read
+            elif number > len(plans[-1]):  # a lower number is a remark
                 plans[-1].append({})
         elif plans:
             field = _read_line(line, plans[-1][-1], field)
@@ -124,7 +124,7 @@ def _plans_in(text: str) -> list[list[Day]]:
 
 
 def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:
-    """Add a line to its day; return the field that a list below may continue."""
+    """Add a line to its day, and return the field that the next line may continue as a list."""
     if found := _FIELD.match(line):
         field = re.sub(r"\s+", "_", found["label"].lower())
         field = field if field in FIELDS else field.removesuffix("s")  # "attractions"
@@ -137,6 +137,6 @@ def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:
 
 
 def _day(written: dict[str, str]) -> Day:
-    """Return a day of its fields, with "" for "-"."""
+    """Return a day with these fields, and "" for "-"."""
     values = {name: text[:_LONGEST_FIELD].strip() for name, text in written.items()}
     return Day(**{name: "" if _EMPTY.fullmatch(text) else text for name, text in values.items()})

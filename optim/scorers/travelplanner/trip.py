@@ -1,4 +1,4 @@
-"""Read a TravelPlanner item: its constraints, its tables, and the cost of a plan."""
+"""Read the query and the tables of a TravelPlanner item, and compute the cost of a plan."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _SEATS = {"self-driving": 5, "taxi": 4}
 
 @dataclass(frozen=True)
 class Query:
-    """The constraints of the traveller.
+    """The travellers' request.
 
     Attributes:
-        origin: The city the trip starts and ends in.
+        origin: City where the trip starts and ends.
         days: Length of the trip.
         people: Number of travellers.
         budget: Dollars for all of them.
         cities: Number of cities to visit.
-        constraints: "house rule", "cuisine", "room type", "transportation"; only those asked for.
+        constraints: Requested values of "house rule", "cuisine", "room type", "transportation".
     """
 
     origin: str
@@ -71,10 +71,13 @@ class Query:
 
 @dataclass(frozen=True)
 class Trip:
-    """The sandbox of one item: places by (kind, city), flights by number, drives by route.
+    """The sandbox of one item.
 
-    Drives are (mode, start, end) -> dollars for one car, None where the item says that there is
-    none. A drive that is listed one way only is known both ways, at the same price.
+    Attributes:
+        places: Rows of the tables by (kind, city).
+        flights: Rows by flight number.
+        drives: Dollars for one car by (mode, start, end); None if the item says that there is no
+            such drive. A drive that is listed in one direction has the same price in the other.
     """
 
     places: Mapping[tuple[str, str], list[Row]] = field(default_factory=dict)
@@ -83,7 +86,7 @@ class Trip:
 
     @classmethod
     def from_reference(cls, reference: Sequence[Mapping[str, Any]]) -> Trip:
-        """Read `reference_information`: {Description, Content} tables, as text or as rows."""
+        """Read the {Description, Content} tables of an item. Tables are texts or lists of rows."""
         places: dict[tuple[str, str], list[Row]] = defaultdict(list)
         flights: dict[str, Row] = {}
         drives: dict[tuple[str, str, str], float | None] = {}
@@ -108,10 +111,10 @@ class Trip:
         return cls(places, flights, back | drives)
 
     def find(self, kind: str, where: Place | None) -> Row | None:
-        """Return the row of a place: of that very name, else the first whose name contains it.
+        """Return the row with the place's name, else the first row whose name contains it.
 
-        The official evaluation takes the first that contains the name, which charges the wrong
-        price where one name is part of another.
+        The official evaluation takes the first row that contains the name, and so charges a wrong
+        price if one name is part of another.
         """
         if where is None:
             return None
@@ -125,10 +128,10 @@ def _name(row: Row) -> str:
 
 
 def _rows(kind: str, content: str | list[Row]) -> list[Row]:
-    """Return the rows of a table: of a right-aligned text, as pandas prints it, or as they are.
+    """Return the rows of a table, given as rows or as the right-aligned text that pandas prints.
 
-    A cell ends where its title ends. Cells may hold any number of spaces, so splitting on them
-    would not do. A row index before the first column has no title, and is removed.
+    A cell ends where its column title ends; cells may contain any number of spaces. An index
+    before the first column is removed.
     """
     if not isinstance(content, str):
         return content
@@ -146,7 +149,7 @@ def _rows(kind: str, content: str | list[Row]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Journey:
-    """A day's journey; `mode` is None for anything but the three that exist in the sandbox."""
+    """A day's journey; `mode` is None if the sandbox has no such means of transport."""
 
     mode: Mode | None
     route: tuple[str, str] | None
@@ -165,7 +168,7 @@ class Journey:
 
 
 def journey(day: Day) -> Journey | None:
-    """Return the day's journey; "Current City" has its cities where the journey has none."""
+    """Return the day's journey. A journey without cities takes those of "Current City"."""
     if not day.transportation:
         return None
     text = day.transportation.lower()
@@ -177,10 +180,16 @@ def journey(day: Day) -> Journey | None:
 
 
 def cost(query: Query, trip: Trip, days: Sequence[Day]) -> float:
-    """Return dollars for the whole plan; anything outside the sandbox costs nothing.
+    """Return the cost of a plan in dollars. Entries outside the sandbox cost nothing.
 
-    A flight and a meal cost their price per person, self-driving per 5 persons begun, a taxi per
-    4, and an accommodation per night for as many rooms as its maximum occupancy makes necessary.
+    Flights and meals cost their price for each person, a car for every 5 persons and a taxi for
+    every 4 persons begun. An accommodation costs its price for each night and each room, and its
+    maximum occupancy gives the number of rooms.
+
+    Args:
+        query: Query with the number of travellers.
+        trip: Prices.
+        days: The plan.
     """
     total = 0.0
     for day in days:

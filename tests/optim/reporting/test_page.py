@@ -14,6 +14,7 @@ import pytest
 
 from optim.records import Record
 from optim.reporting import answers, rendered, report
+from optim.reporting.formatting import COLUMNS
 from pb_graph.errors import InputError
 from tests.optim.reporting.samples import record, records, travelled
 
@@ -141,6 +142,12 @@ def test_columns_of_figures_have_tooltips() -> None:
     reader = shown(records(["vanilla", "cosine"]))
     tips = [attrs["title"] for name, attrs in reader.elements if name == "th" and "title" in attrs]
     assert sum("US $ per 1,000" in str(tip) for tip in tips) >= 2
+
+
+def test_a_column_of_a_report_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COLUMNS, "seconds", lambda row: f"{row['seconds']:.0f} s")
+    page = rendered(answers(records(["vanilla", "cosine"])), "html")
+    assert '<th scope="col">seconds</th>' in page
 
 
 def test_questions_are_filtered_without_a_script() -> None:
