@@ -62,7 +62,7 @@ def process(
     return told
 
 
-@pytest.mark.parametrize("kill_at", [0, 3])
+@pytest.mark.parametrize("kill_at", range(4))
 def test_killed_at_a_call_it_pays_nothing_twice_and_loses_nothing(
     tmp_path: Path, kill_at: int
 ) -> None:
