@@ -14,8 +14,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pb_graph.agents.middleware import BudgetDecision as BudgetDecision
-    from pb_graph.agents.middleware import BudgetPause as BudgetPause
     from pb_graph.agents.middleware import TokenBudgetMiddleware as TokenBudgetMiddleware
     from pb_graph.agents.model import BudgetedChatModel as BudgetedChatModel
     from pb_graph.agents.tool import plan_and_budget_tool as plan_and_budget_tool
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from pb_graph.errors import WeightsError as WeightsError
     from pb_graph.graph import build_graph as build_graph
     from pb_graph.program import PlannerProgram as PlannerProgram
+    from pb_graph.run.pause import BudgetDecision as BudgetDecision
+    from pb_graph.run.pause import BudgetPause as BudgetPause
     from pb_graph.settings import Context as Context
     from pb_graph.settings import Settings as Settings
     from pb_graph.types import Report as Report
@@ -38,8 +38,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Budget": "budget.account",
-    "BudgetDecision": "agents.middleware",
-    "BudgetPause": "agents.middleware",
+    "BudgetDecision": "run.pause",
+    "BudgetPause": "run.pause",
     "BudgetUsedUpError": "errors",
     "BudgetedChatModel": "agents.model",
     "Context": "settings",

@@ -23,6 +23,7 @@ from pb_graph.nodes.intake import intake
 from pb_graph.nodes.plan import estimate, plan, review
 from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.run.models import Model, Models, Program
+from pb_graph.run.pause import OnUsedUp
 from pb_graph.run.run import GraphOptions, Node, NodeFunction, Route
 from pb_graph.settings import Context, Settings, require_budget
 from pb_graph.state import Input, Output, SolveTask, State
@@ -43,6 +44,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     prices: Prices | Literal["auto"] | None = None,
     budget: int | Budget | None = None,
+    on_used_up: OnUsedUp = "answer",
 ) -> PlanAndBudgetGraph:
     """Compile the graph.
 
@@ -74,6 +76,10 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             each run, or a `Budget` of any unit that all runs draw on. A question's own budget
             shrinks to the tokens that are left, with a warning. Within an agent that has a budget,
             the graph finds that budget by itself.
+        on_used_up: Action when a `Budget` has less left than a question's budget. ``"answer"``
+            gives the question the rest, ``"pause"`` interrupts the graph before the question is
+            solved, with a `BudgetPause`, until it is resumed with a `BudgetDecision`; ``"error"``
+            and the decision to stop raise `BudgetUsedUpError`.
 
     Returns:
         A graph that takes `Input` and gives `Output`, sync and async. Its ``plan`` returns the plan
@@ -98,6 +104,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         prices=None if prices is None else Dollars(prices),
         answer_type=None if response_format is None else AnswerType(response_format),
         tools=tuple(one if isinstance(one, BaseTool) else tool(one) for one in tools),
+        on_used_up=on_used_up,
     )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
     targets = _next_nodes(models.settings)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from langchain_core.outputs import LLMResult
 
     from pb_graph.models.client import IO
+    from pb_graph.run.pause import Decision
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _STOPPED = "The token budget is used up, and the run was stopped."
@@ -52,7 +53,6 @@ _LOW = 0.2  # of a budget: the model is told to come to an end
 _LEAST = 256  # completion tokens that are worth a call, where less is a reason to pause
 
 Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-Decision = Literal["raise", "finish", "stop"]
 """Steps after a budget is used up: another try, a last answer out of the reserve, or a message."""
 
 

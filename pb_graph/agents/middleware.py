@@ -7,8 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, get_args
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -20,64 +19,23 @@ from langchain.agents.middleware.types import (
 )
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
-from langgraph.types import Command, Overwrite, interrupt
-from pydantic import BaseModel, Field, model_validator
-from typing_extensions import TypedDict
+from langgraph.types import Command, Overwrite
 
-from pb_graph.agents.budgeted_request import BudgetedRequest, Decision, share_of
+from pb_graph.agents.budgeted_request import BudgetedRequest, share_of
 from pb_graph.agents.model import BudgetedChatModel
 from pb_graph.budget.account import Budget, whole_number
 from pb_graph.budget.ledger import bills_of, spending_of
-from pb_graph.budget.rates import Spending, Unit
+from pb_graph.budget.rates import Spending
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
-from pb_graph.errors import BudgetUsedUpError
 from pb_graph.models.client import ASYNC, BLOCKING, IO, run_sync
+from pb_graph.run.pause import OnUsedUp, decide
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
 
 _LOCK = threading.Lock()
-_MOST_SHOWN = 2000  # characters of a message
 _MOST_RUNS = 1000  # runs whose accounts a middleware has at hand, with those that never ended
-
-
-OnUsedUp = Literal["answer", "pause", "error"]
-
-
-class BudgetPause(TypedDict):
-    """Interrupt value of an agent that has only its reserve left."""
-
-    reason: str
-    unit: Unit
-    total: float
-    spent: float
-    """The amount spent, in `unit`; unknown bills count as the most they can be."""
-    left: float
-    """The amount left, in `unit`: the reserve for the final answer."""
-    tokens: Spending
-    """Tokens spent by model."""
-    asked: str
-    """The end of the message that the model was about to be asked."""
-
-
-class BudgetDecision(BaseModel):
-    """The value that resumes a paused agent: `Command(resume={"action": "raise", "by": 2000})`."""
-
-    action: Decision = Field(
-        description="raise: go on with more. finish: give a final answer out of the reserve. stop: "
-        "end with a message."
-    )
-    by: float | None = Field(
-        default=None, gt=0, description="For raise: tokens or dollars, in the budget's unit."
-    )
-
-    @model_validator(mode="after")
-    def _has_amount(self) -> Self:
-        if self.action == "raise" and self.by is None:
-            msg = "the action 'raise' needs an amount: set 'by'"
-            raise ValueError(msg)
-        return self
 
 
 def add_spending(one: Spending | None, other: Spending | None) -> Spending:
@@ -250,14 +208,16 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 accounts = (*accounts, own)
             per_call = min((most for most in (per_call, model.per_call) if most), default=None)
             request = request.override(model=model.plain)
-        decide = partial(self._decide, account, request)
+        asked = str(request.messages[-1].text) if request.messages else ""
         budgeted = BudgetedRequest(
             request,
             accounts,
             keep,
             per_call,
             self.tell_every,
-            on_used_up=None if self.on_used_up == "answer" else decide,
+            on_used_up=None
+            if self.on_used_up == "answer"
+            else lambda error: decide(account, self.on_used_up, error, asked),
         )
         response = await budgeted.respond(ask, io)
         calls = sum(len(one.tool_calls) for one in response.result if isinstance(one, AIMessage))
@@ -269,32 +229,6 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             "budget_total": account.total,
         }
         return ExtendedModelResponse(response, Command(update=update))
-
-    def _decide(
-        self, account: Budget, request: ModelRequest[Any], error: BudgetUsedUpError
-    ) -> Decision:
-        """Interrupt for a decision of the caller, or raise `BudgetUsedUpError` (`on_used_up`).
-
-        Raises:
-            BudgetUsedUpError: With ``on_used_up="error"``.
-            GraphInterrupt: The agent pauses here.
-        """
-        if self.on_used_up == "error":
-            raise error
-        pause = BudgetPause(
-            reason=str(error),
-            unit=account.unit,
-            total=account.total,
-            spent=account.spent + account.unknown,
-            left=account.left,
-            tokens=account.spending,
-            asked=str(request.messages[-1].text)[-_MOST_SHOWN:] if request.messages else "",
-        )
-        decision = interrupt(pause, response_schema=BudgetDecision)
-        if decision.by is not None and decision.action == "raise":
-            is_money = account.unit == "dollars"
-            account.raise_to(account.total + (decision.by if is_money else int(decision.by)))
-        return decision.action
 
     def _left(self, account: Budget) -> float:
         """Return the remaining amount without the reserve."""

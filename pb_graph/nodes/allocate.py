@@ -10,8 +10,10 @@ from pb_graph.budget import optimal_allocation, schedule_weights, split
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import most_billed, spending, spent
 from pb_graph.budget.scope import available_tokens
+from pb_graph.errors import BudgetUsedUpError
 from pb_graph.nodes.plan import single_step
 from pb_graph.planner.plans import MIDDLE
+from pb_graph.run.pause import decide
 from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 from pb_graph.types import SubQuestion
@@ -68,10 +70,22 @@ def _total(state: State, run: Run) -> int:
     """Return the question's budget, lowered with a warning if an enclosing budget has less left."""
     wanted = run.settings.total(state["query"]["level"])
     left = available_tokens(wanted, model=run.price_key)
+    if left < wanted and run.options.on_used_up != "answer":
+        _ask_for_more(state, run)
+        left = available_tokens(wanted, model=run.price_key)
     if left < wanted:
         note = f"the shared budget had {left} tokens left: the question's budget of {wanted}"
         run.warn("budget_lowered", f"{note} shrank to it")
     return max(1, left)
+
+
+def _ask_for_more(state: State, run: Run) -> None:
+    """Pause the graph, or raise `BudgetUsedUpError`, before a question that has too little left."""
+    shared = run.models.budget
+    if isinstance(shared, Budget):
+        error = BudgetUsedUpError(shared.rate.text(shared.total))
+        if decide(shared, run.options.on_used_up, error, state["query"]["question"]) == "stop":
+            raise error
 
 
 def _split(

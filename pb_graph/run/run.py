@@ -32,6 +32,7 @@ from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.prompts import Style, forced_answer_prompt, solver_style
 from pb_graph.run.journal import Journal
 from pb_graph.run.models import Models, Role
+from pb_graph.run.pause import OnUsedUp
 from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_tools
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
@@ -77,6 +78,7 @@ class GraphOptions:
     prices: Dollars | None = None
     answer_type: AnswerType | None = None
     tools: tuple[BaseTool, ...] = ()
+    on_used_up: OnUsedUp = "answer"
 
 
 @dataclass(eq=False, repr=False)
