@@ -30,8 +30,8 @@ from optim.datasets.dataset import digest
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
-from pb_graph.models.client import IO, ModelClient, WrapperClient
-from pb_graph.models.reply import Reply
+from pb_graph.models.client import ModelClient, WrapperClient
+from pb_graph.models.reply import IO, Reply
 from pb_graph.types import Charge, Purpose
 
 if TYPE_CHECKING:

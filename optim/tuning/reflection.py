@@ -10,8 +10,9 @@ from langchain_core.messages import HumanMessage
 from optim.evaluation.models import model_identity
 from optim.evaluation.store import CachedClient, Recording, recording
 from pb_graph.errors import PlanAndBudgetError
-from pb_graph.models.client import ASYNC, ChatClient, RetryPolicy
+from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import TIMEOUT, CallOptions
+from pb_graph.models.reply import ASYNC
 from pb_graph.models.resolve import model_name, resolve
 from pb_graph.types import Purpose
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from langchain_core.outputs import LLMResult
 
-    from pb_graph.models.client import IO
+    from pb_graph.models.reply import IO
     from pb_graph.run.pause import Decision
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."

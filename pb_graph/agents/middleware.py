@@ -27,7 +27,7 @@ from pb_graph.budget.account import Budget, whole_number
 from pb_graph.budget.ledger import bills_of, spending_of
 from pb_graph.budget.rates import Spending
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
-from pb_graph.models.client import ASYNC, BLOCKING, IO, run_sync
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.pause import OnUsedUp, decide
 
 if TYPE_CHECKING:

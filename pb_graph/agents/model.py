@@ -20,7 +20,8 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError
 from pb_graph.models.chat_models import name_of
-from pb_graph.models.client import ASYNC, BLOCKING, IO, RetryPolicy, run_sync
+from pb_graph.models.client import RetryPolicy
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 
 if TYPE_CHECKING:
     from langchain_core.language_models import ModelProfile

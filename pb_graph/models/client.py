@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from pb_graph.budget.account import Budget, Reservation, Wishes
@@ -36,7 +34,7 @@ from pb_graph.models.provider_errors import (
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import Attempt, Reply, Tokens, tokens_of_error
+from pb_graph.models.reply import IO, Attempt, Reply, Tokens, tokens_of_error
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -194,7 +192,7 @@ class ChatClient:
                 continue
             failed += 1
             wait = self._retry_policy.wait(outcome, failed, options.timeout)
-            if wait is None or min(account.tokens_left() for account in accounts) < 1:
+            if wait is None or min(map(Budget.tokens_left, accounts)) < 1:
                 raise to_model_call_error(
                     outcome,
                     secrets=self._secrets,
@@ -218,7 +216,7 @@ class ChatClient:
             arguments = self._arguments(messages, options)
             call = await io.load(bound_input, self.model, messages, arguments)
         own, *also = accounts
-        most = min(account.tokens_left() for account in accounts)
+        most = min(map(Budget.tokens_left, accounts))
         wishes = Wishes(wait_for=most, call=call, also=also)
         with await io.call(own.reserve, own.areserve, options.cap, **wishes) as reservation:
             options = replace(options, cap=reservation.tokens)
@@ -289,77 +287,3 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
     else:
         reservation.forfeit()
     return tokens
-
-
-@dataclass(frozen=True, slots=True)
-class IO:
-    """The way in which a run waits for models, tools, checkpointers and budgets.
-
-    The code above its leaves is written once, as coroutines. With `BLOCKING` everything that a
-    coroutine awaits blocks, so that `run_sync` drives it to its end without an event loop; with
-    `ASYNC` it awaits.
-
-    Attributes:
-        is_async: Whether it awaits.
-    """
-
-    is_async: bool
-
-    async def call(
-        self,
-        blocking: Callable[P, T],
-        awaitable: Callable[P, Awaitable[T]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Call the blocking or the awaitable one of two functions that do the same.
-
-        Args:
-            blocking: Called in a synchronous run, such as ``model.invoke``.
-            awaitable: Called and awaited in an event loop, such as ``model.ainvoke``.
-            *args: Arguments of either.
-            **kwargs: Keyword arguments of either.
-        """
-        if self.is_async:
-            return await awaitable(*args, **kwargs)
-        return blocking(*args, **kwargs)
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-        await self.call(time.sleep, pause, seconds)
-
-    async def load(self, function: Callable[..., T], *args: object) -> T:
-        """Call a slow function; in an event loop, in a thread.
-
-        Args:
-            function: The function.
-            *args: Its arguments.
-        """
-        return await self.call(function, partial(asyncio.to_thread, function), *args)
-
-
-BLOCKING, ASYNC = IO(is_async=False), IO(is_async=True)
-_NEEDS_LOOP = (
-    "A node or method awaited something that needs an event loop (asyncio) in a synchronous run. "
-    "Await only the methods of `run`, or run the graph with ainvoke or astream."
-)
-
-
-def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that waits by `BLOCKING`, and return its result.
-
-    Raises:
-        RuntimeError: The coroutine awaited something that needs an event loop.
-    """
-    try:
-        work.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    except RuntimeError as error:
-        if "event loop" in str(error):
-            raise RuntimeError(_NEEDS_LOOP) from error
-        raise
-    work.close()
-    raise RuntimeError(_NEEDS_LOOP)

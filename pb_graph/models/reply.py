@@ -1,15 +1,17 @@
-"""Read the reply to one call: its text, its finish reason and its tokens.
+"""Wait for the reply to one call, and read its text, its finish reason and its tokens.
 
 Tokens are measured where the provider reports them, else estimated from the text.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from langchain_core.messages.utils import count_tokens_approximately
@@ -20,6 +22,9 @@ from pb_graph.budget.rates import Bill
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import may_be_billed
 from pb_graph.types import Charge, ReportWarning
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _LENGTH_REASONS = frozenset(
     {"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"}
@@ -247,3 +252,77 @@ def _written_text(message: AIMessage) -> str:
     made = [*message.tool_calls, *message.invalid_tool_calls]
     called = [json.dumps([call["name"], call["args"]], default=str) for call in made]
     return "".join([message.text, thought if isinstance(thought, str) else "", *called])
+
+
+@dataclass(frozen=True, slots=True)
+class IO:
+    """The way in which a run waits for models, tools, checkpointers and budgets.
+
+    The code above its leaves is written once, as coroutines. With `BLOCKING` everything that a
+    coroutine awaits blocks, so that `run_sync` drives it to its end without an event loop; with
+    `ASYNC` it awaits.
+
+    Attributes:
+        is_async: Whether it awaits.
+    """
+
+    is_async: bool
+
+    async def call(
+        self,
+        blocking: Callable[P, T],
+        awaitable: Callable[P, Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Call the blocking or the awaitable one of two functions that do the same.
+
+        Args:
+            blocking: Called in a synchronous run, such as ``model.invoke``.
+            awaitable: Called and awaited in an event loop, such as ``model.ainvoke``.
+            *args: Arguments of either.
+            **kwargs: Keyword arguments of either.
+        """
+        if self.is_async:
+            return await awaitable(*args, **kwargs)
+        return blocking(*args, **kwargs)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+        await self.call(time.sleep, pause, seconds)
+
+    async def load(self, function: Callable[..., T], *args: object) -> T:
+        """Call a slow function; in an event loop, in a thread.
+
+        Args:
+            function: The function.
+            *args: Its arguments.
+        """
+        return await self.call(function, partial(asyncio.to_thread, function), *args)
+
+
+BLOCKING, ASYNC = IO(is_async=False), IO(is_async=True)
+_NEEDS_LOOP = (
+    "A node or method awaited something that needs an event loop (asyncio) in a synchronous run. "
+    "Await only the methods of `run`, or run the graph with ainvoke or astream."
+)
+
+
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits by `BLOCKING`, and return its result.
+
+    Raises:
+        RuntimeError: The coroutine awaited something that needs an event loop.
+    """
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    except RuntimeError as error:
+        if "event loop" in str(error):
+            raise RuntimeError(_NEEDS_LOOP) from error
+        raise
+    work.close()
+    raise RuntimeError(_NEEDS_LOOP)

@@ -15,9 +15,10 @@ from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError
 from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
-from pb_graph.models.client import IO, ChatClient, ModelClient, RetryPolicy, WrapperClient
+from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy, WrapperClient
 from pb_graph.models.options import TIMEOUT
 from pb_graph.models.provider_errors import redact
+from pb_graph.models.reply import IO
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

@@ -15,9 +15,9 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import convert_to_messages
 
-from pb_graph.models.client import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.provider_errors import to_model_call_error
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.planner.signatures import PlannerAdapter, select_inputs
 from pb_graph.types import Purpose

@@ -19,9 +19,9 @@ from langgraph.config import get_config
 
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.scope import ACCOUNTS
-from pb_graph.models.client import IO, ModelClient
+from pb_graph.models.client import ModelClient
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import Reply
+from pb_graph.models.reply import IO, Reply
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

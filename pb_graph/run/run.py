@@ -25,9 +25,9 @@ from pb_graph.budget.rules import QuestionLimit
 from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
 from pb_graph.models.chat_models import key_of
-from pb_graph.models.client import ASYNC, BLOCKING, IO, ModelClient, WrapperClient, run_sync
+from pb_graph.models.client import ModelClient, WrapperClient
 from pb_graph.models.options import TIMEOUT, CallOptions, Thinking
-from pb_graph.models.reply import Reply
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.prompts import Style, forced_answer_prompt, solver_style
 from pb_graph.run.journal import Journal

@@ -15,8 +15,8 @@ from langchain_core.messages import (
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
-from pb_graph.models.client import IO
 from pb_graph.models.provider_errors import redact
+from pb_graph.models.reply import IO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

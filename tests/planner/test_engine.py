@@ -12,8 +12,9 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.client import ASYNC, BLOCKING, ChatClient, run_sync
+from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
+from pb_graph.models.reply import ASYNC, BLOCKING, run_sync
 from pb_graph.planner.engine import LangChainEngine, ask_planner, language_model
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.plans import Plan

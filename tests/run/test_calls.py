@@ -12,9 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from pb_graph import Budget, Settings
-from pb_graph.models.client import run_sync
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import Reply
+from pb_graph.models.reply import Reply, run_sync
 from pb_graph.run.models import Models
 from pb_graph.run.run import Node, Run
 from pb_graph.settings import Context

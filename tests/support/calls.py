@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
-from pb_graph.models.client import ASYNC, BLOCKING, ModelClient, run_sync
+from pb_graph.models.client import ModelClient
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import Reply
+from pb_graph.models.reply import ASYNC, BLOCKING, Reply, run_sync
 
 
 def call(client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions) -> Reply:
