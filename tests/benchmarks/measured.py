@@ -105,7 +105,9 @@ def shown(value: float | None) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("dataset", choices=("math500", "gsm8k", "natural_instructions"))
+    parser.add_argument(
+        "dataset", choices=("math500", "gsm8k", "natural_instructions", "reasoning_gym")
+    )
     parser.add_argument("--places", default="0:300", help="of the draw, FIRST:END")
     parser.add_argument("--rows", required=True, help="NAME or NAME@CAP, with commas between")
     parser.add_argument("--against", required=True, help="the row that they are compared with")
