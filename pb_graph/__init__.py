@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pb_graph.errors import PlannerProgramError as PlannerProgramError
     from pb_graph.errors import WeightsError as WeightsError
     from pb_graph.graph import build_graph as build_graph
+    from pb_graph.planner.planner import Planner as Planner
     from pb_graph.program import PlannerProgram as PlannerProgram
     from pb_graph.run.pause import BudgetDecision as BudgetDecision
     from pb_graph.run.pause import BudgetPause as BudgetPause
@@ -48,6 +49,7 @@ _HOMES = {
     "ModelSetupError": "errors",
     "NoAnswerError": "errors",
     "PlanAndBudgetError": "errors",
+    "Planner": "planner.planner",
     "PlannerProgram": "program",
     "PlannerProgramError": "errors",
     "Report": "types",

@@ -17,7 +17,7 @@ from pb_graph import (
     BudgetUsedUpError,
     InputError,
 )
-from pb_graph.agents import FINISH
+from pb_graph.agents.budgeted_request import FINISH
 from pb_graph.budget import use_budget
 from pb_graph.models.client import RetryPolicy
 from tests.support.agents import Pens, calls, look_up

@@ -1,13 +1,7 @@
 """Define rules for the budget of a question and its shares, and the shared `Budget`."""
 
-from pb_graph.budget.account import Budget, Reservation
-from pb_graph.budget.allocation import (
-    Remainder,
-    Schedule,
-    optimal_allocation,
-    schedule_weights,
-    split,
-)
+from pb_graph.budget.account import Budget
+from pb_graph.budget.allocation import Schedule, optimal_allocation, schedule_weights, split
 from pb_graph.budget.rules import LEVELS, BudgetRule, LevelTable, PerLevel
 from pb_graph.budget.scope import use_budget
 
@@ -17,8 +11,6 @@ __all__ = [
     "BudgetRule",
     "LevelTable",
     "PerLevel",
-    "Remainder",
-    "Reservation",
     "Schedule",
     "optimal_allocation",
     "schedule_weights",

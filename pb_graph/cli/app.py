@@ -26,6 +26,7 @@ from pb_graph.cli.options import (
     exits,
     printable,
     read_set,
+    run_command,
 )
 from pb_graph.errors import InputError, NoAnswerError
 
@@ -237,3 +238,8 @@ def demo(
 
     console = Console()
     play(console, is_plain=plain or not console.is_terminal)
+
+
+def main() -> None:
+    """Run the console script."""
+    run_command(app)

@@ -18,7 +18,7 @@ from tests.support.graphs import checked
 
 pytestmark = pytest.mark.integration
 
-COMMAND = "from pb_graph.cli import main; main()"
+COMMAND = "from pb_graph.cli.app import main; main()"
 SOLVE = ("solve", "What is 6 * 7?", "--model", "openai:m", "--level", "5")
 STEPWISE = ("--set", "execution=stepwise")
 

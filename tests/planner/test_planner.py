@@ -8,8 +8,8 @@ from typing import Any
 import dspy
 import pytest
 
+from pb_graph import Planner
 from pb_graph.errors import PlannerProgramError
-from pb_graph.planner import Planner
 from pb_graph.planner.planner import load_planner
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.signatures import Decompose, PlannerAdapter
