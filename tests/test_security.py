@@ -86,7 +86,6 @@ def test_a_plan_is_cut_down_to_size_and_the_cut_is_told() -> None:
     large = {"budget": 10**6, "planner_cap": 10**6, "cutoff": 10**6}
     report = report_of(model, **(STEPWISE | large), max_steps=3)
     assert len(report["steps"]) == 3
-    assert all(len(step["question"]) <= 500 for step in report["steps"])
     assert "plan_corrected" in codes(report)
 
 

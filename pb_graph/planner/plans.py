@@ -53,7 +53,8 @@ _EQUALS = re.compile(r"(?<![<>!:=])\s*[=≈](?!=)\s*")
 # Mathematics: LaTeX commands, single letters, figures and signs, but no words.
 _MATHS = r"(?:\\[a-z]+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])|[^\w:;?!<>]|[\d_])"
 _LEFT_SIDE = re.compile(rf"{_MATHS}*$", re.IGNORECASE)
-_RIGHT_SIDE = re.compile(rf"({_MATHS}++)(?:[^\W\d_]++)?+\W*+", re.IGNORECASE)  # and a unit
+# And a unit. Lookaheads keep what they took; "++" does so, too, but is broken in Python 3.11.2.
+_RIGHT_SIDE = re.compile(rf"(?=({_MATHS}+))\1(?:(?=([^\W\d_]+))\2)?\W*", re.IGNORECASE)
 _NAME = re.compile(r"(?:[^\W\d_](?:_\w+|\([^()]*\))?)?")
 _LETTER = re.compile(r"(?<![\\A-Za-z])[^\W\d_]")  # of no LaTeX command
 _NOT_COMPARED = re.compile(r"[\s$\\{},]|left|right|\.$")

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from optim import bam
 from pb_graph.budget import (
-    Remainder,
     Schedule,
     optimal_allocation,
     schedule_weights,
     split,
 )
+from pb_graph.budget.allocation import Remainder
 
 SCHEDULE = st.sampled_from(get_args(Schedule))
 REMAINDER = st.sampled_from(get_args(Remainder))

@@ -14,6 +14,7 @@ import pytest
 
 from optim.datasets import DATASETS
 from optim.records import read_records
+from pb_graph import __version__
 from tests.support.evaluations import tolerates_inspect
 from tests.support.fork_server import PATIENCE, ROOT
 
@@ -27,10 +28,10 @@ def installed(tmp_path: Path) -> Path:
     """What an editable installation writes beside the sources, from our own pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     folder = tmp_path / "installed"
-    about = folder / f"plan_and_budget-{project['version']}.dist-info"
+    about = folder / f"plan_and_budget-{__version__}.dist-info"
     about.mkdir(parents=True)
     about.joinpath("METADATA").write_text(
-        f"Metadata-Version: 2.4\nName: {project['name']}\nVersion: {project['version']}\n"
+        f"Metadata-Version: 2.4\nName: {project['name']}\nVersion: {__version__}\n"
     )
     origin = {"url": ROOT.as_uri(), "dir_info": {"editable": True}}
     about.joinpath("direct_url.json").write_text(json.dumps(origin))

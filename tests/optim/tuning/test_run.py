@@ -132,7 +132,7 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
         ),
         ({"dev": [{"question": "What?"}]}, "it is of type dict, not a dspy.Example"),
         ({"dev": [dspy.Example(question="What?")]}, "no 'answer'"),
-        ({"dev": [DEV[0], DEV[0]]}, "there twice"),
+        ({"dev": [DEV[0], DEV[0]]}, "duplicate questions"),
     ],
 )
 def test_choices_without_sense_are_refused_before_anything_is_paid(
