@@ -7,6 +7,8 @@ from typing import Any, get_args
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 from langchain_core.messages import HumanMessage, ToolMessage
@@ -188,6 +190,37 @@ class TestPausing:
         assert not out["messages"][-1].tool_calls
         assert ("stopped" in out["messages"][-1].text) == (action == "stop")
         assert "__interrupt__" not in out
+
+
+DECISIONS = st.lists(
+    st.one_of(st.integers(1, 2000), st.sampled_from(["finish", "stop", "raised meanwhile"])),
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@given(words=st.integers(5, 90), size=st.integers(1500, 6000), decisions=DECISIONS)
+@settings(deadline=None, max_examples=10)
+def test_no_sequence_of_pauses_and_raises_spends_more_than_the_total(
+    unit: str, words: int, size: int, decisions: list[int | str]
+) -> None:
+    model, budget = ScriptedChat(solve=always(words)), budget_of(unit, size)
+    agent = pausing(model, budget, InMemorySaver())
+    out = agent.invoke(ASK, THREAD)
+    for decision in [*decisions, "stop"]:
+        assert spent(budget) == paid(budget.rate, model)
+        assert budget.spent <= budget.total
+        if "__interrupt__" not in out:
+            break
+        answer: dict[str, Any] = {"action": decision}
+        if not isinstance(decision, str):
+            answer = {"action": "raise", "by": decision * (4e-6 if unit == "usd" else 1)}
+        elif decision == "raised meanwhile":
+            budget.raise_to(budget.total * 2)
+            answer = {"action": "finish"}
+        out = agent.invoke(Command(resume=answer), THREAD)
+    assert out["tokens_spent"] == model.output_tokens
+    assert budget.spent <= budget.total
 
 
 def test_a_budget_that_is_used_up_can_be_an_error() -> None:

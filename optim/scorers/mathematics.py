@@ -8,6 +8,7 @@ a process with limits on CPU time and memory. loky starts it without running the
 from __future__ import annotations
 
 import atexit
+import gc
 import logging
 import re
 import signal
@@ -201,6 +202,8 @@ class _Worker:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=True, kill_workers=True)
+            del pool
+            gc.collect()  # its semaphores end with it, before a process that skips exit handlers
 
 
 WORKER = _Worker()

@@ -253,7 +253,7 @@ class Budget:
                 if grant._key and grant.parent:
                     for account in grant.parent._until_grant():
                         del account._grants[grant._key]
-                    grant._key, grant._own = None, grant._spent + grant._unknown
+                    grant._key, grant._own = None, grant._spent + grant._unknown + grant._pending
         _notify_waiters()
 
     def raise_to(self, total: float) -> None:
