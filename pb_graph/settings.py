@@ -344,11 +344,11 @@ class Settings(BaseModel):
         """
         ceiling = METHODS[self.method].ceiling
         most = ceiling(self, query) if ceiling else self.cutoff
-        by_call = self.synthesis == "call" and steps > 1
         if total is None or self.enforcement == "prompt":  # each call has the cutoff alone
-            return self.cutoff * (steps + by_call) if self.is_stepwise else most
+            return self.cutoff * (steps + 1) if self.is_stepwise else most  # one to synthesize
         if not self.is_stepwise:
             return min(total, most)
+        by_call = self.synthesis == "call" and steps > 1
         return total + (min(self.synthesis_cap(total, 2), self.cutoff) if by_call else 0)
 
     def synthesis_cap(self, total: int, steps: int) -> int:

@@ -65,7 +65,10 @@ async def _step_prompt(task: SolveTask, run: Run, *, closes: bool) -> list[Promp
 
 
 async def synthesize(state: State, run: Run) -> State:
-    """Write ``answer``: the last step's own words, or one more capped call."""
+    """Write ``answer``: the last step's own words, or one more capped call.
+
+    If the last step has no answer, that call gets the tokens that are left below the ceiling.
+    """
     plan, results = state["plan"], sorted(state["results"], key=lambda result: result["index"])
     found = [result for result in results if result["answer"]]
     if not found:
@@ -73,11 +76,10 @@ async def synthesize(state: State, run: Run) -> State:
     if missing := len(plan) - len(results):
         note = f"the ceiling was reached before the last {missing} step(s) were asked"
         run.warn("ceiling_reached", note)
-    elif run.settings.synthesis == "call" and len(plan) > 1:
-        if reply := await _closing_call(state, found, run):
-            return reply.update()
-    elif found[-1] is results[-1]:
+    elif found[-1] is results[-1] and (run.settings.synthesis != "call" or len(plan) == 1):
         return _answer_of(found[-1])
+    elif reply := await _closing_call(state, found, run):
+        return reply.update()
     note = f"the answer of sub-question {found[-1]['index'] + 1} is used as the final answer"
     run.warn("answer_from_step", note)
     return _answer_of(found[-1])

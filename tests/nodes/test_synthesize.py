@@ -50,11 +50,19 @@ def test_a_call_puts_the_answer_together_below_the_ceiling() -> None:
 
 
 @pytest.mark.parametrize("last", ["", HTTPError(500)])
-def test_when_the_last_step_comes_to_nothing_the_one_before_it_stands(last: Said) -> None:
-    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", last))
+def test_if_the_last_step_comes_to_nothing_the_tokens_left_pay_for_one_call(last: Said) -> None:
+    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", last, "rescued"))
+    report = report_of(model, **LAST_STEP, max_retries=0)
+    assert report["answer"] == "rescued"
+    assert len(model.solving()) == 5
+    assert report["usage"]["output_tokens"] <= report["ceiling"]
+
+
+def test_if_that_call_fails_too_the_last_answer_of_a_step_stands() -> None:
+    failed = HTTPError(500)
+    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", failed, failed))
     report = report_of(model, **LAST_STEP, max_retries=0)
     assert report["answer"] == "three"
-    assert len(model.solving()) == 4
     assert codes(report)[-1] == "answer_from_step"
 
 
