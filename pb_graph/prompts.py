@@ -67,22 +67,15 @@ class MethodInput:
     shares: Mapping[int, int] | None = None
 
 
-_LINES = """Reason in short numbered lines, one for each step, with every calculation written out \
-in full. Take as many lines as the question needs. Do not restate the question."""
-_DICE = Example(
-    "Two fair dice are rolled. What is the probability that the sum is at least 10?",
-    "1. All outcomes: $6 \\cdot 6 = 36$.\n"
-    "2. Sum 10: $(4,6), (5,5), (6,4)$, that is 3.\n"
-    "3. Sum 11: $(5,6), (6,5)$, that is 2.\n"
-    "4. Sum 12: $(6,6)$, that is 1.\n"
-    "5. Together: $3 + 2 + 1 = 6$.\n"
-    "6. Probability: $\\frac{6}{36} = \\frac{1}{6}$.",
-    r"\frac{1}{6}",
-)
 _COAT = Example(
     "A coat of $80 is reduced by 25 %, then by another $6. How many dollars does it cost now?",
     "1. Price after 25 %: 80 * 0.75 = 60.\n2. After another $6: 60 - 6 = 54.",
     "54",
+)
+_PEARS = Example(
+    "Pears cost $3 for 4. Mia pays for 20 pears with a $20 note. What change does she get?",
+    "20 pears are 20 / 4 = 5 bundles. They cost 5 * 3 = $15. She gets back 20 - 15 = $5.",
+    "5",
 )
 _REVIEW = Example(
     'Is this review positive or negative? "The soup was cold, and nobody came when we asked."',
@@ -96,7 +89,7 @@ something gets its output at once, without any working. Restate nothing."""
 
 STYLES: Mapping[str, Style] = {
     "auto": Style(_LINES_IF_NEEDED, (_COAT, _REVIEW)),
-    "steps": Style(_LINES, (_DICE, _COAT)),
+    "concise": Style("Think step by step, and be concise.", (_PEARS,)),
     "prose": Style("Reason step by step."),
     "answer": Style(
         "",

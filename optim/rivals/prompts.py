@@ -40,18 +40,7 @@ STYLE_OF: Mapping[str, Style] = {
             ),
         ),
     ),
-    "concise": Style(
-        "Think step by step, and be concise.",
-        (
-            Example(
-                "Pears cost $3 for 4. Mia pays for 20 pears with a $20 note. What change does she "
-                "get?",
-                "20 pears are 20 / 4 = 5 bundles. They cost 5 * 3 = $15. She gets back 20 - 15 = "
-                "$5.",
-                "5",
-            ),
-        ),
-    ),
+    "concise": STYLES["concise"],
     "plan_and_solve": Style(
         "First understand the problem and make a plan to solve it. Then carry out the plan and "
         "solve the problem step by step."
