@@ -75,8 +75,7 @@ class BudgetUsedUpError(ModelCallError):
         note: The reason as one sentence, for an agent that answers with it.
     """
 
-    def __init__(self, total: int | str, *, prompt: str = "", left: str = "") -> None:
-        total = f"{total} tokens" if isinstance(total, int) else total
+    def __init__(self, total: str, *, prompt: str = "", left: str = "") -> None:
         self.note = f"The budget of {total} is used up."
         said = f"Nothing is left of the budget of {total}"
         if prompt:

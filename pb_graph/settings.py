@@ -439,7 +439,7 @@ def require_budget(name: str, given: object) -> int | Budget | None:
     Raises:
         InputError: The budget has another type, or is below 1.
     """
-    if given is None or isinstance(given, Budget) or (isinstance(given, int) and given >= 1):
+    if given is None or isinstance(given, Budget) or (type(given) is int and given >= 1):
         return given
     msg = f"{name} must be a Budget, such as Budget(4000), or tokens, not {given!r:.100}"
     raise InputError(msg)

@@ -188,7 +188,10 @@ class TestPausing:
         out = agent.invoke(Command(resume={"action": action}), THREAD)
         assert len(model.calls) <= before + further
         assert not out["messages"][-1].tool_calls
-        assert ("stopped" in out["messages"][-1].text) == (action == "stop")
+        said = out["messages"][-1]
+        assert ("stopped" in said.text) == (action == "stop")
+        is_refused = not said.usage_metadata
+        assert said.response_metadata.get("budget_used_up", False) == is_refused
         assert "__interrupt__" not in out
 
 

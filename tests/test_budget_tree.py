@@ -198,7 +198,9 @@ class TestGrants:
         budget = Budget(100)
         budget.reserve(100 - left).settle(100 - left)
         out = run(agent_of(ScriptedChat(), budget.grant(50)), ASK)
-        assert out["messages"][-1].text
+        said = out["messages"][-1]
+        assert said.text
+        assert said.response_metadata.get("budget_used_up", False) == (left == 0)
         assert budget.spent <= 100
 
 
@@ -321,8 +323,8 @@ class TestTool:
             assert solver.output_tokens == paid
 
 
-def test_a_budget_of_another_type_is_refused() -> None:
-    given: Any = {"total": 500}
+@pytest.mark.parametrize("given", [{"total": 500}, True])
+def test_a_budget_of_another_type_is_refused(given: Any) -> None:
     with pytest.raises(InputError, match="such as Budget"):
         graph_of(ScriptedChat(), shared_budget=given)
     with pytest.raises(InputError, match="such as Budget"):

@@ -33,6 +33,7 @@ from tests.support.graphs import Way, run
 
 WAYS = get_args(Way)
 ASK = [HumanMessage("How many pens?")]
+MARK = {"finish_reason": "stop", "budget_used_up": True}
 pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
 
 
@@ -81,9 +82,11 @@ def test_the_last_answer_keeps_the_tool_that_gives_its_type(way: Way) -> None:
 def test_a_used_up_budget_is_told_without_a_call(way: Way) -> None:
     model = ScriptedChat(solve=runs_on)
     made = budgeted(model)
-    said = [run(made, ASK, way) for _ in range(2)]
+    first, second = [run(made, ASK, way) for _ in range(2)]
     assert [call.cap for call in model.calls] == [90, 10]
-    assert said[1].text == "The budget of 100 tokens is used up."
+    assert second.text == "The budget of 100 tokens is used up."
+    assert "budget_used_up" not in first.response_metadata
+    assert second.response_metadata.items() >= MARK.items()
 
 
 @pytest.mark.parametrize("way", WAYS)

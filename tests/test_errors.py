@@ -18,7 +18,7 @@ REPORT: Any = {"usage": {"output_tokens": 7}}
     [
         PlanAndBudgetError("said"),
         ModelCallError("said", 404, LOST),
-        BudgetUsedUpError(5),
+        BudgetUsedUpError("5 tokens"),
         NoAnswerError("said", REPORT),
     ],
     ids=lambda error: type(error).__name__,

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _STOPPED = "The token budget is used up, and the run was stopped."
+_USED_UP: dict[str, Any] = {"finish_reason": "stop", "budget_used_up": True}
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 _TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _TOOL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call"})
@@ -53,7 +54,6 @@ _LOW = 0.2  # of a budget: the model is told to come to an end
 _LEAST = 256  # completion tokens that are worth a call, where less is a reason to pause
 
 Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-"""Steps after a budget is used up: another try, a last answer out of the reserve, or a message."""
 
 
 @dataclass
@@ -99,7 +99,7 @@ class BudgetedRequest:
         _check(self.request)
         made = await self._reserve_or_decide(io)
         if made == "stop":
-            return ModelResponse(result=[AIMessage(_STOPPED)])
+            return ModelResponse([AIMessage(_STOPPED, response_metadata=_USED_UP)])
         begun: ModelResponse[Any] | None = None
         if made != "finish":
             with suppress(BudgetUsedUpError):
@@ -114,7 +114,7 @@ class BudgetedRequest:
         except BudgetUsedUpError as error:
             if self.by_tool or "response_format" in self.request.model_settings:
                 raise
-            return begun or ModelResponse(result=[AIMessage(error.note)])
+            return begun or ModelResponse([AIMessage(error.note, response_metadata=_USED_UP)])
         except Exception:
             if begun is None or self._is_typed or not _answer(begun).text:
                 raise

@@ -105,7 +105,8 @@ class Rate:
         """Return a figure with its unit."""
         if self.unit == "dollars":
             return f"${value:.6f}".rstrip("0").rstrip(".")
-        return f"{value:.0f} tokens" + (", input included" if self.needs_input else "")
+        noun = "token" if round(value) == 1 else "tokens"
+        return f"{value:.0f} {noun}" + (", input included" if self.needs_input else "")
 
 
 COMPLETION_TOKENS = Rate("completion tokens", attrgetter("output"), needs_input=False)

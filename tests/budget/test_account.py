@@ -64,6 +64,8 @@ class TestReserving:
             budget.limit(5).reserve()
         with pytest.raises(BudgetUsedUpError, match="budget of 0 tokens"):
             Budget(10).limit(0).reserve()
+        with pytest.raises(BudgetUsedUpError, match="budget of 1 token:"):
+            Budget(1).reserve(2, at_least=2)
 
     @pytest.mark.parametrize("figure", [-5, 1.5, float("nan"), "7"])
     def test_only_whole_numbers_of_tokens_are_counted(self, figure: Any) -> None:
