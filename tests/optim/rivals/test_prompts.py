@@ -13,7 +13,7 @@ from tests.support.graphs import report_of
 @pytest.mark.parametrize("name", STYLE_OF)
 def test_a_rival_is_one_call_in_its_own_style(name: str) -> None:
     model = ScriptedChat()
-    report = report_of(model, method=name, cutoff=300, style="steps")
+    report = report_of(model, method=name, cutoff=300, style="answer")
     (call,) = model.calls
     shown = ["human", "ai"] * len(STYLE_OF[name].examples)
     assert [message.type for message in call.messages] == ["system", *shown, "human"]
