@@ -64,7 +64,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         float, typer.Option(help="Largest accepted loss, in points of accuracy.")
     ] = 3.0,
     confidence: Annotated[float, typer.Option(help="Confidence of the proof, in percent.")] = 95.0,
-    reference: Annotated[str, typer.Option(help="Row to compare with.")] = "vanilla",
+    baseline: Annotated[str, typer.Option(help="Method to compare with.")] = "vanilla",
     prices: PricesOption = "auto",
     price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
@@ -90,7 +90,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         answers(records, prices=read_prices(prices), price_ratio=price_ratio),
         loss=loss,
         confidence=confidence,
-        reference=reference,
+        baseline=baseline,
     )
     rows = to_rows(found.rows)
     if as_json:

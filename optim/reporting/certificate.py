@@ -24,18 +24,18 @@ class Certificate:
     Attributes:
         certified: Name of the cheapest method whose loss is proven; None if there is none.
         sentence: The result in words.
-        reference: Method to compare with.
+        baseline: Method to compare with.
         loss: Allowed loss of accuracy, in percentage points.
         confidence: Confidence of the test, in percent.
         ordering_questions: Questions that chose the order; no test uses them.
-        rows: Every row on the questions of the tests: its figures, and of tested rows ``place``
-            (in the order), ``worse``, ``better``, ``loss``, ``bound`` (points), ``kind`` and
-            ``is_proven``.
+        rows: The figures of every method on the questions of the tests, and for tested methods
+            ``place`` (in the order), ``worse``, ``better``, ``loss``, ``bound`` (points), ``kind``
+            and ``is_proven``.
     """
 
     certified: str | None
     sentence: str
-    reference: str
+    baseline: str
     loss: float
     confidence: float
     ordering_questions: int
@@ -47,29 +47,29 @@ def certify(
     *,
     loss: float = 3.0,
     confidence: float = 95.0,
-    reference: str = "vanilla",
+    baseline: str = "vanilla",
 ) -> Certificate:
     """Find the cheapest method whose loss of accuracy is proven to stay below a bound.
 
     A fifth of the questions chooses the order of the tests, and the others test. A failed answer
-    counts as wrong. In the reference it is left out, because a wrong answer would make the
-    reference easier to match.
+    counts as wrong. In the baseline it is left out, because a wrong answer would make the
+    baseline easier to match.
 
     Args:
         table: Answers of one data set, solver and planner, from `optim.reporting.answers`.
         loss: Allowed loss of accuracy, in percentage points above 0.
         confidence: In percent.
-        reference: Row to compare with.
+        baseline: Name of the method to compare with.
 
     Raises:
-        InputError: No such row, several studies, too few questions, or a number out of its range.
+        InputError: No such method, several studies, too few questions, or a number out of range.
     """
     if len(table[list(STUDY)].drop_duplicates()) != 1:
         msg = "a certificate is about one data set, solver and planner: read their logs only"
         raise InputError(msg)
-    choose_baseline(table, reference)
-    table = table[(table.method != reference) | table.score.notna()]
-    answered = table.question[table.method == reference].unique()
+    choose_baseline(table, baseline)
+    table = table[(table.method != baseline) | table.score.notna()]
+    answered = table.question[table.method == baseline].unique()
     drawn = sorted(answered, key=digest)
     places = table.question.map({question: place for place, question in enumerate(drawn)})
     table = table.assign(drawn=places, right=table.score.fillna(0.0).astype(float))
@@ -78,39 +78,39 @@ def certify(
     if not count:
         msg = f"{len(drawn)} questions are too few: a fifth of them chooses the order of the tests"
         raise InputError(msg)
-    order = _chosen_order(table[table.drawn < count], reference)
+    order = _chosen_order(table[table.drawn < count], baseline)
     tested = table[table.drawn >= count]
     scores = {
         name: group.groupby("question", sort=False).right.agg(list).to_dict()
         for name, group in tested.groupby("method")
     }
     ends = {"loss": loss / PERCENT, "confidence": confidence / PERCENT}
-    tests = list(run_in_order(order, scores[reference], scores, **ends))
+    tests = list(run_in_order(order, scores[baseline], scores, **ends))
     trials = pd.DataFrame(tests, columns=NonInferiorityTest._fields)
     trials = trials.astype({"loss": float, "bound": float}).assign(place=range(1, len(tests) + 1))
     trials[["loss", "bound"]] *= PERCENT
     rows = figures(tested, ("method",)).merge(trials, on="method", how="left")
     proven = rows[rows.is_proven.eq(True)].sort_values("tokens", kind="stable")
     certified = None if proven.empty else str(proven.method.iloc[0])
-    goal = f"at most {loss:g} points against {reference}, with {confidence:g} % confidence"
+    goal = f"at most {loss:g} points against {baseline}, with {confidence:g} % confidence"
     if certified is not None:
-        [pair] = to_rows(paired(tested[tested.method.isin([certified, reference])], reference))
+        [pair] = to_rows(paired(tested[tested.method.isin([certified, baseline])], baseline))
         ratio = PAIR_COLUMNS["ratio of T"](pair)
         sentence = f"{certified} loses {goal}, at {ratio} times its tokens."
     elif tests:
         needed = math.ceil(math.log(1 - ends["confidence"]) / math.log(1 - ends["loss"]))
         sentence = (
-            f"No row is proven to lose {goal}. A proof needs at least {needed} questions, even "
-            "if both rows have the same scores."
+            f"No method is proven to lose {goal}. A proof needs at least {needed} questions, even "
+            "if both methods have the same scores."
         )
     else:
-        sentence = f"No row is cheaper than {reference} on the questions that chose the order."
-    return Certificate(certified, sentence, reference, loss, confidence, count, rows)
+        sentence = f"No method is cheaper than {baseline} on the questions that chose the order."
+    return Certificate(certified, sentence, baseline, loss, confidence, count, rows)
 
 
-def _chosen_order(table: pd.DataFrame, reference: str) -> list[str]:
+def _chosen_order(table: pd.DataFrame, baseline: str) -> list[str]:
     """Return the methods in the order of their tests, by tokens and accuracy in this table."""
     costs = table.assign(tokens=table.tokens.where(table.score.notna()))
     known = costs.groupby("method")[["tokens", "right"]].mean().dropna()
     rows = {str(name): (tokens, accuracy) for name, tokens, accuracy in known.itertuples()}
-    return order_for_testing(rows, reference)
+    return order_for_testing(rows, baseline)

@@ -1,16 +1,16 @@
 """Prove that a cheaper method loses less accuracy than a bound, on paired questions.
 
-The loss of a row is the accuracy of the reference minus its own. **Right or wrong, one answer
-each:** the loss is at most the chance of a harmful flip (the reference is right and the row wrong),
-so the exact binomial bound of the flips holds (Clopper & Pearson 1934). Helpful flips are ignored,
-which errs on the safe side. **Other scores from 0 to 1, or several answers to a question:** the
-mean difference of each question lies in [-1, 1], and the bound is that of a bet against "the loss
-is m" (Waudby-Smith & Ramdas 2024, the upper half of their hedged capital). Nobody can expect to win
-such a bet, so a capital of 1/alpha refutes m (Ville). There gains count, too.
+The loss of a method is the accuracy of the baseline minus that of the method. **Right or wrong, one
+answer each:** the loss is at most the chance of a harmful flip (the baseline is right, and the
+method wrong), so the exact binomial bound of the flips holds (Clopper & Pearson 1934). Helpful
+flips are ignored, which errs on the safe side. **Other scores from 0 to 1, or several answers to a
+question:** the mean difference of each question lies in [-1, 1], and the bound is that of a bet
+against "the loss is m" (Waudby-Smith & Ramdas 2024, the upper half of their hedged capital). Nobody
+can expect to win such a bet, so a capital of 1/alpha refutes m (Ville). There gains count, too.
 
-**Several rows:** each is tested at the full level in an order that was fixed without the answers
+**Several methods:** each is tested at the full level in an order that was fixed without the answers
 of the test, and the first failure ends the testing (fixed-sequence testing). So the chance that
-any row is certified whose loss is above the bound stays below 1 - confidence.
+any method is certified whose loss is above the bound stays below 1 - confidence.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from optim.statistics.estimates import check_confidence, validate_scores
 from pb_graph.errors import InputError
 
 Scores: TypeAlias = Mapping[str, Sequence[float]]
-"""Scores of one row, from 0 to 1, by question."""
+"""Scores of one method, from 0 to 1, by question."""
 
 _BISECTIONS = 40  # far finer than any bound is shown
 _STAKE = 0.75  # of the capital that a bet may lose at once
 
 
 class NonInferiorityTest(NamedTuple):
-    """Result of testing one method against the reference.
+    """Result of testing one method against the baseline.
 
     Attributes:
-        method: Name of the row.
+        method: Name of the method.
         loss: Measured loss of accuracy, from -1 to 1.
-        worse: Questions on which the row scores lower than the reference.
+        worse: Questions on which the method scores lower than the baseline.
         better: Questions on which it scores higher.
         bound: Upper confidence bound of the loss.
         kind: ``exact`` (binomial bound of the flips) or ``betting``.
@@ -57,8 +57,8 @@ class NonInferiorityTest(NamedTuple):
 
 def run_in_order(
     order: Sequence[str],
-    reference: Scores,
-    rows: Mapping[str, Scores],
+    baseline: Scores,
+    methods: Mapping[str, Scores],
     *,
     loss: float,
     confidence: float,
@@ -66,25 +66,25 @@ def run_in_order(
     """Test methods in an order that was fixed without these scores, up to the first failure.
 
     Args:
-        order: Names of the rows, in the order of their tests.
-        reference: Scores of the reference.
-        rows: Scores of each row.
+        order: Names of the methods, in the order of their tests.
+        baseline: Scores of the baseline.
+        methods: Scores of each method.
         loss: Allowed loss of accuracy, between 0 and 1.
         confidence: Coverage of the bound, between 0 and 1.
 
     Raises:
-        InputError: A row shares no question with the reference, or a number is out of its range.
+        InputError: A method shares no question with the baseline, or a number is out of its range.
     """
     check_confidence(confidence)
     if not 0.0 < loss < 1.0:
         msg = f"the allowed loss must lie between 0 and 100 points, not {100 * loss:g}"
         raise InputError(msg)
     for name in order:
-        shared = [question for question in reference if question in rows[name]]
+        shared = [question for question in baseline if question in methods[name]]
         if not shared:
-            msg = f"{name!r} and the reference share no question, so nothing can be proven"
+            msg = f"{name!r} and the baseline share no question, so nothing can be proven"
             raise InputError(msg)
-        pairs = [(reference[question], rows[name][question]) for question in shared]
+        pairs = [(baseline[question], methods[name][question]) for question in shared]
         losses = [fmean(theirs) - fmean(ours) for theirs, ours in pairs]
         worse, better = sum(x > 0 for x in losses), sum(x < 0 for x in losses)
         scores = [score for pair in pairs for each in pair for score in each]
@@ -98,21 +98,21 @@ def run_in_order(
             return
 
 
-def order_for_testing(rows: Mapping[str, tuple[float, float]], reference: str) -> list[str]:
+def order_for_testing(methods: Mapping[str, tuple[float, float]], baseline: str) -> list[str]:
     """Order methods for testing by their tokens and accuracy on other questions, dearest first.
 
-    Rows that cost at least as much as the reference are left out. Rows that a cheaper row matches
-    in accuracy are left out, too, because their failure would end the tests.
+    Methods that cost at least as much as the baseline are left out. Methods that a cheaper method
+    matches in accuracy are left out, too, because their failure would end the tests.
 
     Args:
-        rows: Mean tokens and accuracy of each row.
-        reference: Name of the reference among them.
+        methods: Mean tokens and accuracy of each method.
+        baseline: Name of the baseline among them.
     """
     kept: list[str] = []
     best = -math.inf
-    for name in sorted(rows, key=lambda name: (rows[name][0], -rows[name][1], name)):
-        tokens, accuracy = rows[name]
-        if name != reference and tokens < rows[reference][0] and accuracy > best:
+    for name in sorted(methods, key=lambda name: (methods[name][0], -methods[name][1], name)):
+        tokens, accuracy = methods[name]
+        if name != baseline and tokens < methods[baseline][0] and accuracy > best:
             kept.append(name)
             best = accuracy
     return kept[::-1]

@@ -74,8 +74,8 @@ def test_a_failed_answer_is_wrong_for_its_row_and_makes_it_no_cheaper() -> None:
     assert (trial["worse"] > 30, trial["is_proven"], trial["tokens"]) == (True, False, 100)
 
 
-def test_a_failed_answer_of_the_reference_is_left_out() -> None:
-    """Of two answers to each question the reference lost one: it is right, not half right."""
+def test_a_failed_answer_of_the_baseline_is_left_out() -> None:
+    """Of two answers to each question the baseline lost one: it is right, not half right."""
     epochs = [(number, epoch) for number in range(QUESTIONS) for epoch in (1, 2)]
     twice = [
         record("vanilla", n, epoch=e, score=1.0 if e == 1 else None, error=None) for n, e in epochs
@@ -90,7 +90,7 @@ def test_a_failed_answer_of_the_reference_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"reference": "best"}, "no baseline named 'best'; available: vanilla, good"),
+        ({"baseline": "best"}, "no baseline named 'best'; available: vanilla, good"),
         ({"loss": 0}, "between 0 and 100 points"),
         ({"confidence": 100}, "confidence must lie between"),
     ],
