@@ -5,102 +5,137 @@ What is not recorded is kept as it stands on the page, so that no output goes ri
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
+import re
+from dataclasses import replace
 from typing import Any
 
-from pb_graph import Settings, build_graph
-from pb_graph.agents.budgeted_request import FINISH
-from pb_graph.prompts import STYLES
-from tests.support.chat_model import Call, ScriptedChat, in_turn, with_schema
+from langchain.agents import create_agent
+from pydantic import BaseModel
 
-PAGE = Path(__file__).parents[2] / "docs" / "prompts.md"
+from pb_graph import Settings, TokenBudgetMiddleware, build_graph
+from pb_graph.prompts import STYLES
+from tests.support.agents import ASK, calls, look_up
+from tests.support.chat_model import Reply, ScriptedChat, in_turn, runs_on, with_schema
+from tests.support.documents import ROOT
+
+PAGE = ROOT / "docs" / "prompts.md"
+RUN = json.loads((ROOT / "docs" / "pictures" / "run.json").read_text("utf-8"))
+"""The planned run of the front page, which the scripted model repeats."""
 BAKER = (
     "A baker fills 14 trays with 12 rolls each and sells 95 rolls in the morning. How many bags of "
     "8 rolls can be packed with the rest?"
 )
-_PLAN = (
-    "How many rolls are left after the morning? | subtract what is sold",
-    "How many bags of 8 rolls can be packed with them? | divide",
-)
-_STEP = "1. Rolls left: 14 * 12 - 95 = 73."
-_LAST = "1. Bags: 73 / 8 = 9, and 1 roll is left.\nFinal answer: 9"
+TALK = {"messages": [("ai", "14 trays hold 168 rolls."), ("human", BAKER)]}
 
-STEPWISE = {"execution": "stepwise", "synthesis": "call"}
-TWO_CALL = {"planning": "two_call"}
-# Title, when the call is made, the words of its system message or its place among the solver's
-# calls, the level of the question, and the settings.
-CALLS: dict[str, list[tuple[str, str, str | int, int, dict[str, Any]]]] = {
-    "The planner": [
-        ("The level", "The first call, unless you give a level.", "from L1", 4, {}),
-        ("The plan", "For questions of level `plan_from` or above.", "Plan how to solve", 4, {}),
-        ("The plan alone", '`planning="two_call"`.', "Plan how to solve", 4, TWO_CALL),
-        (
-            *("Levels and credits", 'With `planning="two_call"`, for a plan of two or more steps.'),
-            *("its sub-questions are", 4, TWO_CALL),
-        ),
-    ],
-    "The solver": [
-        ("A question of one step", "Below the level `plan_from`.", 0, 3, {}),
-        ("A question with a plan", '`execution="single_pass"`, the default.', 0, 4, {}),
-        (
-            *("A step of its own", '`execution="stepwise"`; the second step is shown.', 1, 4),
-            STEPWISE,
-        ),
-        ("The closing call", '`synthesis="call"`.', 2, 4, STEPWISE),
-        (
-            "An answer that was cut off",
-            "Its prompt, with what was written so far, and this question for the result.",
-            *(1, 3, {}),
-        ),
-        ("The plain prompt", '`method="vanilla"`, the baseline.', 0, 3, {"method": "vanilla"}),
-    ],
+
+class Answer(BaseModel):
+    bags: int
+
+
+PLANNED = {"plan_from": 1}
+STEPWISE = PLANNED | {"execution": "stepwise"}
+TWO_CALL = STEPWISE | {"planning": "two_call"}
+TOLD = {"method": "planned_global_budget"}
+BOXED = {"answer_format": r"Put the final answer into \boxed{}."}
+PLAN, DUMB = "Plan how to solve", "I cannot say."
+# The sections of the page, and what `_record` takes for each.
+SECTIONS: dict[str, dict[str, Any]] = {
+    "The level": {"words": "from L1"},
+    "The level as JSON": {"words": '"level": <level', "planner": DUMB},
+    "The plan": {"words": PLAN, "settings": PLANNED},
+    "The second ask": {"words": PLAN, "place": 1, "last": 1, "settings": PLANNED, "planner": DUMB},
+    "The plan alone": {"words": PLAN, "settings": TWO_CALL},
+    "Levels and credits": {"words": "its sub-questions are", "settings": TWO_CALL},
+    "A problem in a conversation": {"words": "from L1", "last": 1, "given": TALK},
+    "A question of one step": {},
+    "A calculation": {"given": {"domain": "mathematics"}},
+    "The answer alone": {"given": {"domain": "instruction following"}},
+    "A question with a plan": {"last": 1, "settings": PLANNED},
+    "A step of its own": {"place": 1, "settings": STEPWISE},
+    "The closing call": {"place": 2, "settings": STEPWISE | {"synthesis": "call"}},
+    "A question in a conversation": {
+        "last": 1,
+        "given": {**TALK, "reference": "Bags cost 10 cents."},
+    },
+    "A typed answer": {"response_format": Answer},
+    "An answer that was cut off": {"place": 1, "last": 2, "settings": {"budget": 64}, "is_cut": 1},
+    "A step that was cut off": {"place": 1, "last": 1, "settings": STEPWISE, "is_cut": 1},
+    "An answer without its box": {"place": 1, "last": 1, "given": BOXED},
+    "The plain prompt": {"settings": {"method": "vanilla"}},
+    "A stated total": {"last": 1, "settings": {"method": "global_budget"}},
+    "A stated total with a plan": {"last": 1, "settings": PLANNED | TOLD},
 }
 
 
 def page() -> str:
     """Return the page as it is, with everything that is recorded made anew."""
-    head, rest = PAGE.read_text("utf-8").split("## The planner\n")
-    styles, rest = rest.split("## The styles\n")[1].split("| `style` |")
-    words = rest.split("|\n\n", 1)[1].rpartition("```text\n")[0]
-    recorded = ""
-    for heading, calls in CALLS.items():
-        recorded += f"## {heading}\n\n" + "".join(_recorded(*call) for call in calls)
-    return f"{head}{recorded}## The styles\n{styles}{_styles()}\n\n{words}```text\n{FINISH}\n```\n"
-
-
-def _recorded(title: str, when: str, which: str | int, level: int, settings: dict[str, Any]) -> str:
-    """Return the section of a call."""
-    is_cut = title == "An answer that was cut off"
-    model = ScriptedChat(
-        plan=_PLAN,
-        level=f"L{level}",
-        levels=[2, 2],
-        credits=[60, 40],
-        solve=_runs_on if is_cut else in_turn(_STEP, _LAST),
+    section = re.compile(r"### ([^\n]+)\n\n([^\n]*?)About [^\n]+\n\n```text\n.*?\n```\n", re.DOTALL)
+    text = PAGE.read_text("utf-8")
+    assert [found[1] for found in section.finditer(text)] == [*SECTIONS]
+    text = section.sub(
+        lambda found: f"### {found[1]}\n\n{found[2]}{_record(**SECTIONS[found[1]])}", text
     )
-    graph = build_graph(model, settings=Settings(**settings), cap_policy=with_schema)
-    graph.invoke({"question": BAKER})
-    if isinstance(which, int):
-        call = model.solving()[which]
-    else:
-        call = next(call for call in model.calls if which in str(call.messages[0].text))
-    texts = [f"[{message.type}]\n{message.text}" for message in call.messages]
+    for head, rows in (("| `style` |", _styles()), ("| when |", _added_by_middleware())):
+        before, table = text.split(head)
+        first, rule, *_ = table.splitlines()
+        rest = table.partition("\n\n")[2]
+        lines = [f"{head}{first}", rule, *(f"| {' | '.join(row)} |" for row in rows)]
+        text = before + "\n".join(lines) + "\n" + (f"\n{rest}" if rest else "")
+    return text
+
+
+def _record(*, words: str = "", place: int = 0, last: int = 0, **run: Any) -> str:  # noqa: ANN401
+    """Return the size and the `last` messages (0: all) of a call, found by its system message.
+
+    Args:
+        words: Words of that message; none for the calls of the solver.
+        place: The place among the calls with these words.
+        last: How many messages are shown.
+        run: Input, settings, the planner's replies, whether replies are cut, the answer's type.
+    """
+    steps = RUN["steps"]
+    said = [Reply(s["answer"], s["tokens"] - len(s["answer"].split())) for s in steps]
+    model = ScriptedChat(
+        plan=[f"{step['question']} | {step['hint']}" for step in steps],
+        level=f"L{RUN['level']}",
+        levels=[step["level"] for step in steps],
+        credits=[step["credit"] for step in steps],
+        planner=run.get("planner"),
+        solve=runs_on if "is_cut" in run else in_turn(*said),
+    )
+    given: Any = run.get("given", {})
+    asked = given if "messages" in given else {"question": BAKER, **given}
+    options = {"cap_policy": with_schema, "response_format": run.get("response_format")}
+    build_graph(model, settings=Settings(**run.get("settings", {})), **options).invoke(asked)
+    made = [call for call in model.calls if words in str(call.messages[0].text)]
+    call = (made if words else model.solving())[place]
+    texts = [f"[{message.type}] {message.text}" for message in call.messages]
     size = round(sum(len(str(message.text)) for message in call.messages) / 4, -1)
-    shown = "\n\n".join(texts[-2:] if is_cut else texts)
     lengths = f"About {size:.0f} tokens of prompt, at most {call.cap} of reply."
-    return f"### {title}\n\n{when} {lengths}\n\n```text\n{shown}\n```\n\n"
+    return lengths + "\n\n```text\n" + "\n\n".join(texts[-last:]) + "\n```\n"
 
 
-def _runs_on(call: Call) -> str:
-    return "Final answer: 9" if call.forced else f"{_STEP} " * 999
-
-
-def _styles() -> str:
-    rows = [
-        f"| `{name}` | {style.instruction or style.ending} | {len(style.examples)} |"
+def _styles() -> list[tuple[str, ...]]:
+    return [
+        (f"`{name}`", style.instruction or style.ending, str(len(style.examples)))
         for name, style in STYLES.items()
     ]
-    return "\n".join(["| `style` | what the solver is told | examples |\n|---|---|---|", *rows])
+
+
+def _added_by_middleware() -> list[tuple[str, ...]]:
+    look = calls("look_up", word="pen")
+    runs = [(look, replace(look, reasoning=800), "so " * 999, "9"), (Reply(reasoning=999), "9")]
+    models = [ScriptedChat(solve=in_turn(*said)) for said in runs]
+    for model in models:
+        create_agent(model, [look_up], middleware=[TokenBudgetMiddleware(1000)]).invoke(ASK)
+    long, short = (model.calls for model in models)
+    return [
+        ("after a round of tools", "the last tool's result", long[1].ask.rpartition("\n")[2]),
+        ("a fifth is left", "the system message", str(long[2].messages[0].text)),
+        ("an answer was cut off", "a message, after what was written", long[3].ask),
+        ("only the reserve is left", "the system message", str(short[1].messages[0].text)),
+    ]
 
 
 if __name__ == "__main__":
