@@ -19,7 +19,7 @@ from pb_graph.settings import choices
 from pb_graph.types import Report, WarningCode
 from tests.support import models_table, prompts_page, settings_page
 from tests.support.chat_model import ScriptedChat, with_schema
-from tests.support.documents import PAGES, ROOT, name_of, snippets
+from tests.support.documents import PAGES, ROOT, TEXTS, name_of, snippets, text_of
 from tests.support.graphs import QUESTION
 
 COMMANDS: dict[str, Any] = {
@@ -28,6 +28,7 @@ COMMANDS: dict[str, Any] = {
 }
 _INLINE = re.compile(r"`((?:pb-graph|pb-optim) [^`]+)`")
 _OPTION = re.compile(r"--?[a-z]")
+_DASHED = re.compile(r"(?<!\S)--?[a-z][a-z-]*")
 _CODE = re.compile(r"`([^`\n]+)`")
 _SETTING = re.compile(r"""\b(\w+)="(\w+)\"""")
 _NAME = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")
@@ -37,8 +38,17 @@ SOURCES = "\n".join(
     for folder in ("pb_graph", "optim", "plan_and_budget", "tests/benchmarks")
     for file in (ROOT / folder).rglob("*.py")
 )
-# Names of LangChain, DSPy and pydantic.
+OPTIONS = {
+    option
+    for command in COMMANDS.values()
+    for each in (command, *command.commands.values())
+    for param in each.params
+    for option in (*param.opts, *param.secondary_opts)
+}
+# Names of LangChain, DSPy and pydantic, of our tests, and options of Inspect and Slurm.
 ELSEWHERE = {
+    *("settings_page", "test_architecture", "--help", "--model-role", "--cache", "--requeue"),
+    *("--reasoning-effort", "--reasoning-tokens"),
     *("azure_openai", "google_genai", "model_json_schema", "set_llm_cache", "set_lm"),
     *("prompt_model", "task_model", "reflection_lm", "max_bootstrapped_demos", "max_labeled_demos"),
 }
@@ -46,7 +56,7 @@ ELSEWHERE = {
 
 def calls(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield our commands on a page with their words, also those in a sentence."""
-    found = [" ".join(one.split()) for one in _INLINE.findall(path.read_text("utf-8"))]
+    found = [" ".join(one.split()) for one in _INLINE.findall(text_of(path))]
     for snippet in snippets(path, "bash"):
         found += re.split(r"\n|&&", snippet.code.replace("\\\n", " "))
     for line in found:
@@ -67,8 +77,7 @@ def unknown(command: str, words: list[str]) -> set[str]:
     return given - known - {"--help"}
 
 
-CHECKED = [ROOT / "README.md", *PAGES]
-WITH_CALLS = [path for path in CHECKED if any(calls(path))]
+WITH_CALLS = [path for path in TEXTS if any(calls(path))]
 
 
 @pytest.mark.parametrize("path", WITH_CALLS, ids=name_of)
@@ -81,18 +90,19 @@ def test_the_command_lines_of_a_page_exist(path: Path) -> None:
 
 
 def test_every_name_on_a_page_is_in_the_code() -> None:
-    known = set(re.findall(r"\w+", SOURCES)) | ELSEWHERE | set(NAMES)
-    for path in CHECKED:
-        spans = " ".join(
-            _CODE.findall(re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL))
-        )
-        wrong = [name for name in _NAME.findall(spans) if name not in known]
+    known = set(re.findall(r"\w+", SOURCES)) | ELSEWHERE | set(NAMES) | OPTIONS
+    known |= set(re.findall(r'add_argument\("(--[a-z-]+)"', SOURCES))
+    for path in TEXTS:
+        spans = _CODE.findall(re.sub(r"```.*?```", "", text_of(path), flags=re.DOTALL))
+        names = _NAME.findall(" ".join(spans))
+        names += [word for span in spans if span[0] == "-" for word in _DASHED.findall(span)]
+        wrong = [name for name in names if name not in known]
         assert not wrong, f"{name_of(path)}: {wrong}"
 
 
 def test_every_choice_of_a_setting_on_a_page_exists() -> None:
-    for path in CHECKED:
-        text = path.read_text("utf-8")
+    for path in TEXTS:
+        text = text_of(path)
         given = [pair for pair in _SETTING.findall(text) if pair[0] in Settings.model_fields]
         given += re.findall(r"--set ([a-z_]+)=(\w+)", text)
         own = set(re.findall(r'@method\(\s*"(\w+)"', text))
@@ -139,7 +149,13 @@ def test_the_fields_of_the_report_are_those_of_a_run() -> None:
 
 
 def test_every_page_that_a_page_names_is_there() -> None:
-    for path in CHECKED:
-        links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", path.read_text("utf-8"))
+    for path in TEXTS:
+        links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text_of(path))
         files = [_NOTEBOOK.sub(rf"{ROOT}/notebooks/\1.ipynb", link) for link in links]
         assert not [file for file in files if not (path.parent / file).exists()], path
+
+
+def test_every_page_is_listed_for_models() -> None:
+    listed = re.findall(r"\]\(([^)]+)\)", text_of(ROOT / "llms.txt"))
+    pages = {name_of(page) for page in PAGES} - {"docs/contributing.md"}  # CONTRIBUTING.md itself
+    assert not pages - {*listed}

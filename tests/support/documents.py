@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,12 @@ PAGES = sorted(
     for page in [*ROOT.glob("docs/**/*.md"), ROOT / "skills" / "plan-and-budget" / "SKILL.md"]
     if page.parent != NOTEBOOKS
 )
+TEXTS = [
+    *(ROOT / name for name in ("README.md", "llms.txt", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *PAGES,
+    *sorted(ROOT.glob("notebooks/*.ipynb")),
+]
+"""Everything that a user reads."""
 ENDPOINT = "http://127.0.0.1:8000"
 """Where documents expect ``pb-graph serve``."""
 SERVER = "http://127.0.0.1:2024"
@@ -52,9 +59,18 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
+def text_of(page: Path) -> str:
+    """Return the text of a page; of a notebook its cells in Markdown."""
+    text = page.read_text("utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
+    return "\n".join("".join(cell["source"]) for cell in cells)
+
+
 def snippets(page: Path, language: str) -> Iterator[Snippet]:
     """The blocks of a language on a page, in order."""
-    text = page.read_text("utf-8")
+    text = text_of(page)
     for found in _FENCE.finditer(text):
         if found[2] == language:
             line = text.count("\n", 0, found.start(3)) + 1
