@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 from unittest.mock import patch
 
@@ -82,7 +83,8 @@ def test_the_python_of_a_page_runs(page: Path, model: FaultServer, endpoint: str
     asked, ran = model.served, False
     for snippet in snippets(page, "python"):
         if SERVER not in snippet.code:  # those run beside LangGraph Server: test_server.py
-            snippet.run({"__name__": "page"}, {ENDPOINT: endpoint})
+            with chdir(mkdtemp(dir=".")):
+                snippet.run({"__name__": "page"}, {ENDPOINT: endpoint})
             ran = ran or "invoke(" in snippet.code
     assert model.served > asked or not ran
 
