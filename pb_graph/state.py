@@ -61,7 +61,7 @@ class State(Input, total=False):
     total: int | None
     """Solving tokens of the question; None for methods without a budget."""
     ceiling: int | None
-    """Completion tokens that the question cannot exceed; it may fall, and never rises."""
+    """Completion tokens that the question cannot exceed; only a reviewer's new budget raises it."""
     planning_bound: int
     """The part of the first ceiling that is for planning."""
     level_source: LevelSource | None

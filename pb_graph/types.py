@@ -123,7 +123,7 @@ WarningCode = Literal[
     "empty_reply",
     "forced_ending_failed",
     "grades_corrected",  # levels or credits
-    "method",  # a method's own, such as a rival's
+    "method",  # a warning that the method itself adds
     "no_structured_response",
     "plan_corrected",
     "single_step",  # without a plan, or a budget for one
@@ -169,7 +169,7 @@ class Report(TypedDict):
     """Solving tokens the question was given; None for methods without a budget."""
     ceiling: int | None
     """Completion tokens that this query cannot exceed, planning included. Known before the first
-    call; it may fall afterwards, and never rises."""
+    call; it may fall afterwards, and only a reviewer's new budget raises it."""
     most_billed: int
     """Completion tokens that may have been billed at most. More than in ``usage`` only where an
     attempt was lost on the way: its bill is unknown, so it counts as its whole cap."""

@@ -70,7 +70,7 @@ class Experiment:
             question that returns a number from 0 to 1, a truth value or a `Score`, or a scorer of
             Inspect, such as ``match()`` or ``model_graded_qa(model=...)``. The tokens of a judging
             model do not count in T, and its verdicts are not kept for a second run.
-        estimate_level: Without it, rows that use the level run twice: with the label, and as
+        estimate_level: Without it, methods that use the level run twice: with the label, and as
             ``NAME_estimated`` with the level estimated and paid for.
         log_dir: A folder, or the address of one in a store that fsspec knows, such as
             ``s3://bucket/run``: lock and paid replies are in ``bucket/run`` below this folder then.
