@@ -40,7 +40,6 @@ from tests.support.chat_model import (
 )
 from tests.support.graphs import Way, checked, graph_of, run
 
-MAX_SCHEMA = 1024
 TOOL = "plan_and_budget"
 PLAN = tool_call(TOOL, question="14 / 2 * 3?")
 CACHED = {"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}

@@ -19,7 +19,7 @@ from pb_graph.settings import choices
 from pb_graph.types import Report, WarningCode
 from tests.support import models_table, prompts_page, settings_page
 from tests.support.chat_model import ScriptedChat, with_schema
-from tests.support.documents import PAGES, ROOT, TEXTS, name_of, snippets, text_of
+from tests.support.documents import ROOT, TEXTS, name_of, snippets, text_of
 from tests.support.graphs import QUESTION
 
 COMMANDS: dict[str, Any] = {
@@ -153,9 +153,3 @@ def test_every_page_that_a_page_names_is_there() -> None:
         links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text_of(path))
         files = [_NOTEBOOK.sub(rf"{ROOT}/notebooks/\1.ipynb", link) for link in links]
         assert not [file for file in files if not (path.parent / file).exists()], path
-
-
-def test_every_page_is_listed_for_models() -> None:
-    listed = re.findall(r"\]\(([^)]+)\)", text_of(ROOT / "llms.txt"))
-    pages = {name_of(page) for page in PAGES} - {"docs/contributing.md"}  # CONTRIBUTING.md itself
-    assert not pages - {*listed}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 import typer
@@ -14,8 +13,8 @@ from typer.testing import CliRunner
 import optim.cli
 import pb_graph
 import pb_graph.cli.app
+from tests.support.documents import PAGES, ROOT, name_of
 
-ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 SKILL = ROOT / "skills" / "plan-and-budget" / "SKILL.md"
 
@@ -40,5 +39,5 @@ def test_the_files_that_the_sdist_and_llms_txt_name_are_there() -> None:
     included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     assert {"notebooks", "langgraph.json", "llms.txt", "skills", "tests"} <= set(included)
     links = re.findall(r"\]\(([^)]+)\)", (ROOT / "llms.txt").read_text("utf-8"))
-    assert links
+    assert {name_of(page) for page in PAGES} <= {*links, "docs/contributing.md"}
     assert not [name for name in (*included, *links) if not (ROOT / name).exists()]

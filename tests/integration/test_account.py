@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from tests.support.graphs import QUESTION, checked, codes
 
 pytestmark = pytest.mark.integration
 
-Change = Callable[[dict[str, Any]], dict[str, Any]]
 ANSWER = "so it is 42 then. Final answer: 42"
 both = pytest.mark.parametrize("streams", [False, True], ids=["plain", "streamed"])
 

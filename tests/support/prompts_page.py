@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from langchain.agents import create_agent
-from pydantic import BaseModel
+from pydantic import create_model
 
 from pb_graph import Settings, TokenBudgetMiddleware, build_graph
 from pb_graph.prompts import STYLES
@@ -26,13 +26,10 @@ BAKER = (
     "A baker fills 14 trays with 12 rolls each and sells 95 rolls in the morning. How many bags of "
     "8 rolls can be packed with the rest?"
 )
-TALK = {"messages": [("ai", "14 trays hold 168 rolls."), ("human", BAKER)]}
-
-
-class Answer(BaseModel):
-    bags: int
-
-
+TALK = {
+    "messages": [("ai", "14 trays hold 168 rolls."), ("human", BAKER)],
+    "reference": "A bag costs 10 cents.",
+}
 PLANNED = {"plan_from": 1}
 STEPWISE = PLANNED | {"execution": "stepwise"}
 TWO_CALL = STEPWISE | {"planning": "two_call"}
@@ -54,11 +51,8 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "A question with a plan": {"last": 1, "settings": PLANNED},
     "A step of its own": {"place": 1, "settings": STEPWISE},
     "The closing call": {"place": 2, "settings": STEPWISE | {"synthesis": "call"}},
-    "A question in a conversation": {
-        "last": 1,
-        "given": {**TALK, "reference": "Bags cost 10 cents."},
-    },
-    "A typed answer": {"response_format": Answer},
+    "A question in a conversation": {"last": 1, "given": TALK},
+    "A typed answer": {"response_format": create_model("Answer", bags=int)},
     "An answer that was cut off": {"place": 1, "last": 2, "settings": {"budget": 64}, "is_cut": 1},
     "A step that was cut off": {"place": 1, "last": 1, "settings": STEPWISE, "is_cut": 1},
     "An answer without its box": {"place": 1, "last": 1, "given": BOXED},
@@ -76,7 +70,10 @@ def page() -> str:
     text = section.sub(
         lambda found: f"### {found[1]}\n\n{found[2]}{_record(**SECTIONS[found[1]])}", text
     )
-    for head, rows in (("| `style` |", _styles()), ("| when |", _added_by_middleware())):
+    styles = [
+        (f"`{name}`", s.instruction or s.ending, f"{len(s.examples)}") for name, s in STYLES.items()
+    ]
+    for head, rows in (("| `style` |", styles), ("| when |", _added_by_middleware())):
         before, table = text.split(head)
         first, rule, *_ = table.splitlines()
         rest = table.partition("\n\n")[2]
@@ -86,13 +83,9 @@ def page() -> str:
 
 
 def _record(*, words: str = "", place: int = 0, last: int = 0, **run: Any) -> str:  # noqa: ANN401
-    """Return the size and the `last` messages (0: all) of a call, found by its system message.
+    """Return the size and the `last` messages (0: all) of a call of a run.
 
-    Args:
-        words: Words of that message; none for the calls of the solver.
-        place: The place among the calls with these words.
-        last: How many messages are shown.
-        run: Input, settings, the planner's replies, whether replies are cut, the answer's type.
+    The call is the one at `place` among the solver's, or those with `words` in the system message.
     """
     steps = RUN["steps"]
     said = [Reply(s["answer"], s["tokens"] - len(s["answer"].split())) for s in steps]
@@ -116,14 +109,7 @@ def _record(*, words: str = "", place: int = 0, last: int = 0, **run: Any) -> st
     return lengths + "\n\n```text\n" + "\n\n".join(texts[-last:]) + "\n```\n"
 
 
-def _styles() -> list[tuple[str, ...]]:
-    return [
-        (f"`{name}`", style.instruction or style.ending, str(len(style.examples)))
-        for name, style in STYLES.items()
-    ]
-
-
-def _added_by_middleware() -> list[tuple[str, ...]]:
+def _added_by_middleware() -> list[tuple[str, str, str]]:
     look = calls("look_up", word="pen")
     runs = [(look, replace(look, reasoning=800), "so " * 999, "9"), (Reply(reasoning=999), "9")]
     models = [ScriptedChat(solve=in_turn(*said)) for said in runs]
