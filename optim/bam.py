@@ -44,7 +44,14 @@ _GRID = np.geomspace(_MIN_BETA, _MAX_BETA, 201)  # values of beta at which the p
 
 
 def utility(c: ArrayLike, beta: ArrayLike, b: ArrayLike, aleatoric: ArrayLike = 0.0) -> Floats:
-    """Return the utility 1 - c / b^beta - aleatoric of sub-questions with b tokens (Eq. 1 to 3)."""
+    """Return the utility 1 - c / b^beta - aleatoric of sub-questions with b tokens (Eq. 1 to 3).
+
+    Args:
+        c: Shape (...), above 0.
+        beta: Shape (...), above 0.
+        b: Tokens, shape (...).
+        aleatoric: Uncertainty that no token removes, shape (...), from 0 to 1.
+    """
     with np.errstate(divide="ignore"):
         spent = np.asarray(c) / np.asarray(b, dtype=np.float64) ** np.asarray(beta)
     return np.asarray(1.0 - spent - np.asarray(aleatoric))
@@ -150,10 +157,10 @@ def simulate(
     Returns:
         One outcome for each budget and rule, in the order of `RULES`.
     """
-    drawn = draw(world, questions, seed=seed)
+    drawn = _draw(world, questions, seed=seed)
     found = []
     for budget in budgets:
-        for rule, tokens in allocations(world, drawn, budget):
+        for rule, tokens in _allocations(world, drawn, budget):
             left = utility(drawn.c, drawn.beta, tokens, drawn.aleatoric)
             right = 100 * np.clip(left, 0.0, 1.0).prod(axis=0)
             a, error = float(right.mean()), float(right.std(ddof=1)) / math.sqrt(questions)
@@ -162,7 +169,7 @@ def simulate(
     return found
 
 
-def draw(world: World, questions: int, *, seed: int = 0) -> Questions:
+def _draw(world: World, questions: int, *, seed: int) -> Questions:
     """Return random questions: uniform levels, log-normal c and beta, uniform aleatoric part."""
     rng = np.random.default_rng(seed)
     shape = (world.steps, questions)
@@ -176,7 +183,7 @@ def draw(world: World, questions: int, *, seed: int = 0) -> Questions:
     )
 
 
-def allocations(world: World, drawn: Questions, total: float) -> Iterator[tuple[str, Floats]]:
+def _allocations(world: World, drawn: Questions, total: float) -> Iterator[tuple[str, Floats]]:
     """Yield each rule with its split of `total` tokens: real numbers, shape (steps, questions).
 
     The rules see what a planner knows, the levels; `bam` takes the settings' c and beta for them.
@@ -207,8 +214,7 @@ def level_shares(settings: Settings | None = None, total: float = 500) -> dict[s
         Tokens by rule: ``closed_form`` (Eq. 6), which rises and falls again with the difficulty,
         and ``optimal``, the exact optimum of Eq. 5.
     """
-    known = (settings or Settings()).bam
-    c, beta = ([values[level] for level in LEVELS] for values in (known.c, known.beta))
+    c, beta = _typical(World(settings or Settings()), np.array(LEVELS))
     return {
         "closed_form": closed_form_allocation(c, beta, total).tolist(),
         "optimal": optimal_allocation(c, beta, total).tolist(),

@@ -17,12 +17,7 @@ from optim.datasets.jsonl import parse
 from optim.scorers import Scorer, as_scorer
 from optim.scorers.base import FunctionScorer
 from optim.scorers.inspect_scorers import is_inspect_scorer
-from optim.statistics.estimates import (
-    PERCENT,
-    validate_answers,
-    validate_scores,
-    validate_tokens,
-)
+from optim.statistics.estimates import PERCENT, validate_answers, validate_scores, validate_tokens
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,10 +58,14 @@ class ReferencePoint:
 
     @classmethod
     def of(cls, scores: Sequence[float], tokens: Sequence[float]) -> ReferencePoint:
-        """Take the point from measured scores in [0, 1] and tokens, one of each per query.
+        """Take the point from measured answers.
+
+        Args:
+            scores: One per query, each in [0, 1].
+            tokens: Completion tokens of the same queries.
 
         Raises:
-            InputError: Nothing is right.
+            InputError: Nothing is right, or invalid arguments of `optim.e3.e3`.
         """
         a, t = validate_answers(scores, tokens)
         if not a.any():
@@ -94,7 +93,7 @@ def surrogate(score: float, tokens: float, reference: ReferencePoint) -> float:
     return float(2.0 * PERCENT * value / reference.accuracy - spent / reference.tokens)
 
 
-def tangent_score(score: float, tokens: float, reference: ReferencePoint) -> float:
+def _tangent_score(score: float, tokens: float, reference: ReferencePoint) -> float:
     """Return `surrogate` scaled into [0, 1), as optimizers expect scores.
 
     The scale is (1 + s·a/2) / 2 with a = A0/100. So no answer reaches the 1 at which GEPA skips an
@@ -135,8 +134,8 @@ class E3Metric:
         import dspy  # noqa: PLC0415 -- takes a second
 
         return dspy.Prediction(
-            score=tangent_score(score, pred.tokens, self.reference),
-            feedback=feedback(gold, pred, score, self.reference),
+            score=_tangent_score(score, pred.tokens, self.reference),
+            feedback=_feedback(gold, pred, score, self.reference),
             objective_scores={"accuracy": score, "neg_tokens": -float(pred.tokens)},
         )
 
@@ -225,7 +224,7 @@ def scorer_of(given: Judge) -> Scorer:
     return FunctionScorer(judged)
 
 
-def feedback(gold: Any, pred: Any, score: float, reference: ReferencePoint) -> str:  # noqa: ANN401 -- DSPy's
+def _feedback(gold: Any, pred: Any, score: float, reference: ReferencePoint) -> str:  # noqa: ANN401
     """Describe whether an answer was right and where its tokens went, one line each."""
     answers = gold.get("answer") or gold.get("answers") or ""
     wanted = f" The answer is {_shortened(str(answers))}." if answers else ""

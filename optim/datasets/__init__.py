@@ -12,16 +12,7 @@ from pkgutil import iter_modules
 from optim.datasets.dataset import DATASETS, DataSet, HubSource, Question, data_set, dataset
 from optim.datasets.loading import load, sample
 
-__all__ = [
-    "DATASETS",
-    "DataSet",
-    "HubSource",
-    "Question",
-    "data_set",
-    "dataset",
-    "load",
-    "sample",
-]
+__all__ = ["DATASETS", "DataSet", "HubSource", "Question", "data_set", "dataset", "load", "sample"]
 
 for _module in iter_modules(__path__, f"{__name__}."):
     import_module(_module.name)

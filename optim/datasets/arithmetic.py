@@ -23,9 +23,5 @@ from optim.datasets.dataset import Question, Row, dataset
     file=Path(__file__).with_suffix(".jsonl"),
 )
 def parse(row: Row) -> Question:
-    """Read one row: id, question, answer and level.
-
-    Raises:
-        InputError: A missing id, question or answer, or a level outside 1 to 5.
-    """
+    """Read one row: id, question, answer and level."""
     return Question(row.text("id"), row.text("question"), row.level(), row.targets("answer"))

@@ -230,7 +230,12 @@ def data_set(name: str) -> DataSet:
 
 
 def content_id(prefix: str, content: str) -> str:
-    """Return an id that depends on the content only, not on the file or the order."""
+    """Return an id that depends on the content only, not on the file or the order.
+
+    Args:
+        prefix: First part of the id, such as the name of the data set.
+        content: Text that identifies the question within its data set.
+    """
     return f"{prefix}-{hashlib.sha256(content.encode()).hexdigest()[:_ID_DIGITS]}"
 
 

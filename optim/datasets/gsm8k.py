@@ -22,11 +22,7 @@ _NUMBER = re.compile(r"-?(\d+(\.\d+)?|\.\d+)")
     hub=HubSource("openai/gsm8k", "main", "test"),
 )
 def parse(row: Row) -> Question:
-    """Read one row: a question, and an answer that ends in ``#### n``.
-
-    Raises:
-        InputError: A missing question, or an answer without a number after ``####``.
-    """
+    """Read one row: a question, and an answer that ends in ``#### n``."""
     question, answer = row.text("question"), row.text("answer")
     _, marker, final = answer.rpartition("####")
     target = final.strip().strip("$").replace(",", "")
@@ -34,8 +30,5 @@ def parse(row: Row) -> Question:
         msg = "'answer' does not end in '#### ' and a number"
         raise InputError(msg)
     return Question(
-        id=content_id("gsm8k", question),
-        question=question,
-        level=row.level(),
-        targets=(target,),
+        id=content_id("gsm8k", question), question=question, level=row.level(), targets=(target,)
     )

@@ -18,11 +18,7 @@ from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset
     hub=HubSource("HuggingFaceH4/MATH-500", None, "test"),
 )
 def parse(row: Row) -> Question:
-    """Read one row: problem, answer and level; unique_id when present.
-
-    Raises:
-        InputError: A missing problem, answer or level, or a level outside 1 to 5.
-    """
+    """Read one row: problem, answer and level; unique_id when present."""
     problem = row.text("problem")
     row.text("level")  # is required
     return Question(

@@ -90,7 +90,7 @@ def run_in_order(
         scores = [score for pair in pairs for each in pair for score in each]
         kind: Literal["exact", "betting"] = "betting"
         if len(scores) == 2 * len(shared) and set(scores) <= {0.0, 1.0}:
-            kind, bound = "exact", clopper_pearson_upper(worse, len(shared), confidence)
+            kind, bound = "exact", _clopper_pearson_upper(worse, len(shared), confidence)
         else:
             bound = betting_upper_bound(losses, confidence)
         yield NonInferiorityTest(name, fmean(losses), worse, better, bound, kind, bound <= loss)
@@ -118,7 +118,7 @@ def order_for_testing(methods: Mapping[str, tuple[float, float]], baseline: str)
     return kept[::-1]
 
 
-def clopper_pearson_upper(flips: int, questions: int, confidence: float) -> float:
+def _clopper_pearson_upper(flips: int, questions: int, confidence: float) -> float:
     """Return the exact one-sided upper bound of a chance, after `flips` in `questions` trials."""
     if flips == questions:
         return 1.0

@@ -20,7 +20,6 @@ from optim.statistics.estimates import (
     exp_interval,
     log_e3,
     mean_of,
-    plain_e3,
     standard_error,
     t_quantile,
     validate_answers,
@@ -76,8 +75,7 @@ class Comparison:
         accuracy_test: ``mcnemar`` (exact) for scores of 0 and 1 with one sample per question;
             else ``paired_t`` over questions.
         discordant: Questions on which the two mean scores differ.
-        gained: Number of these questions with a higher score of a.
-        lost: Number of these questions with a higher score of b.
+        gained: Number of these questions with a higher score of a; ``lost``: with one of b.
         questions: Shared questions, the independent units of everything above.
         dropped: Questions left out because only one method has them, in order.
         confidence: Nominal coverage of the intervals.
@@ -231,7 +229,7 @@ class _Arm(NamedTuple):
 
     @property
     def e3(self) -> float:
-        return plain_e3(self.scores, self.tokens)
+        return (PERCENT * self.score.value) ** 2 / self.cost.value
 
 
 def _intervals(a: _Arm, b: _Arm, confidence: float) -> dict[str, Any]:
@@ -246,7 +244,7 @@ def _intervals(a: _Arm, b: _Arm, confidence: float) -> dict[str, Any]:
     # The plain figures say 1 where they are equal, also when both are 0.
     plain = 1.0 if a.e3 == b.e3 else a.e3 / b.e3 if b.e3 else math.inf
     agree = (centre > 0.0 and plain > 1.0) or (centre < 0.0 and plain < 1.0)
-    p = t_p_value(centre / error, degrees) if agree else 1.0
+    p = _t_p_value(centre / error, degrees) if agree else 1.0
 
     cost_error = standard_error(a.cost.relative() - b.cost.relative())
     log_ratio = math.log(a.cost.value / b.cost.value)
@@ -271,14 +269,14 @@ def _intervals(a: _Arm, b: _Arm, confidence: float) -> dict[str, Any]:
 def _accuracy_test(a: _Arm, b: _Arm) -> tuple[float | None, Literal["mcnemar", "paired_t"] | None]:
     if all(len(x.groups) == x.groups.max() + 1 and np.isin(x.scores, (0, 1)).all() for x in (a, b)):
         gained, lost = int((a.scores > b.scores).sum()), int((a.scores < b.scores).sum())
-        return mcnemar(gained, lost), "mcnemar"
+        return _mcnemar(gained, lost), "mcnemar"
     differences = a.score.influence - b.score.influence
     count, estimate = len(differences), a.score.value - b.score.value
     if count == 1:
         return None, None
     error = standard_error(differences)
     if error > _SAME:
-        return t_p_value(estimate / error, count - 1), "paired_t"
+        return _t_p_value(estimate / error, count - 1), "paired_t"
     # All differ by the same, so there is no spread: the sign test, a coin that always falls alike.
     return (1.0 if abs(estimate) <= _SAME else 2.0 ** (1 - count)), "paired_t"
 
@@ -290,12 +288,12 @@ def _by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     return grouped
 
 
-def t_p_value(statistic: float, degrees: int) -> float:
+def _t_p_value(statistic: float, degrees: int) -> float:
     """Return the two-sided p-value of a t statistic."""
     return min(1.0, 2.0 * float(stdtr(degrees, -abs(statistic))))
 
 
-def mcnemar(only_a: int, only_b: int) -> float:
+def _mcnemar(only_a: int, only_b: int) -> float:
     """Return the exact two-sided p-value of McNemar's test from the two discordant counts."""
     pairs = only_a + only_b
     return min(1.0, 2.0 * float(bdtr(min(only_a, only_b), pairs, 0.5))) if pairs else 1.0

@@ -99,11 +99,10 @@ def e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
         InputError: Nothing given, unequal lengths, a score outside [0, 1], negative, missing or
             infinite tokens, or no token charged at all (T = 0).
     """
-    return plain_e3(*validate_answers(scores, tokens))
+    return _plain_e3(*validate_answers(scores, tokens))
 
 
-def plain_e3(scores: Floats, tokens: Floats) -> float:
-    """Return A²/T of valid scores and tokens."""
+def _plain_e3(scores: Floats, tokens: Floats) -> float:
     return float((PERCENT * scores.mean()) ** 2 / tokens.mean())
 
 
@@ -111,10 +110,17 @@ def smoothed_e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
     """Return E³ with half a right and half a wrong question more, at the mean tokens.
 
     It ranks what few questions have measured: one lucky answer of three counts for less, and of
-    two that got nothing right the cheaper one is ahead. Takes and refuses the same as `e3`.
+    two that got nothing right the cheaper one is ahead.
+
+    Args:
+        scores: One per query, each in [0, 1].
+        tokens: Completion tokens of the same queries.
+
+    Raises:
+        InputError: Invalid arguments of `e3`.
     """
     a, t = validate_answers(scores, tokens)
-    return math.exp(log_e3(a, t, cluster_ids(None, len(a)), _FOR_RANKING)[0])
+    return math.exp(log_e3(a, t, _cluster_ids(None, len(a)), _FOR_RANKING)[0])
 
 
 def interval(
@@ -143,9 +149,9 @@ def interval(
     """
     check_confidence(confidence)
     a, t = validate_answers(scores, tokens)
-    groups = cluster_ids(clusters, len(a))
+    groups = _cluster_ids(clusters, len(a))
     count = int(groups.max()) + 1
-    plain = plain_e3(a, t)
+    plain = _plain_e3(a, t)
     if count == 1:
         return Interval(plain, None, None, None, count)
     centre, influence = log_e3(a, t, groups, _FOR_E3)
@@ -158,21 +164,25 @@ def interval(
 
 
 def accuracy_interval(
-    scores: Sequence[float],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    confidence: float = 0.95,
+    scores: Sequence[float], *, clusters: Sequence[Hashable] | None = None, confidence: float = 0.95
 ) -> tuple[float, float]:
     """Return the interval of A, in percent: Agresti & Coull's, for clusters and graded scores too.
 
     Two right and two wrong pseudo-questions are added, and t has their number in its degrees of
     freedom (C + 3), so that a single question has an interval as well. For right and wrong answers
-    it covers 94.4 % or more from 1 to 200 questions at any A from 2 to 98 %. Takes what `interval`
-    takes.
+    it covers 94.4 % or more from 1 to 200 questions at any A from 2 to 98 %.
+
+    Args:
+        scores: One per sample, each in [0, 1].
+        clusters: The question of each sample, as in `interval`.
+        confidence: Nominal coverage, between 0 and 1.
+
+    Raises:
+        InputError: No score, a score outside [0, 1], or a confidence outside (0, 1).
     """
     check_confidence(confidence)
     a = validate_scores(scores)
-    mean = mean_of(a, cluster_ids(clusters, len(a)), _FOR_ACCURACY)
+    mean = mean_of(a, _cluster_ids(clusters, len(a)), _FOR_ACCURACY)
     questions = len(mean.influence) - len(_FOR_ACCURACY.scores)
     reach = t_quantile(confidence, questions + 3) * standard_error(mean.influence, _FOR_ACCURACY)
     plain = float(a.mean())
@@ -181,18 +191,24 @@ def accuracy_interval(
 
 
 def token_interval(
-    tokens: Sequence[float],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    confidence: float = 0.95,
+    tokens: Sequence[float], *, clusters: Sequence[Hashable] | None = None, confidence: float = 0.95
 ) -> tuple[float | None, float | None]:
     """Return the interval of T, by the delta method on the log scale.
 
-    (None, None) with a single question, or where nothing was spent. Takes what `interval` takes.
+    Args:
+        tokens: Completion tokens, one per sample.
+        clusters: The question of each sample, as in `interval`.
+        confidence: Nominal coverage, between 0 and 1.
+
+    Returns:
+        Both ends; (None, None) with a single question, or where nothing was spent.
+
+    Raises:
+        InputError: No tokens, invalid ones, or a confidence outside (0, 1).
     """
     check_confidence(confidence)
     t = validate_tokens(tokens)
-    groups = cluster_ids(clusters, len(t))
+    groups = _cluster_ids(clusters, len(t))
     return _token_ends(t, groups, confidence) if groups.any() and t.any() else (None, None)
 
 
@@ -221,16 +237,25 @@ def mean_of(values: Floats, groups: Groups, pseudo: PseudoQuestions = _NONE) -> 
 def log_e3(
     scores: Floats, tokens: Floats, groups: Groups, pseudo: PseudoQuestions
 ) -> tuple[float, Floats]:
-    """Return log E³ and the influences of all questions; pseudo-questions stand last."""
+    """Return log E³ and the influences of all questions; pseudo-questions stand last.
+
+    Args:
+        scores: Shape (answers,), in [0, 1].
+        tokens: Completion tokens, shape (answers,).
+        groups: Number of the question of each answer, from 0.
+        pseudo: Pseudo-questions, which are added at the mean tokens.
+    """
     costs = PseudoQuestions((float(tokens.mean()),) * len(pseudo.scores), pseudo.weight)
     a, t = mean_of(scores, groups, pseudo), mean_of(tokens, groups, costs)
     return 2.0 * math.log(PERCENT * a.value) - math.log(t.value), 2.0 * a.relative() - t.relative()
 
 
 def standard_error(influence: Floats, pseudo: PseudoQuestions = _NONE) -> float:
-    """Return sqrt(W/(W-1) * weighted sum of squares), for influences whose weighted sum is 0.
+    """Return sqrt(W/(W-1) * weighted sum of squares), with W the sum of the weights.
 
-    W is the number of questions, with what the pseudo-questions count as; they come last.
+    Args:
+        influence: Influence of each question and then of each pseudo-question.
+        pseudo: The pseudo-questions with their weight; a question has the weight 1.
     """
     imaginary = len(pseudo.scores)
     weights = np.repeat([1.0, pseudo.weight], [len(influence) - imaginary, imaginary])
@@ -239,13 +264,25 @@ def standard_error(influence: Floats, pseudo: PseudoQuestions = _NONE) -> float:
 
 
 def exp_interval(centre: float, reach: float) -> tuple[float, float | None]:
-    """Return exp(centre - reach) and exp(centre + reach), or None beyond the range of a double."""
+    """Return the ends of an interval whose logarithm is known.
+
+    Args:
+        centre: Middle of the logarithm's interval.
+        reach: Half the width of that interval.
+
+    Returns:
+        exp(centre - reach) and exp(centre + reach); None for what no double can hold.
+    """
     high = None if centre + reach > _LARGEST_LOG else math.exp(centre + reach)
     return math.exp(centre - reach), high
 
 
 def validate_answers(scores: Sequence[float], tokens: Sequence[float]) -> tuple[Floats, Floats]:
-    """Return scores and tokens of the same answers as arrays of shape (n,).
+    """Return scores and tokens as arrays of shape (answers,).
+
+    Args:
+        scores: One per answer, each in [0, 1].
+        tokens: Completion tokens of the same answers.
 
     Raises:
         InputError: Unequal lengths, an invalid value, or no token at all.
@@ -286,8 +323,8 @@ def check_confidence(confidence: float) -> None:
         raise InputError(msg)
 
 
-def cluster_ids(clusters: Sequence[Hashable] | None, size: int) -> Groups:
-    """Return the number of each sample's cluster, from 0 on, in order of first appearance."""
+def _cluster_ids(clusters: Sequence[Hashable] | None, size: int) -> Groups:
+    """Number the clusters of the samples, from 0 on, in order of first appearance."""
     if clusters is None:
         return np.arange(size, dtype=np.intp)
     ids: dict[Hashable, int] = {}
@@ -295,5 +332,10 @@ def cluster_ids(clusters: Sequence[Hashable] | None, size: int) -> Groups:
 
 
 def t_quantile(confidence: float, degrees: int) -> float:
-    """Return the half-width of a two-sided t interval, in standard errors."""
+    """Return the half-width of a two-sided t interval, in standard errors.
+
+    Args:
+        confidence: Coverage of the interval, between 0 and 1.
+        degrees: Degrees of freedom, at least 1.
+    """
     return float(stdtrit(degrees, (1.0 + confidence) / 2.0))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from optim.e3 import ReferencePoint, e3, metric, surrogate
 from optim.scorers import ScorerError
-from optim.tangent import E3Metric, question_of, scorer_of, tangent_score
+from optim.tangent import E3Metric, _tangent_score, question_of, scorer_of
 from optim.tuning import GraphProgram
 from optim.tuning.optimizers import silenced
 from pb_graph import InputError
@@ -106,9 +106,9 @@ def test_the_mean_surrogate_never_exceeds_the_true_ratio(
 
 
 def test_the_metric_averages_to_the_tangent_below_gepas_perfect_score() -> None:
-    assert tangent_score(1, 100, AT) == pytest.approx(0.5 + 0.125 * 3)
-    assert tangent_score(0, 100, AT) == pytest.approx(0.5 - 0.125)
-    assert 0.0 == tangent_score(0, 10**9, AT) < tangent_score(1, 1, AT) < 1.0
+    assert _tangent_score(1, 100, AT) == pytest.approx(0.5 + 0.125 * 3)
+    assert _tangent_score(0, 100, AT) == pytest.approx(0.5 - 0.125)
+    assert 0.0 == _tangent_score(0, 10**9, AT) < _tangent_score(1, 1, AT) < 1.0
 
 
 def test_the_incumbent_is_measured_once_and_feedback_says_where_the_tokens_went() -> None:

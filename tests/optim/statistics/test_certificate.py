@@ -16,10 +16,10 @@ from optim.statistics.certificate import (
     run_in_order,
 )
 from optim.statistics.certificate import (
-    betting_upper_bound as loss_bound,
+    _clopper_pearson_upper as flip_bound,
 )
 from optim.statistics.certificate import (
-    clopper_pearson_upper as flip_bound,
+    betting_upper_bound as loss_bound,
 )
 from pb_graph.errors import InputError
 

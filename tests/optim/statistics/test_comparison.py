@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from optim.e3 import Sample, compare, describe, holm
-from optim.statistics.comparison import mcnemar
+from optim.statistics.comparison import _mcnemar
 from tests.benchmarks.interval_coverage import paired
 
 SCORE = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-6)
@@ -176,7 +176,7 @@ def test_a_comparison_is_said_in_a_sentence(
 def test_mcnemar_is_the_exact_binomial_test(only_a: int, only_b: int) -> None:
     pairs = only_a + only_b
     expected = stats.binomtest(only_a, pairs).pvalue if pairs else 1
-    assert mcnemar(only_a, only_b) == pytest.approx(expected)
+    assert _mcnemar(only_a, only_b) == pytest.approx(expected)
 
 
 P_VALUES = st.dictionaries(st.text(max_size=3), st.floats(0, 1), min_size=1, max_size=12)
