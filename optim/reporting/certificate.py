@@ -43,11 +43,7 @@ class Certificate:
 
 
 def certify(
-    table: pd.DataFrame,
-    *,
-    loss: float = 3.0,
-    confidence: float = 95.0,
-    baseline: str = "vanilla",
+    table: pd.DataFrame, *, loss: float = 3.0, confidence: float = 95.0, baseline: str = "vanilla"
 ) -> Certificate:
     """Find the cheapest method whose loss of accuracy is proven to stay below a bound.
 

@@ -54,10 +54,7 @@ def _theme() -> alt.theme.ThemeConfig:
 
 
 def plot(records: Iterable[Record]) -> Chart:
-    """Draw accuracy against tokens with 95 % intervals and the Pareto front.
-
-    Args:
-        records: Answers of one data set with one solver and one planner.
+    """Draw the records of one data set, solver and planner as `plane` draws their figures.
 
     Raises:
         InputError: No scored answer, or several data sets, solvers or planners.

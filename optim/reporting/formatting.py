@@ -22,7 +22,12 @@ _WIDE = 200  # columns of a file or a pipe
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """Return a number with `digits` decimals, or a dash if there is none."""
+    """Return a number as text.
+
+    Args:
+        value: The number. None, or NaN, gives a dash.
+        digits: Number of decimals.
+    """
     if value is None or math.isnan(value):
         return DASH
     return f"{value:,.{digits}f}".translate(_SIGNS)
@@ -36,7 +41,7 @@ def factor(value: float | None) -> str:
     return number(value, 0 if size >= 100 else 1 if size >= 10 else 2)  # noqa: PLR2004
 
 
-def format_interval(lower: float | None, upper: float | None, digits: int | None = None) -> str:
+def _interval(lower: float | None, upper: float | None, digits: int | None = None) -> str:
     """Return an interval; its upper end is infinite if there is none."""
     if lower is None:
         return DASH
@@ -49,11 +54,9 @@ def p_value(value: float | None) -> str:
     return "< 0.001" if value is not None and value < 0.001 else number(value, 3)  # noqa: PLR2004
 
 
-def settings(values: Mapping[str, object], separator: str = ", ") -> str:
-    """Return settings as names with JSON values, joined by a separator."""
-    return separator.join(
-        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items()
-    )
+def format_settings(values: Mapping[str, object]) -> list[str]:
+    """Return each setting as its name with a JSON value."""
+    return [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
 
 
 def _with_interval(name: str, ends: str, digits: int | None) -> Callable[[Row], str]:
@@ -63,7 +66,7 @@ def _with_interval(name: str, ends: str, digits: int | None) -> Callable[[Row], 
         if (spread := row.get(f"{name}_sd")) is not None:
             text += f" ±{number(spread, 2 if digits is None else digits)}"
         has_none = value is None and low is None
-        return text if has_none else f"{text} ({format_interval(low, high, digits)})"
+        return text if has_none else f"{text} ({_interval(low, high, digits)})"
 
     return show
 

@@ -196,7 +196,7 @@ def _view(study: pd.DataFrame, found: Tables, name: str) -> Row:
         },
         "prompts": _by_text({m: str(made.get("prompt") or "") for m, made in made_by.items()}),
         "settings": {
-            method: formatting.settings(made["settings"], "\n")
+            method: "\n".join(formatting.format_settings(made["settings"]))
             for method, made in made_by.items()
             if "settings" in made
         },

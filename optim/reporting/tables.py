@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from optim.e3 import (
-    Comparison,
-    Sample,
-    accuracy_interval,
-    compare,
-    holm,
-    interval,
-    token_interval,
-)
+from optim.e3 import Comparison, Sample, accuracy_interval, compare, holm, interval, token_interval
 from optim.records import PLANNING, Records, was_truncated
 from optim.scorers.travelplanner import rates
 from optim.statistics.estimates import PERCENT
@@ -171,7 +163,11 @@ def _figures(group: pd.DataFrame) -> dict[str, Any]:
 
 
 def choose_baseline(table: pd.DataFrame, wanted: str | None = None) -> str:
-    """Return the method to compare with: `wanted`, else vanilla, global_budget or the first.
+    """Return the method to compare with.
+
+    Args:
+        table: Answers, from `answers`.
+        wanted: Name of the method; None for vanilla, else global_budget, else the first.
 
     Raises:
         InputError: No method has the wanted name.
@@ -184,7 +180,15 @@ def choose_baseline(table: pd.DataFrame, wanted: str | None = None) -> str:
 
 
 def comparisons(table: pd.DataFrame, baseline: str) -> dict[str, Comparison | str]:
-    """Compare each other method of one study with the baseline, or say why that is impossible."""
+    """Compare each other method of one study with the baseline.
+
+    Args:
+        table: Answers of one study, from `answers`.
+        baseline: Method to compare with.
+
+    Returns:
+        The comparison by method, or the reason why there is none.
+    """
     columns = ["question", "score", "tokens"]
     arms = {
         method: [Sample(*row) for row in group[columns].dropna().itertuples(index=False)]

@@ -48,7 +48,14 @@ class Scorer(Protocol):
     """
 
     def score(self, output: str, question: Question) -> Score:
-        """Score the output.
+        """Score an output.
+
+        Args:
+            output: The whole answer as the model wrote it.
+            question: The question, with its targets and metadata.
+
+        Returns:
+            The score, from 0 to 1.
 
         Raises:
             ScorerError: The output could not be scored at all.
@@ -98,11 +105,7 @@ class FunctionScorer:
         self.name: str = getattr(function, "__qualname__", type(function).__qualname__)
 
     def score(self, output: str, question: Question) -> Score:
-        """Score the output.
-
-        Raises:
-            ScorerError: The function failed, or returned no number from 0 to 1.
-        """
+        """Score as `Scorer.score`; a failure of the function is a `ScorerError`."""
         try:
             value = self.function(output, question)
             return value if isinstance(value, Score) else Score(float(value), None, self.name)

@@ -59,19 +59,11 @@ class InspectScorer:
         self.arguments = digest(texts) if given else ""
 
     def score(self, output: str, question: Question) -> Score:
-        """Score the output outside an event loop.
-
-        Raises:
-            ScorerError: As `score_async`.
-        """
+        """Score as `Scorer.score`, outside an event loop."""
         return asyncio.run(self.score_async(output, question))
 
     async def score_async(self, output: str, question: Question) -> Score:
-        """Score the output in the caller's event loop.
-
-        Raises:
-            ScorerError: The scorer failed, or returned no single value from 0 to 1.
-        """
+        """Score as `Scorer.score`, in the caller's event loop."""
         try:
             state = _state(output, question)
             found: Any = await self._theirs(state, state.target)
@@ -101,12 +93,7 @@ class ChoiceScorer(InspectScorer):
 
 def _state(output: str, question: Question) -> TaskState:
     """Return the state of a sample with this output."""
-    from inspect_ai.model import (  # noqa: PLC0415
-        ChatMessageAssistant,
-        ChatMessageUser,
-        ModelName,
-        ModelOutput,
-    )
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelName, ModelOutput  # noqa: PLC0415
     from inspect_ai.scorer import Target  # noqa: PLC0415
     from inspect_ai.solver import TaskState  # noqa: PLC0415
 

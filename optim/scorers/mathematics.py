@@ -87,11 +87,7 @@ class MathScorer:
         require_modules("math_verify", "loky")
 
     def score(self, output: str, question: Question) -> Score:
-        """Score an output against the question's targets.
-
-        Raises:
-            ScorerError: The question has no target, or the worker process cannot run.
-        """
+        """Score as `Scorer.score`, against the question's targets."""
         if not question.targets:
             msg = "a question without a target cannot be scored by the math scorer"
             raise ScorerError(msg)

@@ -17,7 +17,7 @@ _make_task = cache(make_task)
 
 @register("reasoning_gym")
 def score_reasoning_gym(output: str, question: Question) -> Score:
-    """Score the boxed or final answer from 0 to 1 by reasoning-gym's own checker."""
+    """Score the boxed or final answer as `Scorer.score`, by reasoning-gym's own checker."""
     answer = read_answer(output)
     place = dict(question.metadata)
     index = place.pop("index")

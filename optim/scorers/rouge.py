@@ -28,11 +28,7 @@ class RougeScorer:
         self._rouge = library.RougeScorer(["rougeL"], use_stemmer=True)
 
     def score(self, output: str, question: Question) -> Score:
-        """Score an output against the question's targets.
-
-        Raises:
-            ScorerError: The question has no target.
-        """
+        """Score as `Scorer.score`, against the question's targets."""
         targets = question.targets
         if not targets:
             msg = "a question without a target cannot be scored by the rouge scorer"

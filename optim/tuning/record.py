@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.text import Text
 
-from optim.reporting.formatting import COLUMNS, DASH, displayed, settings, text_table
+from optim.reporting.formatting import COLUMNS, DASH, displayed, format_settings, text_table
 from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
 from optim.tuning.program import DEFAULT_INSTRUCTIONS
 from pb_graph.cli.display import safe
@@ -117,7 +117,7 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield from (safe(f"{one['name']}: {_changes(one)}") for one in record["candidates"][1:])
     before = Settings(**(record or {}).get("settings_before", {}))
     if changes := _changed(program.settings or before, before):
-        yield safe(f"Settings that differ: {settings(changes)}")
+        yield safe(f"Settings that differ: {', '.join(format_settings(changes))}")
     for name, predictor in Planner().load(program).named_predictors():
         examples = f", {len(predictor.demos)} examples" if predictor.demos else ""
         own_text, text = DEFAULT_INSTRUCTIONS[name], predictor.signature.instructions
@@ -145,7 +145,7 @@ def _changes(candidate: Record) -> str:
     """Return in one line what a candidate changes."""
     texts = [" ".join(text.split()) for text in candidate["instructions"].values()]
     examples = [f"{count} examples for {name}" for name, count in candidate["examples"].items()]
-    return ", ".join(filter(None, [settings(candidate["settings"]), *examples, *texts]))
+    return ", ".join([*format_settings(candidate["settings"]), *examples, *texts])
 
 
 def _note(record: Record) -> str:

@@ -29,12 +29,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from optim.scorers.base import Score, ScorerError, register
-from optim.scorers.travelplanner.constraints import (
-    COMMONSENSE,
-    GATES,
-    Case,
-    hard_constraints,
-)
+from optim.scorers.travelplanner.constraints import COMMONSENSE, GATES, Case, hard_constraints
 from optim.scorers.travelplanner.plan import read_plan
 from optim.scorers.travelplanner.trip import Query, Trip, cost
 from pb_graph.answers import without_thinking
@@ -60,11 +55,7 @@ class TravelPlannerScorer:
     """
 
     def score(self, output: str, question: Question) -> Score:
-        """Score a plan.
-
-        Raises:
-            ScorerError: The question's metadata is not that of a TravelPlanner item.
-        """
+        """Score a plan as `Scorer.score`."""
         text = without_thinking(output)[-_LONGEST:]
         days = read_plan(text)
         try:
@@ -104,10 +95,7 @@ def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
 
 
 def rates(items: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the benchmark's six rates, as shares from 0 to 1.
-
-    Args:
-        items: `Score.metadata` of each item, at least one.
+    """Return the benchmark's six rates from the scores' metadata, as shares from 0 to 1.
 
     Returns:
         ``delivery``: items with a readable plan. ``commonsense_micro`` and ``hard_micro``: passed

@@ -115,6 +115,10 @@ class Trip:
 
         The official evaluation takes the first row that contains the name, and so charges a wrong
         price if one name is part of another.
+
+        Args:
+            kind: ``restaurants``, ``attractions`` or ``accommodations``.
+            where: The place; None finds nothing.
         """
         if where is None:
             return None
@@ -156,7 +160,12 @@ class Journey:
     flight: str
 
     def fare(self, trip: Trip, people: int) -> float | None:
-        """Return dollars for all travellers, or None if the sandbox has no such journey."""
+        """Return dollars for all travellers, or None if the sandbox has no such journey.
+
+        Args:
+            trip: Prices of flights and drives.
+            people: Number of travellers.
+        """
         if self.mode is None or self.route is None:
             return None
         if self.mode == "flight":
