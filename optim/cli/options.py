@@ -162,8 +162,7 @@ _EXPERIMENT = {field.name: field.metadata for field in dataclasses.fields(Experi
 def plain_errors(*modules: str) -> Iterator[None]:
     """End the process with one line and an exit code instead of a traceback.
 
-    Args:
-        modules: Required modules, checked before the command starts.
+    The modules that the command requires are checked before it starts.
     """
     try:
         with exits.handle_errors():

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from optim.cli.options import AsJson, echo, plain_errors, with_options
-from optim.tuning.options import TuneOptions, option, resolve_optimizer
+from optim.evaluation.experiment import Experiment, option
+from optim.tuning.options import TuneOptions, resolve_optimizer
 
 if TYPE_CHECKING:
     from optim.datasets import Question
@@ -36,7 +37,7 @@ class TuneCommand(TuneOptions):
     scorer: str | None = None
     model: str | None = None
     planner: str | None = None
-    program: str | None = option("A saved program to start from.", panel="Model")
+    program: str | None = option("A saved program to start from.", "Model", None)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -48,9 +49,7 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     (confidence 90 %), undecided (the winner is used) or kept (the original stays). Run the same
     command again to resume; no answer is paid twice.
     """
-    from optim.datasets import data_set, load  # noqa: PLC0415 -- DSPy takes a second
-    from optim.evaluation.experiment import provenance  # noqa: PLC0415
-    from optim.tuning.program import GraphProgram  # noqa: PLC0415
+    from optim.tuning.program import GraphProgram  # noqa: PLC0415 -- DSPy takes a second
     from optim.tuning.run import tune  # noqa: PLC0415
     from optim.tuning.search import draw  # noqa: PLC0415
 
@@ -62,21 +61,19 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
         settings=command.settings,
         planner_program=command.program,
     )
-    names = ("split", "seed", "levels", "fields", "limit")
-    asked = {name: getattr(command, name) for name in names}
+    names = ("dataset", "data", "split", "fields", "levels", "limit", "scorer", "seed")
+    asked = Experiment(**{name: getattr(command, name) for name in names})
     train: list[Question] = []
-    dev = load(command.dataset, path=command.data, **asked)
+    dev = asked.load_questions()
     if optimizer.learns:
         train, dev = draw(dev, 4, command.seed)
-    scorer = command.scorer or data_set(command.dataset).scorer
-    asked = {name: getattr(command, name) for name in ("data", "split", "seed")}
-    origin = provenance(command.dataset, **asked, scorer=scorer) | {"dataset": command.dataset}
+    origin = asked.origin() | {"dataset": command.dataset}
     told = ("dataset", "data", "split", "scorer", "command")
     result = tune(
         program,
         train,
         dev,
-        scorer=scorer,
+        scorer=asked.chosen_scorer,
         about={name: origin[name] for name in told if origin[name]},
         **{item.name: getattr(command, item.name) for item in fields(TuneOptions)},
     )

@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pb_graph
 from optim.datasets import DATASETS, data_set, load
 from optim.datasets.dataset import digest
-from optim.methods import (
-    ESTIMATED,
-    NAMES,
-    PAPER,
-    PUBLISHED,
-    Method,
-    methods,
-    over_budgets,
-)
+from optim.methods import ESTIMATED, NAMES, PAPER, PUBLISHED, Method, methods, over_budgets
 from optim.records.logs import REMOTE
 from optim.scorers import NAMES as SCORERS
 from optim.scorers.inspect_scorers import InspectScorer, is_inspect_scorer
@@ -46,8 +38,15 @@ _QUESTIONS, _METHODS, _MODEL = "Questions", "Methods", "Model"
 _LIMITS, _OUTPUT = "Limits", "Output"
 
 
-def _option(text: str, panel: str, default: Any = MISSING, **shown: Any) -> Any:  # noqa: ANN401
-    """Return a field with the help of its option; `optim.cli.options` reads the metadata."""
+def option(text: str, panel: str | None = None, default: Any = MISSING, **shown: Any) -> Any:  # noqa: ANN401
+    """Return a field with the help of its option; `optim.cli.options` reads the metadata.
+
+    Args:
+        text: Help of the option.
+        panel: Panel of the help that lists the option. None for the first one.
+        default: Default of the field; `dict` for an empty mapping.
+        shown: Further metadata, as `optim.cli.options` describes them.
+    """
     metadata = {"help": text, "panel": panel, **shown}
     if default is dict:
         return field(default_factory=dict, metadata=metadata)
@@ -81,46 +80,46 @@ class Experiment:
         InputError: A number or part out of range.
     """
 
-    dataset: str = _option("The questions:", _QUESTIONS, names=tuple(DATASETS), reads=str)
-    limit: int | None = _option("Number of questions, evenly over levels.", _QUESTIONS, None)
-    data: str | Path | None = _option("A .jsonl, .json, .csv or .parquet file.", _QUESTIONS, None)
-    fields: Mapping[str, str] = _option(
+    dataset: str = option("The questions:", _QUESTIONS, names=tuple(DATASETS), reads=str)
+    limit: int | None = option("Number of questions, evenly over levels.", _QUESTIONS, None)
+    data: str | Path | None = option("A .jsonl, .json, .csv or .parquet file.", _QUESTIONS, None)
+    fields: Mapping[str, str] = option(
         "Map a column; repeatable.", _QUESTIONS, dict, flags="--field", metavar="NAME=COLUMN",
         reads=list[str] | None,
     )  # fmt: skip
-    split: str | None = _option("A split of the hub's data set.", _QUESTIONS, None)
-    levels: Sequence[int] | None = _option("Only these levels, such as 1,2.", _QUESTIONS, None)
-    epochs: int = _option("Answers to each question.", _QUESTIONS, 1)
-    seed: int = _option("Seed of every random choice.", _QUESTIONS, 0)
-    part: str | None = _option(
+    split: str | None = option("A split of the hub's data set.", _QUESTIONS, None)
+    levels: Sequence[int] | None = option("Only these levels, such as 1,2.", _QUESTIONS, None)
+    epochs: int = option("Answers to each question.", _QUESTIONS, 1)
+    seed: int = option("Seed of every random choice.", _QUESTIONS, 0)
+    part: str | None = option(
         "Run part I of N, one part for each machine.", _QUESTIONS, None, metavar="I/N"
     )
-    methods: str | Sequence[str | Method] = _option(
+    methods: str | Sequence[str | Method] = option(
         f"Comma-separated names or settings files (.json); {PAPER}, {PUBLISHED}; NAME@300 caps "
         "each call.",
         _METHODS,
         "vanilla,default",
         reads=str,
     )
-    settings: Mapping[str, Any] = _option(
+    settings: Mapping[str, Any] = option(
         "A setting for all methods; repeatable.", _METHODS, dict, flags="--set",
         metavar="NAME=VALUE", reads=list[str] | None,
     )  # fmt: skip
-    grid: str | None = _option("Budgets, such as 50,100+25,50.", _METHODS, None)
-    scorer: str | Scorer | type[Scorer] | Callable[..., Any] | None = _option(
+    grid: str | None = option("Budgets, such as 50,100+25,50.", _METHODS, None)
+    scorer: str | Scorer | type[Scorer] | Callable[..., Any] | None = option(
         "Replaces the default:", _METHODS, None, names=tuple(SCORERS)
     )
-    estimate_level: bool = _option("Estimate every level.", _METHODS, default=False)
-    model: ModelSpec = _option("Solver: 'provider:model' or 'local:NAME'.", _MODEL, None)
-    planner: ModelSpec = _option("Planner. Default: the solver.", _MODEL, None)
-    planner_program: Planner | str | Path | None = _option(
+    estimate_level: bool = option("Estimate every level.", _METHODS, default=False)
+    model: ModelSpec = option("Solver: 'provider:model' or 'local:NAME'.", _MODEL, None)
+    planner: ModelSpec = option("Planner. Default: the solver.", _MODEL, None)
+    planner_program: Planner | str | Path | None = option(
         "A planner program that `tune` saved.", _MODEL, None, flags="--program"
     )
     cap_policy: CapPolicy | None = None
-    temperature: float | None = _option("Sampling temperature, for several --epochs.", _MODEL, None)
-    concurrency: int = _option("Questions answered at once.", _LIMITS, 8)
-    max_tokens_total: int | None = _option("Stop starting answers after N tokens.", _LIMITS, None)
-    log_dir: str | Path = _option("Folder for logs and replies.", _OUTPUT, "logs", reads=str)
+    temperature: float | None = option("Sampling temperature, for several --epochs.", _MODEL, None)
+    concurrency: int = option("Questions answered at once.", _LIMITS, 8)
+    max_tokens_total: int | None = option("Stop starting answers after N tokens.", _LIMITS, None)
+    log_dir: str | Path = option("Folder for logs and replies.", _OUTPUT, "logs", reads=str)
 
     def __post_init__(self) -> None:
         for name in ("epochs", "concurrency", "max_tokens_total"):
@@ -154,11 +153,7 @@ class Experiment:
         return [one for one in questions if part is None or part.has(one.id)]
 
     def chosen_methods(self, questions: Sequence[Question]) -> tuple[Method, ...]:
-        """Return the methods with the overrides, their estimated twins, and the grid applied.
-
-        Args:
-            questions: The questions of all parts.
-        """
+        """Return the methods for the questions of all parts, with estimated twins and the grid."""
         asked = [self.methods] if isinstance(self.methods, str) else self.methods
         chosen = [
             self._resolve_defaults(method)
@@ -198,6 +193,20 @@ class Experiment:
         """The scorer, else the name of the data set's own."""
         return self.scorer or data_set(self.dataset).scorer
 
+    def origin(self) -> dict[str, Any]:
+        """Return the origin of a run, with absolute paths shortened to their last part."""
+        hub = None if self.data else data_set(self.dataset).hub
+        return {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "version": pb_graph.__version__,
+            "command": shlex.join(_FOLDERS.sub(r"\1", argument) for argument in sys.argv),
+            "data": Path(self.data).name if self.data else hub.path if hub else None,
+            "split": self.split or (hub.split if hub else None),
+            "seed": self.seed,
+            "scorer": scorer_name(self.chosen_scorer),
+            "scorer_code": scorer_code(self.chosen_scorer),
+        }
+
 
 def _with_estimated_level(method: Method, taken: set[str]) -> tuple[Method, ...]:
     """Return a method, and the same method with an estimated level.
@@ -217,23 +226,6 @@ def _without_examples(method: Method) -> Method:
     if not settings.has_budget or settings.level_examples is not None:
         return method
     return replace(method, settings=settings.model_copy(update={"level_examples": ""}))
-
-
-def provenance(
-    dataset: str, *, data: str | Path | None, split: str | None, seed: int, scorer: object
-) -> dict[str, Any]:
-    """Return the origin of a run, with absolute paths shortened to their last part."""
-    hub = None if data else data_set(dataset).hub
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "version": pb_graph.__version__,
-        "command": shlex.join(_FOLDERS.sub(r"\1", argument) for argument in sys.argv),
-        "data": Path(data).name if data else hub.path if hub else None,
-        "split": split or (hub.split if hub else None),
-        "seed": seed,
-        "scorer": scorer_name(scorer),
-        "scorer_code": scorer_code(scorer),
-    }
 
 
 def scorer_name(scorer: object) -> str:
@@ -267,14 +259,10 @@ def scorer_code(scorer: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One part of the questions, with all methods, for one of several machines.
+    """Part ``number`` ``of`` several, from 1: a share of the questions for one of the machines.
 
     A question's part depends on its id and ``of`` alone. So parts differ in size by chance, and a
     larger draw moves no question to another part.
-
-    Attributes:
-        number: Number of the part, from 1.
-        of: Number of parts.
     """
 
     number: int
@@ -292,9 +280,8 @@ class Shard:
 
     def has(self, question: str) -> bool:
         """Return whether the question with this id is in the part."""
-        return part_of(question, self.of) == self.number
+        return self.number_of(question) == self.number
 
-
-def part_of(question: str, of: int) -> int:
-    """Return the part that has the question with this id, the same on every machine."""
-    return int.from_bytes(hashlib.sha256(question.encode()).digest()[:8]) % of + 1
+    def number_of(self, question: str) -> int:
+        """Return the number of the part that has this question, the same on every machine."""
+        return int.from_bytes(hashlib.sha256(question.encode()).digest()[:8]) % self.of + 1

@@ -46,9 +46,7 @@ async def show_call(call: Call) -> None:
     """Write a call into the transcript of the running sample, under its node and step."""
     charge = call.charge
     output = ModelOutput.from_content(
-        call.model,
-        call.text,
-        stop_reason="max_tokens" if charge["finish"] == "length" else "stop",
+        call.model, call.text, stop_reason="max_tokens" if charge["finish"] == "length" else "stop"
     )
     output.usage = ModelUsage(
         input_tokens=charge["input_tokens"] - charge["cached_tokens"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,11 @@ class Models:
     planner_model: str
     temperature: float | None = None
 
+    def with_program(self, program: Planner) -> Models:
+        """Return the models with another planner program."""
+        identity = _planner_identity(self.planner_identity, program)
+        return replace(self, program=program, planner_identity=identity)
+
 
 def build_models(  # noqa: PLR0913 -- all but two by name
     model: ModelSpec,
@@ -90,7 +95,7 @@ def build_models(  # noqa: PLR0913 -- all but two by name
         planner=CachedClient(*plans, cache, one_sample=True),
         program=program,
         solver_identity=solves[2],
-        planner_identity=planner_identity(plans[2], program),
+        planner_identity=_planner_identity(plans[2], program),
         model=solves[1],
         planner_model=plans[1],
         temperature=getattr(solves[0].model, "temperature", None),
@@ -115,7 +120,7 @@ def model_identity(model: BaseChatModel, name: str | None) -> str:
     return digest([kind, name, plain])
 
 
-def planner_identity(model: str, program: Planner | str | Path | None) -> str:
+def _planner_identity(model: str, program: Planner | str | Path | None) -> str:
     """Identify a planner by its model, and by its tuned program, or the path of one, if any."""
     if isinstance(program, str | Path):
         return digest([model, PlannerProgram.load(program).model_dump(mode="json")])
@@ -138,10 +143,7 @@ def _provider_fields(model: BaseChatModel) -> dict[str, object]:
 
 
 def _client(
-    spec: ModelSpec,
-    settings: Settings,
-    cap_policy: CapPolicy | None,
-    temperature: float | None,
+    spec: ModelSpec, settings: Settings, cap_policy: CapPolicy | None, temperature: float | None
 ) -> tuple[ChatClient, str, str]:
     """Return the client of a model, its name in logs, and its identity."""
     sampling = {} if temperature is None else {"temperature": temperature}

@@ -94,8 +94,13 @@ class Runner:
                 return Outcome(report, record.calls, f"{type(error).__name__}: {error}")
             return Outcome(output["report"], record.calls)
 
-    async def replay(self, question: Question, epoch: int = 1) -> Outcome | None:
-        """Answer a question from stored replies only; return None if a reply is missing."""
+    async def replay(self, question: Question, epoch: int) -> Outcome | None:
+        """Answer a question from stored replies only; return None if a reply is missing.
+
+        Args:
+            question: The question.
+            epoch: Number of the repetition, from 1.
+        """
         try:
             return await self.answer(question, epoch, replay_only=True)
         except CacheMissError:
@@ -109,7 +114,16 @@ class Runner:
 
 
 async def score_answer(scorer: Scorer, report: Report, question: Question) -> Score:
-    """Score the answer of a report. An empty answer is wrong without a scorer."""
+    """Score the answer of a report.
+
+    Args:
+        scorer: The scorer. It is not asked about an empty answer, which is wrong.
+        report: The graph's report.
+        question: The question.
+
+    Raises:
+        ScorerError: The answer could not be scored.
+    """
     if not report["answer"]:
         spent = report["usage"]["output_tokens"]
         return Score(0.0, None, f"{spent} completion tokens were paid without an answer")

@@ -16,7 +16,7 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from pb_graph.models.options import CallOptions
 
-LOCK, RUN, REPLIES = ".pb-optim.lock", "run.json", "replies.sqlite"
+LOCK, REPLIES = ".pb-optim.lock", "replies.sqlite"
 """Names of the files in a run folder."""
 
 _TABLES = """
@@ -59,7 +59,12 @@ class CacheMissError(PlanAndBudgetError):
 
 
 def storage_error(path: Path, error: Exception) -> StorageError:
-    """Return the error for a file that cannot be written."""
+    """Return the error for a path that cannot be written.
+
+    Args:
+        path: The file or folder.
+        error: The reason, of the operating system or of SQLite.
+    """
     return StorageError(
         f"cannot write {path}: {getattr(error, 'strerror', None) or error}. Free some space or "
         "mend the folder, and rerun the same command: nothing is paid for twice."
@@ -81,26 +86,6 @@ def lock_run_dir(folder: Path) -> AcquireReturnProxy:
     except OSError as error:
         msg = f"cannot write to {folder}: {error.strerror}"
         raise InputError(msg) from error
-
-
-def check_run_conditions(folder: Path, conditions: Mapping[str, Any]) -> None:
-    """Store the conditions of the folder's run as JSON, or check them.
-
-    Raises:
-        InputError: The folder belongs to a run with other conditions; the error names them.
-    """
-    path, ours = folder / RUN, json.loads(json.dumps(dict(conditions)))
-    if not path.exists():
-        path.write_text(json.dumps(ours, indent=2, ensure_ascii=False), encoding="utf-8")
-    theirs = json.loads(path.read_text(encoding="utf-8"))
-    names = sorted(theirs.keys() | ours.keys())
-    other = [name for name in names if theirs.get(name) != ours.get(name)]
-    if other:
-        msg = (
-            f"{folder} holds another run: its {', '.join(other)} differ from this command's. "
-            "Repeat that run's command to continue it, or use another --run-dir."
-        )
-        raise InputError(msg)
 
 
 class ReplyCache:
@@ -143,8 +128,13 @@ class ReplyCache:
         return self._pending.setdefault(key, asyncio.Lock())
 
     def get(self, key: str, purpose: Purpose) -> Reply | None:
-        """Return the reply to a request, charged to this purpose like a new reply."""
-        row = self.execute("SELECT reply FROM replies WHERE key = ?", key).fetchone()
+        """Return the stored reply to a request, or None.
+
+        Args:
+            key: Identifies the request.
+            purpose: Node and step to which the reply is charged, like a new one.
+        """
+        row = self._execute("SELECT reply FROM replies WHERE key = ?", key).fetchone()
         if row is None:
             return None
         reply = Reply.from_json(json.loads(row[0]))
@@ -153,7 +143,15 @@ class ReplyCache:
         return replace(reply, charge=cast("Charge", reply.charge | charged), lost=lost)
 
     def put(self, key: str, reply: Reply) -> None:
-        """Store a reply, unless the reply is empty and was free."""
+        """Store a reply, unless the reply is empty and was free.
+
+        Args:
+            key: Identifies the request.
+            reply: The reply, with the cost of its attempts.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
         if not reply.text and not reply.tokens:
             return
         text = json.dumps(reply.to_json())
@@ -161,21 +159,28 @@ class ReplyCache:
         self.spent += reply.tokens
 
     def put_lost(self, key: str, lost: Iterable[Charge]) -> None:
-        """Store the cost of a call whose retries failed, too."""
+        """Store the cost of a call whose retries failed, too.
+
+        Args:
+            key: Identifies the request.
+            lost: Charges of the attempts.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
         charges = list(lost)
         tokens = sum(charge["output_tokens"] for charge in charges)
         if charges:
             self._write("INSERT INTO lost VALUES (?, ?, ?)", key, json.dumps(charges), tokens)
             self.spent += tokens
 
-    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
-        """Execute one statement."""
+    def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
         return self._db.execute(statement, values)
 
     def _write(self, statement: str, *values: object) -> None:
         """Execute one statement that writes, or raise `StorageError` and keep it in `failure`."""
         try:
-            self.execute(statement, *values)
+            self._execute(statement, *values)
         except sqlite3.Error as error:
             self.failure = storage_error(self._path, error)
             raise self.failure from error
@@ -255,7 +260,7 @@ class CachedClient(WrapperClient):
         self._one_sample, self._before = one_sample, before
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Make one call, or return the stored reply. Identical requests wait for the first."""
+        """Make one call as `ModelClient.call`, or return the stored reply of an identical one."""
         record = _recording.get() or Recording()
         key = self._key(messages, options, record)
         async with self._cache.pending(key):

@@ -28,7 +28,7 @@ from inspect_ai.util import EarlyStop
 
 from optim.datasets.dataset import digest
 from optim.e3 import interval
-from optim.evaluation.experiment import Experiment, Shard, part_of, provenance
+from optim.evaluation.experiment import Experiment, Shard
 from optim.evaluation.inspect_models import InspectChat, show_call, to_inspect
 from optim.evaluation.models import Models
 from optim.evaluation.runner import RETRY_SETTINGS, Runner, score_answer
@@ -113,9 +113,7 @@ def _metadata(
     """Return a log's metadata, for `optim.records`: names, conditions, origin, part."""
     part = Shard.parse(experiment.part) if experiment.part else None
     settings = method.settings
-    origin = {name: getattr(experiment, name) for name in ("data", "split", "seed")}
-    about = provenance(experiment.dataset, **origin, scorer=experiment.chosen_scorer)
-    about["settings"] = settings.model_dump(mode="json")
+    about = experiment.origin() | {"settings": settings.model_dump(mode="json")}
     shared = {"temperature": models.temperature, "epochs": experiment.epochs}
     shared |= {name: about[name] for name in ("seed", "scorer", "scorer_code")}
     metadata: dict[str, Any] = {
@@ -139,7 +137,7 @@ def _metadata(
         "made_by": about | shared,
     }
     if part is not None:
-        filled = sorted({part_of(question.id, part.of) for question in questions})
+        filled = sorted({part.number_of(question.id) for question in questions})
         metadata["part"] = asdict(part) | {"filled": filled}
     return metadata
 
@@ -330,6 +328,14 @@ def task_for(
     **options: Any,  # noqa: ANN401 -- fields of `Experiment`
 ) -> Task:
     """Make the task of one data set and one method, as `plan_and_budget.tasks` says.
+
+    Args:
+        dataset: Name of the data set.
+        method: Name of the method.
+        settings: Settings of the graph.
+        program: File that `pb-optim tune` wrote.
+        levels: Levels to keep; None for all.
+        options: Other fields of `Experiment`.
 
     Raises:
         InputError: The experiment is invalid, or has several methods.

@@ -11,14 +11,14 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
 from optim.evaluation.experiment import scorer_name
-from optim.evaluation.models import build_models, planner_identity
+from optim.evaluation.models import build_models
 from optim.evaluation.runner import Runner, score_answer
 from optim.evaluation.store import REPLIES, ReplyCache, StorageError, lock_run_dir
 from optim.methods import Method
@@ -140,7 +140,14 @@ class Evaluator(SharedOnDeepcopy):
         return Spending(len(self._begun), self.replies.spent)
 
     def measure(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
-        """Answer questions with a candidate, several at once; results are in their order.
+        """Answer questions with a candidate, several at once, from any thread.
+
+        Args:
+            candidate: The candidate.
+            questions: The questions. An answer that is known costs nothing.
+
+        Returns:
+            The results, in the order of the questions.
 
         Raises:
             SearchEndedError: The limit was reached. Answers that had begun are finished and kept.
@@ -149,13 +156,13 @@ class Evaluator(SharedOnDeepcopy):
         """
         return self.run(self._all, candidate, questions)
 
-    def one(self, candidate: Candidate, question: Question) -> Result:
-        """Answer one question, from any thread. Raises as `measure`."""
-        known = self._known[candidate].get(question.identity)
-        return known or self.run(self._one, candidate, question)
-
     def known(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
-        """Return the existing results of a candidate, in the order of the questions."""
+        """Return the results that exist already, in the order of the questions.
+
+        Args:
+            candidate: The candidate.
+            questions: The questions.
+        """
         found = self._known[candidate]
         return [found[one.identity] for one in questions if one.identity in found]
 
@@ -175,7 +182,12 @@ class Evaluator(SharedOnDeepcopy):
             raise self.refusal
 
     def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: object) -> T:
-        """Run a coroutine function in the evaluator's event loop; an interrupt cancels it."""
+        """Run a coroutine function in the evaluator's event loop; an interrupt cancels it.
+
+        Args:
+            work: The coroutine function.
+            arguments: Its arguments.
+        """
         waiting = self._portal.start_task_soon(work, *arguments)
         try:
             result: T = waiting.result()
@@ -227,10 +239,8 @@ class Evaluator(SharedOnDeepcopy):
 
     def _runner_of(self, candidate: Candidate) -> Runner:
         if candidate not in self._runners:
-            planner = candidate.prompts()
-            identity = planner_identity(self.models.planner_identity, planner)
             self._runners[candidate] = Runner(
                 Method("tune", candidate.settings, self.options.estimate_level),
-                replace(self.models, program=planner, planner_identity=identity),
+                self.models.with_program(candidate.prompts()),
             )
         return self._runners[candidate]

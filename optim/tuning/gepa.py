@@ -78,7 +78,7 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
             "acceptance_criterion": Acceptance(options.objectives),
             "frontier_type": "hybrid" if options.objectives == 1 else "objective",
             "cache_evaluation": False,  # it mixes up train and dev
-            "stop_callbacks": [lambda _: task.is_refused],
+            "stop_callbacks": [lambda _: task.evaluator.refusal is not None],
         },
     )
     return compile_with(task, made)

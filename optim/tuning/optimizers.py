@@ -19,7 +19,7 @@ import dspy
 from optim.records import PLANNING
 from optim.tangent import E3Metric, example_of
 from optim.tuning.evaluator import OutageError, SearchEndedError
-from optim.tuning.program import SharedOnDeepcopy, TunableProgram, trace
+from optim.tuning.program import SharedOnDeepcopy, TunableProgram
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,11 +73,6 @@ class OptimizerTask(SharedOnDeepcopy):
             msg = "an optimizer that writes instructions is registered with reflects=True"
             raise InputError(msg)
         return self.reflector
-
-    @property
-    def is_refused(self) -> bool:
-        """Return whether the budget is used up."""
-        return self.evaluator.refusal is not None
 
     def metric(self) -> E3Metric:
         """Return the E³ metric with its tangent at the incumbent."""
@@ -153,7 +148,7 @@ def compile_with(
         with silenced(), dspy.context(trace=None, disable_history=True):
             last = [made.compile(EvaluatedProgram(task), **given).candidate]
     except Exception:
-        if not task.is_refused:  # else what was measured counts, however the optimizer failed
+        if task.evaluator.refusal is None:  # else what was measured counts, whatever failed
             raise
     return [*task.evaluator.measured(task.dev), *last]
 
@@ -217,7 +212,7 @@ class EvaluatedProgram(TunableProgram):
         """
         task, asked = self._task, self._questions[id]
         try:
-            result = task.evaluator.one(self.candidate, asked)
+            [result] = task.evaluator.measure(self.candidate, [asked])
         except Exception as error:  # noqa: BLE001 -- see above
             refused = {"answer": "", "score": 0.0, "tokens": _REFUSED, "report": None}
             return dspy.Prediction(**refused, error=str(error))
@@ -227,7 +222,7 @@ class EvaluatedProgram(TunableProgram):
         else:
             said = {"plan": "\n".join(map(_line, report["steps"])) or "(no plan)"}
         given = {"domain": asked.domain, "problem": asked.question}
-        trace(getattr(self, task.predictor), given, **said)
+        self._trace(task.predictor, given, **said)
         return dspy.Prediction(
             answer=report["answer"],
             score=result.score,

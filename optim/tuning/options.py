@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from optim.evaluation.experiment import option
 from pb_graph.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -75,11 +76,6 @@ optimizer("halving", tunes=("settings",))("optim.tuning.settings:halving")
 _USUAL = {"solve": "shortest", "settings": "halving"}
 
 
-def option(text: str, default: Any = None, **metadata: object) -> Any:  # noqa: ANN401 -- a field
-    """Return a field with the help of its option; `optim.cli.options` reads the metadata."""
-    return field(default=default, metadata={"help": text, **metadata})
-
-
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
     """The choices of `optim.tune`; each field's help says what it does.
@@ -88,20 +84,24 @@ class TuneOptions:
         InputError: A number below 1.
     """
 
-    tuned: str = option("What to tune:", "decompose", names=TUNED, flags="--tune", reads=str)
-    optimizer: Any = option("Default: gepa; shortest for solve. One of:", names=OPTIMIZERS)
+    tuned: str = option(
+        "What to tune:", default="decompose", names=TUNED, flags="--tune", reads=str
+    )
+    optimizer: Any = option(
+        "Default: gepa; shortest for solve. One of:", default=None, names=OPTIMIZERS
+    )
     reflection_model: BaseChatModel | str | None = option(
-        "Model that writes instructions. Default: the planner."
+        "Model that writes instructions. Default: the planner.", default=None
     )
     candidates: Sequence[str] | str | Path | None = option(
-        "Instructions to try, separated by lines of ---.", metavar="FILE"
+        "Instructions to try, separated by lines of ---.", default=None, metavar="FILE"
     )
-    objectives: int = option("2 keeps the front of accuracy and tokens (gepa).", 1)
-    seed: int = option("Seed of every random choice.", 0)
-    estimate_level: bool = option("Estimate every level.", False)
-    budget: int = option("Most answers of the tuning.", 400, flags="--budget-answers")
-    concurrency: int = option("Questions answered at once.", 8)
-    run_dir: str | Path = option("Folder for the run.", "runs/tune", panel="Output", reads=str)
+    objectives: int = option("2 keeps the front of accuracy and tokens (gepa).", default=1)
+    seed: int = option("Seed of every random choice.", default=0)
+    estimate_level: bool = option("Estimate every level.", default=False)
+    budget: int = option("Most answers of the tuning.", default=400, flags="--budget-answers")
+    concurrency: int = option("Questions answered at once.", default=8)
+    run_dir: str | Path = option("Folder for the run.", "Output", "runs/tune", reads=str)
 
     def __post_init__(self) -> None:
         for name in ("budget", "concurrency"):

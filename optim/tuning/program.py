@@ -83,11 +83,21 @@ class Candidate(SharedOnDeepcopy):
         return self.instructions.get(predictor, DEFAULT_INSTRUCTIONS[predictor])
 
     def with_instruction(self, predictor: str, text: str) -> Candidate:
-        """Return the candidate with another instruction for one predictor."""
+        """Return the candidate with another instruction for one predictor.
+
+        Args:
+            predictor: Name of the predictor.
+            text: The instruction.
+        """
         return replace(self, instructions={**self.instructions, predictor: text})
 
     def with_examples(self, predictor: str, shown: Sequence[Mapping[str, Any]]) -> Candidate:
-        """Return the candidate with other examples for one predictor."""
+        """Return the candidate with other examples for one predictor.
+
+        Args:
+            predictor: Name of the predictor.
+            shown: The examples: inputs and output by name.
+        """
         return replace(self, examples={**self.examples, predictor: shown})
 
     def prompts(self) -> Planner:
@@ -129,6 +139,10 @@ def active_predictors(settings: Settings) -> dict[str, str]:
 
 def predictor_of(settings: Settings, tuned: str) -> str:
     """Return the predictor that ``--tune`` names.
+
+    Args:
+        settings: Settings of the graph.
+        tuned: Value of ``--tune``.
 
     Raises:
         InputError: The settings send no such prompt.
@@ -172,6 +186,12 @@ class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no type
             found = found.with_instruction(name, predictor.signature.instructions)
             found = found.with_examples(name, predictor.demos)
         return found
+
+    def _trace(self, name: str, given: Mapping[str, Any], **said: str) -> None:
+        """Report a predictor's call by the graph, or a stored reply, to DSPy."""
+        if dspy.settings.trace is not None:
+            call = getattr(self, name), dict(given), dspy.Prediction(**said)
+            dspy.settings.trace.append(call)
 
 
 class GraphProgram(TunableProgram):
@@ -269,7 +289,7 @@ class GraphProgram(TunableProgram):
             error, report = str(failure), failure.report
         answer = "" if error else report["answer"]
         if error is None and "solve" in self._open:
-            trace(self.solve, {"problem": question}, solution=answer)
+            self._trace("solve", {"problem": question}, solution=answer)
         tokens = report["usage"]["output_tokens"]
         return dspy.Prediction(answer=answer, tokens=tokens, report=report, error=error)
 
@@ -289,9 +309,3 @@ class GraphCache(SharedOnDeepcopy):
                 self.model, planner=self.planner, settings=settings, cap_policy=self.cap_policy
             )
         return self._compiled
-
-
-def trace(predictor: dspy.Predict, given: Mapping[str, Any], **said: str) -> None:
-    """Report a call of the graph, or a stored reply, to DSPy."""
-    if dspy.settings.trace is not None:
-        dspy.settings.trace.append((predictor, dict(given), dspy.Prediction(**said)))

@@ -6,6 +6,7 @@ and every candidate is ranked by exact E³ on dev.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -15,11 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from optim.datasets.dataset import digest
 from optim.datasets.loading import normalized, sample
-from optim.evaluation.store import check_run_conditions
 from optim.tangent import ReferencePoint, question_of
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
-from optim.tuning.verdict import Trial, Verdict, judge, pareto_front, winner_of
+from optim.tuning.verdict import Trial, Verdict, judge, winner_of
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from optim.tuning.program import Candidate
     from optim.tuning.reflection import Reflector
 
+RUN = "run.json"
+"""The file of a run folder with what all of its runs have in common."""
+
 _COMPARED = 2  # on the held-out questions: the original and the winner of dev
 _FEWEST_DEV = 6  # of dev and held-out together: two to compare on, so that there is an interval
 _HELD_OUT = 3  # one of every three questions
@@ -36,13 +39,7 @@ _NAMED = 5  # question ids that an error names
 
 
 class Split(NamedTuple):
-    """Three sets without a common question.
-
-    Attributes:
-        train: Questions that optimizers learn from; those of dev where there are none.
-        dev: Questions that candidates are chosen by.
-        held_out: Questions that decide whether the choice is better than the original.
-    """
+    """Three sets of questions: to learn from, to choose candidates by, and to judge the choice."""
 
     train: Sequence[Question]
     dev: Sequence[Question]
@@ -94,7 +91,7 @@ class Search:
                 "(--budget-answers), or give fewer questions (--limit)."
             )
             raise InputError(msg)
-        check_run_conditions(evaluator.run_dir, self._conditions(original))
+        self._check_folder(original)
         self.callback(
             f"{dev} dev and {held_out} held-out questions; {compared} answers are kept back for "
             "the comparison at the end."
@@ -104,7 +101,7 @@ class Search:
         self.ended = self._propose()
         self.callback(f"The search ended: {self.ended}.")
         evaluator.limit, evaluator.refusal = budget, None
-        winner = winner_of(self.trials, self.original)
+        winner = winner_of(self.trials)
         self.verdict = judge(evaluator, self.original, winner, self.split.held_out)
         return self
 
@@ -122,16 +119,24 @@ class Search:
     @property
     def front(self) -> list[Trial]:
         """The Pareto front of accuracy and tokens on dev."""
-        return pareto_front(self.trials)
+        front: list[Trial] = []
+        for trial in sorted(self.trials, key=lambda one: (one.tokens, -one.accuracy)):
+            if not front or trial.accuracy > front[-1].accuracy:
+                front.append(trial)
+        return front
 
-    def _conditions(self, original: Candidate) -> dict[str, object]:
-        """Return the conditions that must be equal within a folder, targets included."""
+    def _check_folder(self, original: Candidate) -> None:
+        """Store what must be equal in all runs of the folder, targets included, or compare it.
+
+        Raises:
+            InputError: The folder belongs to a run with other conditions; the error names them.
+        """
         evaluator, options = self.evaluator, self.evaluator.options
         sets = {
             name: digest([[one.identity, list(one.targets)] for one in questions])
             for name, questions in self.split._asdict().items()
         }
-        return sets | {
+        ours = sets | {
             "solver": evaluator.models.solver_identity,
             "planner": evaluator.models.planner_identity,
             "scorer": evaluator.scorer_name,
@@ -141,6 +146,17 @@ class Search:
             "seed": options.seed,
             "estimate_level": options.estimate_level,
         }
+        path = evaluator.run_dir / RUN
+        if not path.exists():
+            path.write_text(json.dumps(ours, indent=2, ensure_ascii=False), encoding="utf-8")
+        theirs = json.loads(path.read_text(encoding="utf-8"))
+        names = sorted(theirs.keys() | ours.keys())
+        if other := [name for name in names if theirs.get(name) != ours.get(name)]:
+            msg = (
+                f"{evaluator.run_dir} holds another run: its {', '.join(other)} differ from this "
+                "command's. Repeat that run's command to continue it, or use another --run-dir."
+            )
+            raise InputError(msg)
 
     def _propose(self) -> str:
         """Measure the optimizer's candidates, and return the reason why the search ended."""
@@ -198,6 +214,12 @@ def split_of(
 ) -> Split:
     """Check the sets; without held-out questions, hold out a third of dev, evenly by level.
 
+    Args:
+        train: Questions to learn from; if there are none, those of dev are used.
+        dev: Questions to choose candidates by.
+        held_out: Questions for the final comparison, or None.
+        seed: Seed of the draw of held-out questions.
+
     Raises:
         InputError: Too few dev questions, none held out, or a question that is in two sets.
     """
@@ -226,7 +248,16 @@ def split_of(
 def draw(
     questions: Sequence[Question], of: int, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """Draw one of every ``of`` questions, evenly by level; return them, and the rest."""
+    """Draw one of every ``of`` questions, at least one, evenly by level.
+
+    Args:
+        questions: Questions with unique ids.
+        of: Number of questions of which one is drawn.
+        seed: Seed of the draw.
+
+    Returns:
+        The drawn questions, and the rest.
+    """
     drawn = sample(questions, max(1, len(questions) // of), seed)
     ids = {question.id for question in drawn}
     return drawn, [question for question in questions if question.id not in ids]

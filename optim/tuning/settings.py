@@ -49,7 +49,7 @@ def halving(task: OptimizerTask) -> list[Candidate]:
     questions = sample(task.dev, len(task.dev), seed)
     counts = [*(FIRST << k for k in range(16) if FIRST << k < len(questions)), len(questions)]
     width = width_of(counts, task.evaluator.limit - len(questions))  # the original met all of dev
-    entered = settings_around(task.incumbent.settings, width, seed)
+    entered = _settings_around(task.incumbent.settings, width, seed)
     racing = [Trial(replace(task.incumbent, settings=each), ()) for each in entered]
     with suppress(SearchEndedError):
         for rung, asked in enumerate(counts):
@@ -81,20 +81,20 @@ def width_of(counts: list[int], answers: int) -> int:
     return 1
 
 
-def settings_around(base: Settings, count: int, seed: int) -> list[Settings]:
+def _settings_around(base: Settings, count: int, seed: int) -> list[Settings]:
     """Return the methods without a plan, and random settings of plan-and-budget around a base."""
     rng = random.Random(seed)  # noqa: S311 -- no secret
     entered = [_changed(base, {"method": name}) for name in (*REFERENCES, PLANNED)]
     for _ in range(20 * count):  # some draws come to the same settings
         point = {name: rng.choice(DIMENSIONS[name]) for name in DIMENSIONS if rng.getrandbits(1)}
         if "budget" in point:
-            point["budget"] = scale_budget(base.budget_rule, 2.0 ** (point["budget"] / 2))
+            point["budget"] = _scale_budget(base.budget_rule, 2.0 ** (point["budget"] / 2))
         entered.append(_changed(base, {"method": PLANNED} | point))
     different = {one.model_dump_json(): one for one in entered if one != base}
     return list(different.values())[:count]
 
 
-def scale_budget(rule: BudgetRule | int, factor: float) -> BudgetRule | int:
+def _scale_budget(rule: BudgetRule | int, factor: float) -> BudgetRule | int:
     """Return a rule with ``factor`` times the tokens at every level, whole and at least one."""
     if isinstance(rule, int):
         return max(1, round(rule * factor))

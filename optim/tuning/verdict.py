@@ -8,15 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from optim.e3 import (
-    Sample,
-    accuracy_interval,
-    compare,
-    describe,
-    e3,
-    interval,
-    token_interval,
-)
+from optim.e3 import Sample, accuracy_interval, compare, describe, e3, interval, token_interval
 from optim.statistics.estimates import PERCENT
 from optim.tuning.evaluator import OutageError, SearchEndedError
 
@@ -36,13 +28,7 @@ _FEWEST = 2  # compared questions: one has no interval
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate's answers to one set of questions, and their figures.
-
-    Attributes:
-        candidate: The candidate.
-        results: The answers of the candidate.
-        origin: The name of the optimizer that proposed it.
-    """
+    """A candidate's results on one set of questions; ``origin`` is the optimizer's name."""
 
     candidate: Candidate
     results: Sequence[Result]
@@ -95,19 +81,10 @@ class Trial:
         return found | {"input_tokens": inputs / len(self.results)}
 
 
-def winner_of(trials: Sequence[Trial], original: Trial) -> Trial | None:
-    """Return the candidate with the highest E³ on dev; None if it is not above the original's."""
-    best = max(trials, key=lambda trial: trial.e3, default=original)
-    return best if best.e3 > original.e3 else None
-
-
-def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the Pareto front of the trials by accuracy and tokens."""
-    front: list[Trial] = []
-    for trial in sorted(trials, key=lambda one: (one.tokens, -one.accuracy)):
-        if not front or trial.accuracy > front[-1].accuracy:
-            front.append(trial)
-    return front
+def winner_of(trials: Sequence[Trial]) -> Trial | None:
+    """Return the trial with the highest E³ on dev; None if no E³ is above that of the first."""
+    best = max(trials, key=lambda trial: trial.e3)
+    return best if best.e3 > trials[0].e3 else None
 
 
 @dataclass(frozen=True, slots=True)

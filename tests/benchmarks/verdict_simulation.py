@@ -56,7 +56,7 @@ def run(rng: np.random.Generator, held_out: int, candidates: int, factor: float)
     dev, rest = rng.standard_normal(2 * held_out), rng.standard_normal(held_out)
     original = answers(rng, dev)
     trials = [answers(rng, dev, factor if number == 0 else 1.0) for number in range(candidates)]
-    winner = winner_of([original, *trials], original)
+    winner = winner_of([original, *trials])
     if winner is None:
         return "kept"
     before = answers(rng, rest)

@@ -229,7 +229,7 @@ def test_another_process_in_the_folder_is_refused(tmp_path: Path) -> None:
 def test_a_disk_that_is_full_ends_the_run_with_a_plain_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, execute = ScriptedChat(solve=solves), ReplyCache.execute
+    model, execute = ScriptedChat(solve=solves), ReplyCache._execute
 
     def full(self: ReplyCache, statement: str, *values: object) -> sqlite3.Cursor:
         if statement.startswith("INSERT") and len(model.calls) == 3:
@@ -237,7 +237,7 @@ def test_a_disk_that_is_full_ends_the_run_with_a_plain_word(
         return execute(self, statement, *values)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ReplyCache, "execute", full)
+        patched.setattr(ReplyCache, "_execute", full)
         with pytest.raises(StorageError, match="cannot write"):
             evaluated(model, tmp_path, concurrency=1)
     assert len(model.calls) == 3  # two are kept, the third is lost, and no more is begun

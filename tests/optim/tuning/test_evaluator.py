@@ -22,7 +22,7 @@ def test_known_answers_cost_nothing_in_this_start_and_in_the_next(tmp_path: Path
         assert [one.question for one in first] == [q.id for q in FEW]
         assert all(one.tokens == one.report["usage"]["output_tokens"] > 0 for one in first)
         assert bench.measure(original(), FEW) == first == bench.known(original(), DEV)
-        assert bench.one(original(), FEW[0]) == first[0]
+        assert bench.measure(original(), FEW[:1])[0] == first[0]
         assert (bench.measured(FEW), bench.measured(DEV)) == ([original()], [])
         spent = bench.spent
     with bench_in(tmp_path, model) as bench:
@@ -36,7 +36,7 @@ def test_threads_that_ask_the_same_at_once_pay_once(tmp_path: Path) -> None:
     """DSPy submits an example again when it has taken two minutes."""
     model = world(seconds=0.2)
     with bench_in(tmp_path, model) as bench, ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: bench.one(original(), FEW[0]), range(8)))
+        found = list(pool.map(lambda _: bench.measure(original(), FEW[:1])[0], range(8)))
         assert bench.spent.answers == 1
     assert len({(one.score, one.tokens) for one in found}) == 1
     assert len(model.solving()) == 1
@@ -44,7 +44,7 @@ def test_threads_that_ask_the_same_at_once_pay_once(tmp_path: Path) -> None:
 
 def test_a_paid_and_empty_answer_is_wrong_at_its_cost(tmp_path: Path) -> None:
     with bench_in(tmp_path, ScriptedChat(solve=thinks_in_vain)) as bench:
-        result = bench.one(original(cutoff=300), FEW[0])
+        result = bench.measure(original(cutoff=300), FEW[:1])[0]
     assert (result.score, result.error, result.report["answer"]) == (0.0, None, "")
     assert result.tokens > 300
 
@@ -55,7 +55,7 @@ def test_a_candidate_is_not_measured_by_an_answer_that_never_came(tmp_path: Path
             bench.measure(original(), FEW[:1])
         assert bench.refusal is None  # another candidate may fare better
     with bench_in(tmp_path, world()) as bench:
-        assert bench.one(original(), FEW[0]).error is None
+        assert bench.measure(original(), FEW[:1])[0].error is None
 
 
 def test_a_server_that_is_gone_ends_the_run_instead_of_spending_its_answers(
@@ -74,7 +74,7 @@ def test_an_answer_that_cannot_be_scored_is_wrong_at_its_cost(tmp_path: Path) ->
         raise KeyError(output)
 
     with bench_in(tmp_path, scorer=broken) as bench:
-        result = bench.one(original(), FEW[0])
+        result = bench.measure(original(), FEW[:1])[0]
     assert (result.score, result.tokens > 0) == (0.0, True)
     assert "KeyError" in str(result.error)
 

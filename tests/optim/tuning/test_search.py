@@ -73,14 +73,14 @@ def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
 def test_a_full_disk_ends_the_search_whatever_the_optimizer_makes_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, execute = world(), ReplyCache.execute
+    model, execute = world(), ReplyCache._execute
 
     def full(self: ReplyCache, statement: str, *values: object) -> sqlite3.Cursor:
         if statement.startswith("INSERT") and len(model.calls) > 40:
             raise sqlite3.OperationalError
         return execute(self, statement, *values)
 
-    monkeypatch.setattr(ReplyCache, "execute", full)
+    monkeypatch.setattr(ReplyCache, "_execute", full)
     with pytest.raises(StorageError, match="cannot write"):
         run(tmp_path, gepa, model, reflection=says(MINIMAL), train=TRAIN[:8], concurrency=1)
     assert len(model.calls) == 41

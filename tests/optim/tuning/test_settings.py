@@ -19,9 +19,9 @@ from optim.tuning.program import Candidate
 from optim.tuning.settings import (
     DIMENSIONS,
     REFERENCES,
+    _scale_budget,
+    _settings_around,
     halving,
-    scale_budget,
-    settings_around,
 )
 from optim.tuning.verdict import Trial
 from pb_graph.budget.rules import LevelTable, PerLevel
@@ -119,7 +119,7 @@ def test_forty_questions_and_four_hundred_answers_vary_everything() -> None:
 
 
 def test_it_begins_with_the_methods_without_a_plan_and_never_with_the_original() -> None:
-    entered = settings_around(START, 10, seed=0)
+    entered = _settings_around(START, 10, seed=0)
     assert [settings.method for settings in entered[:2]] == list(REFERENCES)
     assert START not in entered
     assert len({settings.model_dump_json() for settings in entered}) == 10
@@ -134,7 +134,7 @@ def test_it_begins_with_the_methods_without_a_plan_and_never_with_the_original()
     ],
 )
 def test_budgets_keep_their_proportions(rule: Any, half: Any) -> None:  # noqa: ANN401
-    assert scale_budget(rule, 0.5) == half
+    assert _scale_budget(rule, 0.5) == half
 
 
 # What it finds
