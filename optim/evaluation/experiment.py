@@ -259,7 +259,7 @@ def scorer_code(scorer: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Part ``number`` ``of`` several, from 1: a share of the questions for one of the machines.
+    """One part of the questions, ``number`` from 1 to ``of``, for one of several machines.
 
     A question's part depends on its id and ``of`` alone. So parts differ in size by chance, and a
     larger draw moves no question to another part.

@@ -54,7 +54,7 @@ def _theme() -> alt.theme.ThemeConfig:
 
 
 def plot(records: Iterable[Record]) -> Chart:
-    """Draw the records of one data set, solver and planner as `plane` draws their figures.
+    """Draw accuracy against tokens for the records of one data set, solver and planner.
 
     Raises:
         InputError: No scored answer, or several data sets, solvers or planners.
