@@ -6,9 +6,12 @@ import atexit
 import os
 import secrets
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import AF_INET, SHUT_RDWR, SOCK_STREAM, fromfd
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from pb_graph.errors import ModelSetupError
 from pb_graph.local import weights
@@ -46,9 +49,16 @@ class LocalServer:
     _native: Any = field(repr=False)
 
     def close(self) -> None:
-        """Stop the server and free its memory; await running calls first."""
+        """Stop the server and free its memory. A call that still runs in a thread fails."""
         with _lock:
             _servers.pop(self.path, None)
+            # The destructor waits for clients, and keeps Python's threads from closing theirs.
+            address = (urlsplit(self.url).hostname, urlsplit(self.url).port)
+            sockets = [one.name for one in Path("/dev/fd").glob("*") if one.is_socket()]
+            for number in sorted(map(int, sockets)):  # the listening socket was opened first
+                with suppress(OSError), fromfd(number, AF_INET, SOCK_STREAM) as found:
+                    if found.getsockname() == address:
+                        found.shutdown(SHUT_RDWR)
             self._native = None  # the last reference: its destructor joins its threads
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph import Settings, build_graph
+from pb_graph.local.server import LocalServer
 from tests.support.fault_server import FaultServer
 from tests.support.graphs import run
 
@@ -36,3 +39,14 @@ def test_a_further_event_loop_finds_no_dead_connection(
     assert server.served == 2 * len(ways)
     assert server.billed == sum(report["usage"]["output_tokens"] for report in reports)
     assert not any(report["warnings"] for report in reports)
+
+
+def test_closing_a_local_server_disconnects_its_clients() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = listening.getsockname()
+        server = LocalServer("m", Path("m.gguf"), f"http://127.0.0.1:{address[1]}/v1", "key", None)
+        with socket.create_connection(address, 5) as client, listening.accept()[0]:
+            server.close()
+            assert client.recv(1) == b""
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, 5)
