@@ -53,10 +53,7 @@ class ModelCallError(PlanAndBudgetError):
     """
 
     def __init__(
-        self,
-        message: str,
-        status: int | None = None,
-        lost: tuple[Charge, ...] = (),
+        self, message: str, status: int | None = None, lost: tuple[Charge, ...] = ()
     ) -> None:
         super().__init__(message)
         self.status = status

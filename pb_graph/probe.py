@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from pb_graph.errors import ModelCallError
@@ -12,14 +13,9 @@ from pb_graph.models.caps import CapPolicy, llama_cpp, openai_compatible, policy
 from pb_graph.models.chat_models import name_of
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import BLOCKING, run_sync
+from pb_graph.models.reply import BLOCKING, Reply, run_sync
 from pb_graph.models.resolve import model_name, resolve
 from pb_graph.settings import Settings
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from pb_graph.models.reply import Reply
 
 Verdict = Literal["passed", "failed", "unsupported", "inconclusive"]
 

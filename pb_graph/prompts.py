@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
-if TYPE_CHECKING:
-    from pb_graph.settings import Settings
-    from pb_graph.types import Query, StepResult, SubQuestion
+from pb_graph.settings import Settings
+from pb_graph.types import Query, StepResult, SubQuestion
 
 PromptMessage = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
 """A role and a text, as LangChain's models take them. A list holds images and files as well."""
@@ -152,11 +151,11 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     if plan:
         lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
         parts.append("\n".join([lead, *(_outline(step, shares, settings) for step in plan)]))
-    limit = None if budget is None else f"Use less than {format_budget(budget, settings)} in all."
-    form = answer_format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
+    limit = None if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
+    form = _answer_format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
     if style.examples:
-        parts += [limit or "", answer_format(query) if plan else ""]  # else forgotten over a plan
-        said = [query["instruction"], style.instruction, answer_format(query), style.ending]
+        parts += [limit or "", _answer_format(query) if plan else ""]  # else forgotten over a plan
+        said = [query["instruction"], style.instruction, _answer_format(query), style.ending]
     else:
         parts += [style.instruction, limit or "", f"{form} {style.ending}".rstrip()]
         said = [query["instruction"] or DEFAULT_INSTRUCTION]
@@ -205,11 +204,11 @@ def step_prompt(  # noqa: PLR0913, PLR0917 -- one argument for each thing the pr
     elif style.instruction:
         opening += f"\n\n{style.instruction}"
     tokens = [*((done["index"], done["budget"]) for done in earlier), (index, budget)]
-    asks = [_ask(plan[place], format_budget(share, settings)) for place, share in tokens]
+    asks = [_ask(plan[place], _format_budget(share, settings)) for place, share in tokens]
     asks[0] = f"{opening}\n\n{asks[0]}"
     if is_final:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
-        asks[-1] += f"{answer_format(query, WITH_WORKING)} {style.ending}".rstrip()
+        asks[-1] += f"{_answer_format(query, WITH_WORKING)} {style.ending}".rstrip()
     messages: list[PromptMessage] = [("system", "\n".join(said))]
     messages += _exchanges(query, style)
     asked = [_human(asks[0], query), *(("human", ask) for ask in asks[1:])]
@@ -242,8 +241,8 @@ def synthesis_prompt(
     parts = [
         question_block(query, show_level=False),
         f"Its sub-questions have been worked on:\n{found}",
-        f"From these, answer the question in at most {format_budget(budget, settings)}.",
-        answer_format(query),
+        f"From these, answer the question in at most {_format_budget(budget, settings)}.",
+        _answer_format(query),
     ]
     system = query["instruction"] or DEFAULT_INSTRUCTION
     return [("system", system), _human("\n\n".join(parts), query)]
@@ -260,15 +259,20 @@ def forced_answer_prompt(
         query: The question, for the format of its answer.
         is_final: Whether the final answer is asked for, not a sub-question's.
     """
-    demand = f"{FORCE_FINAL} {answer_format(query)}" if is_final else FORCE_STEP
-    if is_final and r"\boxed" in answer_format(query):
+    demand = f"{FORCE_FINAL} {_answer_format(query)}" if is_final else FORCE_STEP
+    if is_final and r"\boxed" in _answer_format(query):
         # Asked for the answer alone, small models leave its box out: it is shown.
         demand += rf" Reply with {final_line(query, '...')} and nothing else."
     return [*messages, ("ai", partial or "(still thinking)"), ("human", demand)]
 
 
 def question_block(query: Query, *, show_level: bool) -> str:
-    """Return the question, and what was given with it, marked off as data."""
+    """Return the question, and what was given with it, marked off as data.
+
+    Args:
+        query: The question.
+        show_level: Whether to say the level, if it is known.
+    """
     before = query.get("conversation")
     lines = [f"{before}\n\nThe question to answer now:"] if before else []
     lines.append(f"<question>\n{as_data(query['question'])}\n</question>")
@@ -279,7 +283,7 @@ def question_block(query: Query, *, show_level: bool) -> str:
     return "\n".join(lines)
 
 
-def format_budget(tokens: int, settings: Settings) -> str:
+def _format_budget(tokens: int, settings: Settings) -> str:
     """Return a budget as the solver is told it, in the unit of ``Settings.prompt_unit``."""
     return f"{tokens} {'tokens' if settings.prompt_unit == 'tokens' else 'words'}"
 
@@ -289,14 +293,19 @@ def as_data(text: str) -> str:
     return _OUR_TAGS.sub("&lt;", text)
 
 
-def answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:
+def _answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:
     """Return how the final answer has to look: in the caller's words, else ``default``."""
     return query["answer_format"] or default
 
 
 def final_line(query: Query, answer: str) -> str:
-    r"""Return an answer as its format wants it: in a ``\boxed`` if it names one, else on a line."""
-    boxed = r"\boxed" in answer_format(query)
+    r"""Return an answer as its format wants it: in a ``\boxed`` if it names one, else on a line.
+
+    Args:
+        query: The question, with its answer format.
+        answer: The bare answer.
+    """
+    boxed = r"\boxed" in _answer_format(query)
     return rf"\boxed{{{answer}}}" if boxed else f"Final answer: {answer}"
 
 
@@ -322,7 +331,7 @@ def _outline(step: SubQuestion, shares: Mapping[int, int] | None, settings: Sett
     line = f"{step['index'] + 1}. {step['question']}{hint}"
     if shares is None:
         return line
-    share = format_budget(shares[step["index"]], settings)
+    share = _format_budget(shares[step["index"]], settings)
     return f"{line} Think briefly and solve it in at most {share}."
 
 

@@ -114,9 +114,7 @@ class Settings(BaseModel):
         '{"usd": 0.02} or {"total_tokens": 6000}.',
     )
     min_step: int = Field(
-        default=24,
-        ge=0,
-        description="Smallest share of a step in tokens, if the total allows.",
+        default=24, ge=0, description="Smallest share of a step in tokens, if the total allows."
     )
     rollover: bool = Field(
         default=True,
@@ -230,11 +228,7 @@ class Settings(BaseModel):
         return cls.read(row | changes)
 
     def merged_with(self, changes: Self | None) -> Self:
-        """Return these settings, updated with the fields that `changes` sets.
-
-        Args:
-            changes: Settings of a run, or None.
-        """
+        """Return these settings, updated with the fields that the settings of a run set."""
         if changes is None:
             return self
         changed = {name: getattr(changes, name) for name in changes.model_fields_set}

@@ -16,8 +16,8 @@ from pb_graph.prompts import (
     Example,
     PromptMessage,
     Style,
+    _format_budget,
     forced_answer_prompt,
-    format_budget,
     single_call_prompt,
     solver_style,
     step_prompt,
@@ -75,7 +75,7 @@ def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
     ],
 )
 def test_an_amount_is_said_in_its_unit(tokens: int, unit: Any, expected: str) -> None:  # noqa: ANN401
-    assert format_budget(tokens, Settings(prompt_unit=unit)) == expected
+    assert _format_budget(tokens, Settings(prompt_unit=unit)) == expected
 
 
 class TestSingleCall:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
+from uuid import UUID
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import OutputToolBinding
@@ -22,6 +23,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 from langchain_core.messages.ai import add_usage
+from langchain_core.outputs import LLMResult
 from langchain_core.tracers.context import register_configure_hook
 
 from pb_graph.budget.account import Budget, Reservation
@@ -33,15 +35,8 @@ from pb_graph.models.chat_models import copy_for_attempts, key_of
 from pb_graph.models.client import settle_failed
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions, Thinking
-from pb_graph.models.reply import finish_of, tokens_of
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from langchain_core.outputs import LLMResult
-
-    from pb_graph.models.reply import IO
-    from pb_graph.run.pause import Decision
+from pb_graph.models.reply import IO, finish_of, tokens_of
+from pb_graph.run.pause import Decision
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _STOPPED = "The token budget is used up, and the run was stopped."
@@ -169,7 +164,7 @@ class BudgetedRequest:
         keep: float = 0,
         thinking: Thinking = "bounded",
     ) -> ModelResponse[Any]:
-        with reservation, InnerCalls(reservation, keep, request) as calls:
+        with reservation, _InnerCalls(reservation, keep, request) as calls:
             capped = _with_cap(request, reservation.tokens, thinking)
             try:
                 response = await ask(capped)
@@ -233,7 +228,7 @@ class BudgetedRequest:
         return bare.override(messages=[*self.request.messages, *said])
 
 
-class InnerCalls(BaseCallbackHandler):
+class _InnerCalls(BaseCallbackHandler):
     """Track all model calls in the context, so that the budget holds in any order of middleware.
 
     An inner middleware may call the model again, or call another model. After a failure this is a
@@ -317,11 +312,7 @@ class InnerCalls(BaseCallbackHandler):
             self._counted += [tokens_of(one, []).bill(call) for one in replies]
 
     def settle(self, own: Bill) -> None:
-        """Settle a call that has an answer.
-
-        Args:
-            own: The bill of the answer; other calls may have been counted, too.
-        """
+        """Settle a call that has an answer; other calls may have been counted, too."""
         is_counted = sum(bill.output for bill in self._counted) >= own.output
         self.reservation.settle(self._counted if self._counted and is_counted else [own])
 
@@ -345,12 +336,20 @@ class InnerCalls(BaseCallbackHandler):
         self.reservation.forfeit()
 
 
-_TRACKER: ContextVar[InnerCalls | None] = ContextVar("pb_graph_inner_calls", default=None)
+_TRACKER: ContextVar[_InnerCalls | None] = ContextVar("pb_graph_inner_calls", default=None)
 register_configure_hook(_TRACKER, inheritable=True)
 
 
 def share_of(account: Budget, fraction: float) -> float:
-    """Return a share of an account's total, in its unit; tokens are rounded up."""
+    """Return a share of an account's total.
+
+    Args:
+        account: The account.
+        fraction: The share, from 0 to 1.
+
+    Returns:
+        Dollars, or whole tokens, rounded up.
+    """
     share = account.total * fraction
     return share if account.unit == "dollars" else math.ceil(share)
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, get_args
+from typing import Annotated, Any, NotRequired, get_args
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -19,6 +19,8 @@ from langchain.agents.middleware.types import (
 )
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
 
 from pb_graph.agents.budgeted_request import BudgetedRequest, share_of
@@ -30,15 +32,11 @@ from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.pause import OnUsedUp, decide
 
-if TYPE_CHECKING:
-    from langgraph.prebuilt.tool_node import ToolCallRequest
-    from langgraph.runtime import Runtime
-
 _LOCK = threading.Lock()
 _MOST_RUNS = 1000  # runs whose accounts a middleware has at hand, with those that never ended
 
 
-def add_spending(one: Spending | None, other: Spending | None) -> Spending:
+def _add_spending(one: Spending | None, other: Spending | None) -> Spending:
     """Return the sum of two records of tokens by model: the reducer of an agent's state."""
     return spending_of([*bills_of(one or {}), *bills_of(other or {})])
 
@@ -51,7 +49,7 @@ class TokenBudgetState(AgentState[Any]):
 
     tokens_spent: NotRequired[Annotated[int, operator.add]]
     """Completion tokens that this run has spent, with the agents below it."""
-    tokens_by_model: NotRequired[Annotated[Spending, add_spending]]
+    tokens_by_model: NotRequired[Annotated[Spending, _add_spending]]
     """Tokens that this run has spent by model, with the agents below it: output, input, cached
     input, input written to a cache, and the input of the largest call."""
     budget_per_tool_call: NotRequired[Annotated[float, PrivateStateAttr]]
@@ -222,9 +220,10 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         response = await budgeted.respond(ask, io)
         calls = sum(len(one.tool_calls) for one in response.result if isinstance(one, AIMessage))
         spent, before = account.spending, state.get("tokens_by_model") or {}
+        negative = {name: [*(-count for count in row[:-1]), 0] for name, row in before.items()}
         update = {
             "tokens_spent": _output(spent) - _output(before),
-            "tokens_by_model": _difference(spent, before),
+            "tokens_by_model": _add_spending(spent, negative),
             "budget_per_tool_call": self._left(account) / max(1, calls),
             "budget_total": account.total,
         }
@@ -252,11 +251,6 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 def _output(spending: Spending) -> int:
     """Return the completion tokens of all models."""
     return sum(counts[0] for counts in spending.values())
-
-
-def _difference(now: Spending, before: Spending) -> Spending:
-    """Return what `add_spending` adds to `before` for `now`."""
-    return add_spending(now, {name: [*(-n for n in row[:-1]), 0] for name, row in before.items()})
 
 
 def _with_tokens_spent(result: Any, part: Budget) -> Any:  # noqa: ANN401 -- a message or a command

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.caches import BaseCache
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import SystemMessage
+from langchain_core.language_models import BaseChatModel, ModelProfile
+from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
@@ -22,10 +22,6 @@ from pb_graph.errors import InputError
 from pb_graph.models.chat_models import name_of
 from pb_graph.models.client import RetryPolicy
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import ModelProfile
-    from langchain_core.messages import BaseMessage
 
 _LONGEST_WAIT = 60.0
 _RESERVE = "reserved for the last answer"

@@ -172,7 +172,7 @@ class Budget:
         return made
 
     async def areserve(self, tokens: int | None = None, **wishes: Unpack[Wishes]) -> Reservation:
-        """Reserve tokens like `reserve`, without blocking the event loop."""
+        """Reserve tokens as `reserve` does, without blocking the event loop."""
         while isinstance(made := self._try_reserve(tokens, wishes), Future):
             await asyncio.wrap_future(made)
         return made
@@ -257,12 +257,9 @@ class Budget:
         _notify_waiters()
 
     def raise_to(self, total: float) -> None:
-        """Raise the total, and the totals of parents that have too little left.
+        """Raise the total, in the unit of this budget, and those of parents with too little left.
 
         Waiting callers continue, and child accounts as large as this one grow, too.
-
-        Args:
-            total: The new total, in the unit of this budget.
 
         Raises:
             ValueError: The total would fall.
@@ -285,8 +282,7 @@ class Budget:
     def tokens_left(self, model: str = "") -> int:
         """Return the completion tokens that are available if pending calls cost nothing.
 
-        Args:
-            model: The model's key or name. Without it, dollars are not counted.
+        Without the key or the name of a model, dollars are not counted.
         """
         with _LOCK:
             return self._cap(Bill(model), after_pending=True)
@@ -335,19 +331,17 @@ class Budget:
             return self.parent._size() if self.parent else 0
         return self._own
 
-    def _unspent(self) -> int:
-        return self._size() - self._spent - self._unknown
+    def _unspent(self, *, after_pending: bool) -> int:
+        return self._size() - self._spent - self._unknown - (0 if after_pending else self._pending)
 
     def _aside(self, *, after_pending: bool = False) -> int:
         """Return the amount that the grants of this account hold, without their pending calls."""
-        grants = self._grants.values()
-        left = (one._unspent() - (0 if after_pending else one._pending) for one in grants)
+        left = (one._unspent(after_pending=after_pending) for one in self._grants.values())
         return sum(max(0, units) for units in left)
 
     def _rest(self, *, after_pending: bool = False) -> int:
         """Return the amount that a call can reserve in this account alone."""
-        pending = 0 if after_pending else self._pending
-        return self._unspent() - pending - self._aside(after_pending=after_pending)
+        return self._unspent(after_pending=after_pending) - self._aside(after_pending=after_pending)
 
     def _free(self, *, after_pending: bool = False) -> int:
         """Return the amount that a call can reserve here and in the parents of the same unit."""
@@ -473,7 +467,13 @@ class Reservation:
 
 
 def whole_number(name: str, value: object, *, least: int) -> int:
-    """Return `value` as an int of at least `least`; other values raise a ValueError."""
+    """Return a whole number as an int; raise a ValueError for every other value.
+
+    Args:
+        name: Name of the number, for the error.
+        value: The number, of any integral type.
+        least: The smallest valid number.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < least:
         msg = f"{name} must be a whole number of at least {least}, not {value!r}"
         raise ValueError(msg)

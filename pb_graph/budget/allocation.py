@@ -87,25 +87,20 @@ def split(
     Raises:
         ValueError: An argument is unusable; the message names it.
     """
-    numbers = _relative(shares)
+    numbers = [*shares]
+    if not any(numbers) or not all(isfinite(number) and number >= 0 for number in numbers):
+        msg = f"shares must be finite numbers of at least 0, and one above 0, not {numbers}"
+        raise ValueError(msg)
+    largest = max(numbers)
     total = whole_number("total", total, least=1)
     minimum = min(whole_number("minimum", minimum, least=0), total // len(numbers))
-    quotas = _quotas(numbers, total, minimum)
+    quotas = _quotas([number / largest for number in numbers], total, minimum)
     tokens = [quota // _PARTS for quota in quotas]
     if remainder == "largest":
         largest_first = sorted(range(len(quotas)), key=lambda j: (-(quotas[j] % _PARTS), j))
         for j in largest_first[: total - sum(tokens)]:
             tokens[j] += 1
     return tokens
-
-
-def _relative(shares: Iterable[float]) -> list[float]:
-    """Return the shares relative to the largest."""
-    numbers = [*shares]
-    if not any(numbers) or not all(isfinite(number) and number >= 0 for number in numbers):
-        msg = f"shares must be finite numbers of at least 0, and one above 0, not {numbers}"
-        raise ValueError(msg)
-    return [number / max(numbers) for number in numbers]
 
 
 def _quotas(shares: list[float], total: int, minimum: int) -> list[int]:

@@ -11,9 +11,24 @@ from pb_graph.errors import InputError
 from pb_graph.types import Charge, NodeUsage, QueryUsage, Usage
 
 
-def total(charges: Iterable[Charge], prices: Dollars | None = None) -> Usage:
-    """Sum up ``charges``. The sum is measured only if every charge is."""
+def by_node(charges: Iterable[Charge], prices: Dollars | None = None) -> QueryUsage:
+    """Sum up charges for the query, and for each node in order of first appearance.
+
+    Args:
+        charges: The charges of all calls. A sum is measured only if each of its charges is.
+        prices: The prices of the models; None for sums without a cost.
+    """
     rows = list(charges)
+    nodes: dict[str, list[Charge]] = {}
+    for row in rows:
+        nodes.setdefault(row["node"], []).append(row)
+    return QueryUsage(
+        **_total(rows, prices),
+        by_node={node: _node_usage(made, prices) for node, made in nodes.items()},
+    )
+
+
+def _total(rows: list[Charge], prices: Dollars | None) -> Usage:
     usage = Usage(
         input_tokens=sum(row["input_tokens"] for row in rows),
         output_tokens=sum(row["output_tokens"] for row in rows),
@@ -30,21 +45,9 @@ def total(charges: Iterable[Charge], prices: Dollars | None = None) -> Usage:
     return usage
 
 
-def by_node(charges: Iterable[Charge], prices: Dollars | None = None) -> QueryUsage:
-    """Sum up ``charges`` for the query, and for each node in order of first appearance."""
-    rows = list(charges)
-    nodes: dict[str, list[Charge]] = {}
-    for row in rows:
-        nodes.setdefault(row["node"], []).append(row)
-    return QueryUsage(
-        **total(rows, prices),
-        by_node={node: _node_usage(made, prices) for node, made in nodes.items()},
-    )
-
-
 def _node_usage(rows: list[Charge], prices: Dollars | None) -> NodeUsage:
     models = list(dict.fromkeys(name for row in rows if (name := row.get("model"))))
-    usage = total(rows, prices)
+    usage = _total(rows, prices)
     return NodeUsage(**usage, models=models) if models else cast("NodeUsage", usage)
 
 

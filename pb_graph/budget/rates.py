@@ -22,7 +22,7 @@ Spending = dict[str, list[int]]
 written to a cache; last the input of the largest call."""
 
 MOST_TOKENS = 10**9
-"""Completion tokens of a call that nothing limits, as its model costs nothing."""
+"""Completion tokens of a call or a question that nothing limits."""
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
 _PER_MILLION = 10**6
 
@@ -72,12 +72,7 @@ class Rate:
     """
 
     def __init__(
-        self,
-        unit: Unit,
-        cost: Callable[[Bill], int],
-        *,
-        needs_input: bool = True,
-        scale: int = 1,
+        self, unit: Unit, cost: Callable[[Bill], int], *, needs_input: bool = True, scale: int = 1
     ) -> None:
         self.unit, self.cost, self.needs_input, self.scale = unit, cost, needs_input, scale
 
@@ -139,14 +134,7 @@ class Dollars(Rate):
         return fresh * price.input + read + bill.output * price.output
 
     def price(self, model: str) -> list[Price]:
-        """Return the prices of a model by the length of a prompt.
-
-        Args:
-            model: As in a `Bill`.
-
-        Raises:
-            InputError: The model has no price.
-        """
+        """Return the prices of a model by the length of a prompt; raise InputError without any."""
         if self._table is None:
             found = _known_price(model)
         else:
@@ -162,7 +150,16 @@ class Dollars(Rate):
 
 
 def pico_dollars(name: str, value: object, *, least: int) -> int:
-    """Return dollars as units, or raise a ValueError that names the wrong figure."""
+    """Return dollars in the whole units of an account.
+
+    Args:
+        name: Name of the figure, for the error.
+        value: Dollars.
+        least: 1 for a figure that must be above 0, else 0.
+
+    Raises:
+        ValueError: The value is no number, or too small.
+    """
     is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
     number = Decimal(str(value)) if is_number else Decimal("NaN")
     if not number.is_finite() or number < 0 or (least and number <= 0):

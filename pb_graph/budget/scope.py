@@ -60,10 +60,8 @@ def available_tokens(tokens: int, model: str = "") -> int:
 
 def prices_in_scope() -> Dollars | None:
     """Return the prices of the enclosing budget in dollars, if any."""
-    for account in ACCOUNTS.get():
-        if isinstance(account.rate, Dollars):
-            return account.rate
-    return None
+    rates = (account.rate for account in ACCOUNTS.get())
+    return next((rate for rate in rates if isinstance(rate, Dollars)), None)
 
 
 def open_run(

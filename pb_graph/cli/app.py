@@ -204,9 +204,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 
 
 @app.command()
-def probe(
-    model: Annotated[str, typer.Argument(help="'provider:model' or 'local:NAME'.")],
-) -> None:
+def probe(model: Annotated[str, typer.Argument(help="'provider:model' or 'local:NAME'.")]) -> None:
     """Check with at most 6 calls and 2,000 tokens whether an endpoint keeps budgets.
 
     The exit code is 1 when a check fails. The last line names the policy for `--caps`.

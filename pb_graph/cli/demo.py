@@ -148,7 +148,12 @@ def draw(runs: Sequence[Run]) -> Table:
 
 
 def play(console: Console, *, is_plain: bool) -> list[Run]:
-    """Play the three runs as bars that fill, or print the table once; return the runs."""
+    """Play the three runs, and return them.
+
+    Args:
+        console: Where to draw.
+        is_plain: Whether to print the table once, instead of bars that fill.
+    """
     runs = [
         Run("no budget"),
         Run("check after calls", [CheckAfterEachCall()]),

@@ -23,11 +23,7 @@ _PLANNING = ("plan", "estimate")
 
 
 class Display:
-    """Shows one run; on a terminal the plan fills while its steps finish.
-
-    Args:
-        console: Where to print.
-    """
+    """Shows one run on a console; on a terminal the plan fills while its steps finish."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -86,7 +82,6 @@ class Display:
         )
 
     def _show(self, event: Mapping[str, Any]) -> None:
-        """Take in one event of the run."""
         kind = event["event"]
         if kind == "intake":
             self._console.print(f"At most {event['ceiling']:,} completion tokens")
@@ -135,7 +130,12 @@ class Display:
 
 
 def safe(text: str, style: str = "") -> Text:
-    """Return a model's or a server's text without markup and control codes for the terminal."""
+    """Return a model's or a server's text for the terminal, without markup and control codes.
+
+    Args:
+        text: The text.
+        style: A style of Rich, such as ``"bold"``.
+    """
     return Text(printable(text), style=style)
 
 

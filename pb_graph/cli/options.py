@@ -34,7 +34,15 @@ class Exits:
     program: str
 
     def fail(self, message: str, code: int = FAILED) -> NoReturn:
-        """End with a message and an exit code."""
+        """End with a message.
+
+        Args:
+            message: What is wrong, and what to do.
+            code: The exit code.
+
+        Raises:
+            Exit: Always; Typer ends the process.
+        """
         typer.echo(f"{self.program}: {printable(message)}", err=True)
         raise typer.Exit(code) from None
 

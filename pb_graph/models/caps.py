@@ -24,7 +24,15 @@ from pb_graph.models.chat_models import address_of, classes_of, is_openai_like
 from pb_graph.models.options import CallOptions
 
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
-"""Turns the options of a call into the keyword arguments that one call of a model understands."""
+"""Turns the options of a call into keyword arguments.
+
+Args:
+    model: The chat model. Its own settings stand, unless they cannot fit into the cap.
+    options: The options of the call.
+
+Returns:
+    Arguments for one call of the model: at least its cap in completion tokens.
+"""
 
 CAP_NAMES = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict", "max_new_tokens"),

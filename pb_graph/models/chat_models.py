@@ -6,11 +6,10 @@ No provider's package is imported here: a model is known by the names of its cla
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel
 
 M = TypeVar("M", bound="BaseChatModel")
 

@@ -6,7 +6,11 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
 
 from pb_graph.budget.account import Budget, Reservation, Wishes
 from pb_graph.budget.rates import Bill
@@ -19,11 +23,7 @@ from pb_graph.models.caps import (
     describe_effort,
     policy_for,
 )
-from pb_graph.models.chat_models import (
-    copy_for_attempts,
-    describe_model,
-    name_of,
-)
+from pb_graph.models.chat_models import copy_for_attempts, describe_model, name_of
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
@@ -35,13 +35,7 @@ from pb_graph.models.provider_errors import (
     to_model_call_error,
 )
 from pb_graph.models.reply import IO, Attempt, Reply, Tokens, tokens_of_error
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AIMessage, BaseMessage
-    from langchain_core.runnables import RunnableConfig
-
-    from pb_graph.types import Charge
+from pb_graph.types import Charge
 
 P = ParamSpec("P")
 T = TypeVar("T")

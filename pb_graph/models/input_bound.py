@@ -87,7 +87,6 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
 
 
 def _message_bound(message: BaseMessage, count: Callable[[Any], int]) -> int:
-    """Return a bound of a message's tokens."""
     content, images = message.content, 0
     said: list[Any] = []
     for block in [content] if isinstance(content, str) else content:
@@ -150,9 +149,8 @@ def _count_locally(
     body: dict[str, Any],
 ) -> int:
     """Return the count of a model that this process serves, chat template included; else 0."""
-    if isinstance(model, str) or not is_openai_like(model):
-        return 0
-    if not server.is_served(address_of(model)):
+    is_protocol = not isinstance(model, str) and is_openai_like(model)
+    if not (is_protocol and server.is_served(address_of(model))):
         return 0
     from openai import OpenAIError  # noqa: PLC0415 -- installed with the model's class
 

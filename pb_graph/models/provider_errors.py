@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.exceptions import ModelError
+from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from pb_graph.types import Charge
+from pb_graph.types import Charge
 
 _SECRETS = re.compile(
     r"(bearer\s+|api[-_ ]?key['\"]?\s*[:=]\s*['\"]?|api[-_ ]?key\s+(?=[\w.*-]*\d)|[?&]key="
@@ -139,14 +136,24 @@ def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
-    """Blank out ``secrets``, and text that looks like a key."""
+    """Return a text in which secrets are blanked out, and everything that looks like a key.
+
+    Args:
+        text: The text.
+        secrets: The secrets, as `secrets_of` returns them.
+    """
     for secret in secrets:
         text = text.replace(secret, "[hidden]")
     return _SECRETS.sub(r"\1[hidden]", text)
 
 
 def safe_cause(error: Exception, secrets: Sequence[str]) -> Exception | None:
-    """Return an exception as the cause of our error; None if its traceback would show a secret."""
+    """Return an exception as the cause of our error; None if its traceback would show a secret.
+
+    Args:
+        error: The exception of a model call.
+        secrets: The secrets, as `secrets_of` returns them.
+    """
     text = " ".join(f"{cause!s} {cause!r}"[:_MAX_READ] for cause in _chain(error))
     return error if redact(text, secrets) == text else None
 

@@ -48,11 +48,7 @@ class Tokens(NamedTuple):
     written: int = 0
 
     def bill(self, call: Bill) -> Bill:
-        """Return the counted tokens of a call; unreported input counts with its bound.
-
-        Args:
-            call: The model and the bound of the input, as they were reserved.
-        """
+        """Return the counted tokens of a reserved call; unreported input counts with its bound."""
         if not self.measured:
             return call._replace(output=self.output) if self.output else Bill(call.model)
         return Bill(call.model, self.output, self.input, self.cached, self.written)
@@ -261,9 +257,6 @@ class IO:
     The code above its leaves is written once, as coroutines. With `BLOCKING` everything that a
     coroutine awaits blocks, so that `run_sync` drives it to its end without an event loop; with
     `ASYNC` it awaits.
-
-    Attributes:
-        is_async: Whether it awaits.
     """
 
     is_async: bool

@@ -6,28 +6,23 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableWithFallbacks
 
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError
 from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
+from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy, WrapperClient
-from pb_graph.models.options import TIMEOUT
+from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.provider_errors import redact
-from pb_graph.models.reply import IO
-
-if TYPE_CHECKING:
-    from langchain_core.messages import BaseMessage
-
-    from pb_graph.models.caps import CapPolicy
-    from pb_graph.models.options import CallOptions
-    from pb_graph.models.reply import Reply
-    from pb_graph.settings import Settings
-    from pb_graph.types import Charge
+from pb_graph.models.reply import IO, Reply
+from pb_graph.settings import Settings
+from pb_graph.types import Charge
 
 MODEL_VARIABLE = "PB_MODEL"
 _WAYS_OUT = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from langgraph.types import Send
 
@@ -14,14 +14,10 @@ from pb_graph.errors import BudgetUsedUpError
 from pb_graph.nodes.plan import single_step
 from pb_graph.planner.plans import MIDDLE
 from pb_graph.run.pause import decide
+from pb_graph.run.run import Run
 from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 from pb_graph.types import SubQuestion
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pb_graph.run.run import Run
 
 
 def allocate(state: State, run: Run) -> State:
@@ -67,25 +63,22 @@ def _reallocate(state: State, run: Run) -> State:
 
 
 def _total(state: State, run: Run) -> int:
-    """Return the question's budget, lowered with a warning if an enclosing budget has less left."""
+    """Return the question's budget, lowered with a warning if an enclosing budget has less left.
+
+    A run that does not go on with less pauses here for a decision, or raises BudgetUsedUpError.
+    """
     wanted = run.settings.total(state["query"]["level"])
-    left = available_tokens(wanted, model=run.price_key)
-    if left < wanted and run.options.on_used_up != "answer":
-        _ask_for_more(state, run)
+    left, shared = available_tokens(wanted, model=run.price_key), run.models.budget
+    on_used_up = run.options.on_used_up
+    if left < wanted and on_used_up != "answer" and isinstance(shared, Budget):
+        error = BudgetUsedUpError(shared.rate.text(shared.total))
+        if decide(shared, on_used_up, error, state["query"]["question"]) == "stop":
+            raise error
         left = available_tokens(wanted, model=run.price_key)
     if left < wanted:
         note = f"the shared budget had {left} tokens left: the question's budget of {wanted}"
         run.warn("budget_lowered", f"{note} shrank to it")
     return max(1, left)
-
-
-def _ask_for_more(state: State, run: Run) -> None:
-    """Pause the graph, or raise `BudgetUsedUpError`, before a question that has too little left."""
-    shared = run.models.budget
-    if isinstance(shared, Budget):
-        error = BudgetUsedUpError(shared.rate.text(shared.total))
-        if decide(shared, run.options.on_used_up, error, state["query"]["question"]) == "stop":
-            raise error
 
 
 def _split(
@@ -154,12 +147,10 @@ def _needed_steps(plan: Sequence[SubQuestion], index: int, settings: Settings) -
     """
     if is_final(plan, index, settings):
         return list(range(index))
-    needed, open_ends = set[int](), [*plan[index]["depends_on"]]
-    while open_ends:
-        last = open_ends.pop()
-        if last not in needed:
-            needed.add(last)
-            open_ends += plan[last]["depends_on"]
+    needed = {*plan[index]["depends_on"]}
+    for step in reversed(plan[:index]):  # a step depends on earlier steps only
+        if step["index"] in needed:
+            needed |= {*step["depends_on"]}
     return sorted(needed)
 
 

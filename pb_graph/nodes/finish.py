@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
@@ -12,11 +12,9 @@ from pb_graph.budget.ledger import by_node, most_billed, spent
 from pb_graph.budget.scope import prices_in_scope
 from pb_graph.errors import NoAnswerError
 from pb_graph.methods import METHODS
+from pb_graph.run.run import Run
+from pb_graph.state import State
 from pb_graph.types import Report, ReportWarning, StepReport
-
-if TYPE_CHECKING:
-    from pb_graph.run.run import Run
-    from pb_graph.state import State
 
 MESSAGE_NAME = "plan_and_budget"
 _NOT_ON_MESSAGE = {"answer", "steps", "usage"}
@@ -25,7 +23,7 @@ _NOT_ON_MESSAGE = {"answer", "steps", "usage"}
 
 def finish(state: State, run: Run) -> State:
     """Write ``report`` and, if there is an answer, the final message with its usage."""
-    report = build_report(state, run)
+    report = _build_report(state, run)
     answer, update = report["answer"], cast("State", {"report": report})
     answer_type = run.options.answer_type
     if answer and answer_type:
@@ -54,13 +52,8 @@ def no_answer(state: State, run: Run) -> State:
     raise NoAnswerError("\n- ".join(lines), report)
 
 
-def build_report(state: State, run: Run) -> Report:
-    """Return the account of a question.
-
-    Args:
-        state: The final state of the run.
-        run: The run, which has the settings and prices.
-    """
+def _build_report(state: State, run: Run) -> Report:
+    """Return the account of a question."""
     settings, method = run.settings, METHODS[run.settings.method]
     prices = run.options.prices or prices_in_scope()
     usage, most = by_node(state["charges"], prices), most_billed(state["charges"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.types import Overwrite
@@ -12,11 +12,9 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import InputError, describe_errors
 from pb_graph.prompts import as_data
+from pb_graph.run.run import Run
 from pb_graph.state import State
 from pb_graph.types import Query
-
-if TYPE_CHECKING:
-    from pb_graph.run.run import Run
 
 MAX_CONVERSATION = 24_000
 """Characters of earlier turns that planner and solver are shown: some 6,000 tokens."""

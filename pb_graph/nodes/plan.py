@@ -7,7 +7,7 @@ question share one part of its ceiling.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -19,11 +19,9 @@ from pb_graph.budget.scope import available_tokens, use_budget
 from pb_graph.errors import describe_errors
 from pb_graph.planner.plans import ALL_CREDITS, Difficulty, clean_plan, grade_steps
 from pb_graph.planner.requests import estimate_request, level_request, plan_request
+from pb_graph.run.run import Run
+from pb_graph.state import State
 from pb_graph.types import Query, SubQuestion
-
-if TYPE_CHECKING:
-    from pb_graph.run.run import Run
-    from pb_graph.state import State
 
 
 async def plan(state: State, run: Run) -> State:
@@ -155,20 +153,15 @@ def review(state: State, run: Run) -> State:
 
 def _edited(edit: Review, state: State, run: Run) -> State:
     """Return the state update of an edit: a plan without shares, which is allocated again."""
-    plan = state["plan"] if edit.plan is None else _sub_questions(edit.plan)
+    plan = state["plan"] if edit.plan is None else []
+    for place, step in enumerate(edit.plan or []):
+        named = [place - 1] if step.depends_on is None else step.depends_on
+        needed = sorted({other for other in named if 0 <= other < place})
+        edited = step.model_dump() | {"index": place, "depends_on": needed}
+        plan.append(cast("SubQuestion", edited))
     run.emit("plan", steps=plan)
     settings = state["settings"] | {"review_plan": False}
     update: State = {"settings": settings, "plan": plan, "total": None, "shares": []}
     if edit.budget is not None:  # the reviewer, and nobody else, may raise the ceiling
         settings["budget"], update["ceiling"] = edit.budget, None
     return update
-
-
-def _sub_questions(steps: list[ReviewedStep]) -> list[SubQuestion]:
-    plan = []
-    for place, step in enumerate(steps):
-        named = [place - 1] if step.depends_on is None else step.depends_on
-        needed = sorted({other for other in named if 0 <= other < place})
-        edited = step.model_dump() | {"index": place, "depends_on": needed}
-        plan.append(cast("SubQuestion", edited))
-    return plan

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.allocate import is_final
 from pb_graph.prompts import (
     MethodInput,
+    PromptMessage,
     single_call_prompt,
     step_prompt,
     synthesis_prompt,
 )
-from pb_graph.run.run import BudgetedReply
-from pb_graph.types import Purpose, StepResult
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pb_graph.prompts import PromptMessage
-    from pb_graph.run.run import Run
-    from pb_graph.state import SolveTask, State
-    from pb_graph.types import Query, SubQuestion
+from pb_graph.run.run import BudgetedReply, Run
+from pb_graph.state import SolveTask, State
+from pb_graph.types import Purpose, Query, StepResult, SubQuestion
 
 
 async def solve(task: SolveTask, run: Run) -> State:

@@ -8,24 +8,22 @@ no history.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import convert_to_messages
 
+from pb_graph.models.client import ModelClient
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
+from pb_graph.planner.planner import Planner
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.planner.signatures import PlannerAdapter, select_inputs
+from pb_graph.settings import Settings
 from pb_graph.types import Purpose
-
-if TYPE_CHECKING:
-    from pb_graph.models.client import ModelClient
-    from pb_graph.planner.planner import Planner
-    from pb_graph.settings import Settings
 
 T = TypeVar("T")
 

@@ -150,8 +150,7 @@ class Plan(BaseModel):
         Raises:
             ValueError: The reply holds no sub-question.
         """
-        numbered = _NUMBERED.findall(text)
-        for items in (_items(_find_json(text)), numbered):
+        for items in (_items(_find_json(text)), _NUMBERED.findall(text)):
             steps = []
             for item in items:
                 with suppress(ValidationError):  # no text, or nothing in it

@@ -6,14 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from pb_graph.settings import CALCULATED, LEVEL_CAP
-
-if TYPE_CHECKING:
-    from pb_graph.planner.plans import Difficulty, Level, Plan
-    from pb_graph.settings import Settings
-    from pb_graph.types import Query, SubQuestion
+from pb_graph.planner.plans import Difficulty, Level, Plan
+from pb_graph.settings import CALCULATED, LEVEL_CAP, Settings
+from pb_graph.types import Query, SubQuestion
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -108,8 +108,14 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
     def format(
         self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Return the messages: instructions and form, then the examples, then the inputs."""
-        name, reply_type = output_of(signature)
+        """Return the messages: instructions and form, then the examples, then the inputs.
+
+        Args:
+            signature: The signature of the predictor.
+            demos: The demos of the predictor; without any, `examples` are shown.
+            inputs: Values of the input fields by name; empty ones are left out.
+        """
+        name, reply_type = _output_of(signature)
         shown = [demo for demo in demos if is_demo(signature, demo)]
         shown = shown or [{**asked, name: reply} for asked, reply in self.examples]
         messages = [{"role": "system", "content": f"{signature.instructions}\n\n{self.form}"}]
@@ -122,12 +128,16 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
         return [*messages, {"role": "user", "content": _render(signature, inputs)}]
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
-        """Read the output field.
+        """Return the output field by its name.
+
+        Args:
+            signature: The signature of the predictor.
+            completion: The text of the reply.
 
         Raises:
             AdapterParseError: The output type found nothing that it can use.
         """
-        name, reply_type = output_of(signature)
+        name, reply_type = _output_of(signature)
         try:
             return {name: reply_type.read(completion)}
         except ValueError as error:
@@ -139,7 +149,7 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
             ) from error
 
 
-def output_of(signature: Any) -> tuple[str, Any]:
+def _output_of(signature: Any) -> tuple[str, Any]:
     """Return the name and the type of the one output field of a planner signature."""
     ((name, field),) = signature.output_fields.items()
     return name, field.annotation
@@ -162,7 +172,7 @@ def is_demo(signature: Any, demo: Any) -> bool:
         signature: The signature of the predictor that shows the demo.
         demo: A mapping or ``dspy.Example``.
     """
-    name, reply_type = output_of(signature)
+    name, reply_type = _output_of(signature)
     return bool(demo.get("problem")) and isinstance(demo.get(name), reply_type | str | dict)
 
 

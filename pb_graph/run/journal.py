@@ -12,22 +12,20 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID, uuid5
 
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
+from langgraph.runtime import ExecutionInfo
 
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.models.client import ModelClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import IO, Reply
-
-if TYPE_CHECKING:
-    from langchain_core.messages import BaseMessage
-    from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import BaseCheckpointSaver
-    from langgraph.runtime import ExecutionInfo
 
 _CHANNEL = "plan_and_budget:call"
 

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from uuid import uuid4
 
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config, get_stream_writer
 from langgraph.runtime import get_runtime
 from langgraph.types import Command, Overwrite, Send
@@ -20,7 +21,7 @@ from langgraph.types import Command, Overwrite, Send
 from pb_graph.answers import AnswerType, is_in_form
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import spending
-from pb_graph.budget.rates import Dollars, Spending
+from pb_graph.budget.rates import MOST_TOKENS, Dollars, Spending
 from pb_graph.budget.rules import QuestionLimit
 from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
@@ -29,7 +30,7 @@ from pb_graph.models.client import ModelClient, WrapperClient
 from pb_graph.models.options import TIMEOUT, CallOptions, Thinking
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
-from pb_graph.prompts import Style, forced_answer_prompt, solver_style
+from pb_graph.prompts import PromptMessage, Style, forced_answer_prompt, solver_style
 from pb_graph.run.journal import Journal
 from pb_graph.run.models import Models, Role
 from pb_graph.run.pause import OnUsedUp
@@ -38,16 +39,8 @@ from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 from pb_graph.types import EASY, Charge, Finish, Purpose, Query, ReportWarning, WarningCode
 
-if TYPE_CHECKING:
-    from langchain_core.messages import BaseMessage, MessageLikeRepresentation
-    from langchain_core.tools import BaseTool
-
-    from pb_graph.prompts import PromptMessage
-
 T = TypeVar("T")
 
-_NO_CEILING = 10**9
-"""Completion tokens of a question whose ceiling is not known yet."""
 # Where LangGraph puts the checkpointer of the outermost graph for the graphs within: a private
 # name. Without it no call is kept for a restart.
 _CHECKPOINTER = "__pregel_checkpointer"
@@ -254,7 +247,12 @@ class Run:
         self._warnings.append(ReportWarning(code=code, message=message))
 
     def emit(self, event: str, **fields: Any) -> None:  # noqa: ANN401 -- plain JSON
-        """Send a progress event to hosts that stream in ``custom`` mode."""
+        """Send a progress event to hosts that stream in ``custom`` mode.
+
+        Args:
+            event: The kind of the event.
+            **fields: The data of the event.
+        """
         get_stream_writer()({"event": event, **fields})
 
     def charge(self, charges: Sequence[Charge], warnings: Sequence[ReportWarning] = ()) -> None:
@@ -272,7 +270,7 @@ class Run:
     @cached_property
     def budget(self) -> Budget:
         """The account of the question: its ceiling, charged with earlier spending."""
-        run, limit = self.state.get("run_id", ""), self.state.get("ceiling") or _NO_CEILING
+        run, limit = self.state.get("run_id", ""), self.state.get("ceiling") or MOST_TOKENS
         return open_run(limit=limit, run=run, earlier=self.earlier) or Budget(limit)
 
     @cached_property
@@ -311,10 +309,7 @@ class Run:
         return update
 
     async def _work(
-        self,
-        prompt: Sequence[PromptMessage | BaseMessage],
-        options: CallOptions,
-        account: Budget,
+        self, prompt: Sequence[PromptMessage | BaseMessage], options: CallOptions, account: Budget
     ) -> tuple[Sequence[PromptMessage | BaseMessage], Reply]:
         """Ask and, while the reply calls tools, ask again with their results.
 
@@ -403,9 +398,17 @@ class _ChargedClient(WrapperClient):
 
 
 NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
-"""Takes the state, or what was sent to it; returns what it adds to the state."""
+"""The work of a node.
+
+Args:
+    state: The state of the graph, or the `SolveTask` that was sent to the node.
+    run: The settings, the models and the budget of the run.
+
+Returns:
+    The keys that the node adds to the state.
+"""
 Route = Callable[[State, Settings], str | list[Send]]
-"""Takes the state that a node leaves and the settings of the run; returns what follows."""
+"""Takes the state that a node leaves and the settings of the run; returns the next nodes."""
 
 
 class Node(Runnable[Any, State | Command[str]]):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     HumanMessage,
+    ToolCall,
     ToolMessage,
     messages_from_dict,
 )
@@ -17,13 +19,7 @@ from langgraph.errors import GraphBubbleUp
 
 from pb_graph.models.provider_errors import redact
 from pb_graph.models.reply import IO
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from langchain_core.messages import ToolCall
-
-    from pb_graph.run.journal import Journal
+from pb_graph.run.journal import Journal
 
 MAX_ROUNDS = 8
 """Calls of a step that may end in a call of tools; the next one has to give its result."""

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from langchain_core.messages import AIMessage
+from langgraph.graph.state import CompiledStateGraph
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
@@ -31,13 +33,8 @@ from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
 from pb_graph.methods import METHODS
 from pb_graph.serve.chat import ChatRequest, Completion
 from pb_graph.settings import Context
-
-if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
-    from starlette.requests import Request
-
-    from pb_graph.state import Input, Output, State
-    from pb_graph.types import Report
+from pb_graph.state import Input, Output, State
+from pb_graph.types import Report
 
 _DOLLARS = "X-Budget-Usd"
 _KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
@@ -143,9 +140,6 @@ class Endpoint:
 
         A page in a browser on this machine reaches the server, too, but names another host or
         origin.
-
-        Raises:
-            HTTPException: The request is not admitted.
         """
         if self.api_key is not None:
             given = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -210,7 +204,6 @@ class Allowance:
             self._file.execute("INSERT INTO questions VALUES (?, ?)", row)
 
     def _open_period(self) -> Budget:
-        """Return the budget of the current period."""
         if (start := self._bounds()[0].isoformat()) != self._start:
             self._start, self._budget = start, Budget(usd=self._usd, prices=self._prices)
             self._file.execute("DELETE FROM questions WHERE start <> ?", (start,))
@@ -245,7 +238,6 @@ def is_loopback(host: str) -> bool:
 async def _body(
     completion: Completion, event: bytes, events: asyncio.Queue[bytes], run: asyncio.Task[Report]
 ) -> AsyncGenerator[bytes]:
-    """Yield all events of a run."""
     try:
         yield _event(completion.chunk({"role": "assistant", "content": ""}))
         while event:
@@ -261,7 +253,6 @@ async def _body(
 
 
 async def _cancel_without_client(run: asyncio.Task[Report], request: Request) -> None:
-    """Cancel a run when its client leaves."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
     run.cancel()

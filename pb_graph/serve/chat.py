@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 from uuid import uuid4
 
 from langchain_core.messages import convert_to_messages
@@ -15,9 +15,7 @@ from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS
 from pb_graph.settings import Settings
 from pb_graph.state import Input
-
-if TYPE_CHECKING:
-    from pb_graph.types import Report
+from pb_graph.types import Report
 
 _INPUTS = frozenset(Input.__annotations__) - {"messages", "question"}
 _UNSUPPORTED = ("tools", "functions", "response_format", "logprobs", "stop")
@@ -109,20 +107,21 @@ class Completion:
         return self._frame("chat.completion", choice) | self._account(report)
 
     def chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
-        """Return a chunk that adds a delta to the message; the last of them says its finish."""
+        """Return a chunk of a stream.
+
+        Args:
+            delta: The fields that are added to the message.
+            finish: The finish reason, in the last chunk.
+        """
         choice = {"delta": delta, "finish_reason": finish}
         return self._frame("chat.completion.chunk", choice)
 
     def ending(self, report: Report) -> list[dict[str, Any]]:
         """Return the last chunk and, if requested, a chunk with usage and report."""
         last = self.chunk({}, _finish_reason(report))
-        if self._wants_usage or self.request.report:
+        if (self.request.stream_options or {}).get("include_usage") or self.request.report:
             return [last, self._frame("chat.completion.chunk") | self._account(report)]
         return [last]
-
-    @property
-    def _wants_usage(self) -> bool:
-        return bool((self.request.stream_options or {}).get("include_usage"))
 
     def _frame(self, kind: str, *choices: dict[str, Any]) -> dict[str, Any]:
         return {

@@ -118,7 +118,7 @@ def test_an_error_of_ours_ends_nothing_and_keeps_its_tokens(
         msg = "a bug"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr("pb_graph.nodes.finish.build_report", broken)
+    monkeypatch.setattr("pb_graph.nodes.finish._build_report", broken)
     found = evaluated(ScriptedChat(solve=solves), tmp_path, methods="cosine,vanilla")
     assert {(r.error, r.score) for r in found.records} == {("RuntimeError: a bug", None)}
     assert found.spent > 0
