@@ -7,10 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import (
-    AgentMiddleware,
-    ModelRetryMiddleware,
-)
+from langchain.agents.middleware import AgentMiddleware, ModelRetryMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.callbacks import UsageMetadataCallbackHandler
@@ -20,12 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import SecretStr
 
-from pb_graph import (
-    Budget,
-    InputError,
-    TokenBudgetMiddleware,
-    plan_and_budget_tool,
-)
+from pb_graph import Budget, InputError, TokenBudgetMiddleware, plan_and_budget_tool
 from pb_graph.agents.budgeted_request import FINISH
 from tests.support.agents import ASK, THREAD, Pens, agent_of, calls, look_up, tool_call
 from tests.support.chat_model import (

@@ -135,9 +135,9 @@ def test_a_forced_ending_goes_on_from_where_the_call_was_cut(partial: str, is_fi
     assert forced[: len(asked)] == asked
     (writer, written), (_, demand) = forced[len(asked) :]
     assert writer == "ai"
-    assert written.startswith(partial)
+    assert str(written).startswith(partial)
     assert written
-    assert demand.endswith(FORMAT) == is_final
+    assert str(demand).endswith(FORMAT) == is_final
 
 
 @pytest.mark.parametrize("name", ["concise", "auto"])

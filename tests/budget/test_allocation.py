@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optim import bam
-from pb_graph.budget import (
-    Schedule,
-    optimal_allocation,
-    schedule_weights,
-    split,
-)
+from pb_graph.budget import Schedule, optimal_allocation, schedule_weights, split
 from pb_graph.budget.allocation import Remainder
 
 SCHEDULE = st.sampled_from(get_args(Schedule))

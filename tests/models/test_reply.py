@@ -37,11 +37,7 @@ def test_reasoning_that_was_left_out_is_found_in_the_total(total: int, output: i
     assert (tokens.output, tokens.measured) == (output, True)
 
 
-@pytest.mark.parametrize(
-    "told",
-    [None, usage(0)],
-    ids=str,
-)
+@pytest.mark.parametrize("told", [None, usage(0)], ids=str)
 def test_without_a_report_that_can_be_tokens_are_estimated_and_a_text_is_never_free(
     told: Any,  # noqa: ANN401
 ) -> None:

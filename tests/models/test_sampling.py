@@ -31,11 +31,7 @@ class Warm(ScriptedChat):
 
 @pytest.mark.parametrize(
     ("own", "options", "said"),
-    [
-        (0.0, SAMPLED, "0.7"),
-        (0.0, CallOptions(20, 5.0), "0.0"),
-        (0.3, SAMPLED, "0.3"),
-    ],
+    [(0.0, SAMPLED, "0.7"), (0.0, CallOptions(20, 5.0), "0.0"), (0.3, SAMPLED, "0.3")],
 )
 def test_a_model_at_temperature_0_is_warmed_for_samples_only(
     own: float | None, options: CallOptions, said: str

@@ -26,11 +26,7 @@ TABLE = {"rule": "level_table", "tokens": {1: 100, 2: 200, 3: 300, 4: 400, 5: 50
         (QUESTION, {"method": "global_budget", "budget": TABLE}, ["estimate"]),
         (KNOWN, {"method": "global_budget", "budget": TABLE}, []),
         (QUESTION, {"method": "global_budget", "budget": 300}, []),
-        (
-            QUESTION,
-            {"method": "planned_global_budget", "budget": TABLE},
-            ["estimate", "decompose"],
-        ),
+        (QUESTION, {"method": "planned_global_budget", "budget": TABLE}, ["estimate", "decompose"]),
         (KNOWN, {**STEPWISE, "budget": TABLE}, ["decompose", "estimate"]),
         (QUESTION, {**STEPWISE, "budget": 300}, ["decompose", "estimate"]),
         (QUESTION, {"plan_from": None, "budget": 300}, []),
