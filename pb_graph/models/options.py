@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from langchain_core.tools import BaseTool
+from typing import TYPE_CHECKING, Any, Literal
 
 from pb_graph.types import Purpose
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
 
 Thinking = Literal["free", "bounded", "off"]
 """The limit on thinking before an answer, for providers that let callers set one.

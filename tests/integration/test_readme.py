@@ -49,17 +49,6 @@ def test_the_front_page_the_index_and_the_quickstart_show_one_run() -> None:
     assert f"{spent} of {ceiling}" in notebook
 
 
-def test_the_snippet_of_a_question_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = ScriptedChat()
-    monkeypatch.setattr("pb_graph.run.models.resolve", lambda *_, **__: model)
-    run("Answer a question", tmp_path)
-    answer, *steps = capsys.readouterr().out.splitlines()
-    assert answer == "Final answer: 42"
-    assert len(steps) == 2  # level 3 is planned, from plan_from=3 on
-
-
 def test_the_snippet_of_an_agent_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
