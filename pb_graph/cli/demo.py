@@ -1,9 +1,8 @@
 """``pb-graph demo``: one team of agents without a budget, under a check, and under a `Budget`.
 
 The agents are LangChain's and the middleware is ours; only the model is scripted, so the demo needs
-no key, no weights and no network. A lead hands jobs to eight sub-agents at once, and each of them
-searches again and again. The figures are the scripted provider's bill. The provider bills tokens as
-it writes them, so a cancelled call costs what was written.
+no key and no network. A lead hands jobs to eight sub-agents at once, and each searches again and
+again. The scripted provider bills each token as it is written, and bills the same in each run.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from time import sleep
 from typing import Any
 
 from langchain.agents import create_agent
@@ -31,7 +31,7 @@ from pb_graph.models.reply import tokens_of
 
 BUDGET = 4000  # completion tokens of the team
 _WORKERS, _SEARCHES = 8, 7
-_CHUNK, _SECONDS_PER_TOKEN = 10, 0.0008
+_PAUSE_EVERY, _SECONDS = 200, 0.02  # tokens between two pauses, and the length of a pause
 _BAR, _SCALE = 30, 3 * BUDGET  # characters of a full bar, and the tokens that fill it
 _ANSWER = "Supplier 5 is the cheapest. Final answer: supplier 5"
 
@@ -60,10 +60,11 @@ class ScriptedModel(BaseChatModel):
         length = 150 + (37 * sum(map(ord, messages[0].text)) + 53 * done) % 100  # by job and round
         words = ["hmm"] * length if tools else self.answer.split()
         written = min(len(words), kwargs.get("max_tokens", len(words)))
-        for begin in range(0, written, _CHUNK):
-            chunk = min(_CHUNK, written - begin)
-            await asyncio.sleep(chunk * _SECONDS_PER_TOKEN)
-            self.run.spent += chunk
+        for _token in range(written):  # the agents take turns, in the same order each time
+            self.run.spent += 1
+            if self.run.spent % _PAUSE_EVERY == 0:
+                sleep(_SECONDS)  # noqa: ASYNC251 -- with timers, the order would depend on the machine
+            await asyncio.sleep(0)
         is_cut = written < len(words)
         calls = [
             ToolCall(name=name, args={"job": f"job {n}"}, id=f"{done} {n}")
@@ -142,8 +143,7 @@ def draw(runs: Sequence[Run]) -> Table:
         full = min(_BAR, -(-_BAR * run.spent // _SCALE))
         bar = Text("█" * min(full, fit) + "░" * (fit - full), "green")
         bar.append("█" * (full - fit), "red")
-        figures = f"{run.spent:,}", f"{max(0, run.spent - BUDGET):,}"
-        table.add_row(run.name, bar, *figures, run.end)
+        table.add_row(run.name, bar, f"{run.spent:,}", f"{max(0, run.spent - BUDGET):,}", run.end)
     return table
 
 

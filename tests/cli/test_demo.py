@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from io import StringIO
 
 import pytest
@@ -11,14 +13,19 @@ from typer.testing import CliRunner
 from pb_graph import TokenBudgetMiddleware
 from pb_graph.cli import demo
 from pb_graph.cli.app import app
+from tests.support.demo_picture import PICTURE
 
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "_SECONDS_PER_TOKEN", 0.0001)
+    monkeypatch.setattr(demo, "_SECONDS", 0)
 
 
-def test_only_the_shared_budget_holds_and_its_run_ends_with_an_answer() -> None:
+def words(text: str) -> list[str]:
+    return re.sub("[█░]", " ", text).split()
+
+
+def test_only_the_shared_budget_holds_as_the_picture_shows() -> None:
     done = CliRunner().invoke(app, ["demo", "--plain"])
     assert done.exit_code == 0
     rows = [line.split() for line in done.stdout.splitlines() if line.endswith("answer ")]
@@ -26,6 +33,8 @@ def test_only_the_shared_budget_holds_and_its_run_ends_with_an_answer() -> None:
     assert [tokens > demo.BUDGET for tokens in spent] == [True, True, False]
     assert over == [max(0, tokens - demo.BUDGET) for tokens in spent]
     assert [row[-2] for row in rows] == ["an", "no", "an"]
+    drawn = re.findall(r'class="demo-r\d+"[^>]*>([^<]*)<', PICTURE.read_text("utf-8"))
+    assert words(unescape(" ".join(drawn))) == words(done.stdout)
 
 
 def test_bars_fill_in_a_terminal_and_the_account_is_the_bill() -> None:
