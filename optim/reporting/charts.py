@@ -194,7 +194,7 @@ def spending(report: Report | Mapping[str, Any]) -> Chart:
     for node in sorted(nodes, key=[*PARTS, *nodes].index):
         if node == "solve":
             steps = enumerate(report["steps"], 1)
-            rows += [(f"{n}. {s['question'][:48]}", s["tokens"] or 0, s["cap"]) for n, s in steps]
+            rows += [(f"{n}. {s['question']}", s["tokens"] or 0, s["cap"]) for n, s in steps]
         else:
             rows.append((PARTS.get(node, node), nodes[node]["output_tokens"], None))
     table = pd.DataFrame(rows, columns=["part", "tokens", "cap"]).astype({"cap": float})
@@ -206,7 +206,7 @@ def spending(report: Report | Mapping[str, Any]) -> Chart:
     of = "" if ceiling is None else f" of at most {ceiling:,}"
     base = alt.Chart(table).encode(
         x=alt.X("start:Q", title=f"{spent:,}{of} completion tokens"),
-        y=alt.Y("part:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)),
+        y=alt.Y("part:N", sort=None, title=None, axis=alt.Axis(labelLimit=400)),
     )
     layers = [
         base.mark_bar(color=_GREY, opacity=0.3).encode(x2="cap:Q"),

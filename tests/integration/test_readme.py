@@ -37,7 +37,9 @@ def test_the_front_page_and_its_snippets_are_short() -> None:
 
 def test_the_picture_is_that_of_the_run_beside_it() -> None:
     report = json.loads((PICTURES / "run.json").read_text("utf-8"))
-    assert (PICTURES / "run.svg").read_text("utf-8") == to_svg(spending(report)) + "\n"
+    picture = (PICTURES / "run.svg").read_text("utf-8")
+    assert picture == to_svg(spending(report)) + "\n"
+    assert all(f"{step['question']}</text>" in picture for step in report["steps"])
 
 
 def test_the_front_page_the_index_and_the_quickstart_show_one_run() -> None:
