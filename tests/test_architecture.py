@@ -96,6 +96,16 @@ def test_the_engine_contract_of_dspy_stays_in_one_module() -> None:
     assert users == ["pb_graph.planner.engine"]
 
 
+def test_private_names_of_langchain_stay_in_one_module() -> None:
+    names = ("._llm_type", "._identifying_params", "._get_ls_params", "_with_cache", "__pregel")
+    users = [
+        name
+        for name, path in sources("pb_graph").items()
+        if any(private in path.read_text(encoding="utf-8") for private in names)
+    ]
+    assert users == ["pb_graph.models.chat_models"]
+
+
 def test_a_node_never_calls_a_model_itself() -> None:
     for path in sources("pb_graph/nodes").values():
         calls = {

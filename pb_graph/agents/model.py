@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from inspect import signature
 from itertools import count
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ from pb_graph.agents.budgeted_request import BudgetedRequest, share_of, tracked_
 from pb_graph.budget.account import Budget
 from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError
-from pb_graph.models.chat_models import name_of
+from pb_graph.models.chat_models import calls_of, identity_of, llm_type_of, ls_params_of, name_of
 from pb_graph.models.client import RetryPolicy
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 
@@ -92,14 +92,14 @@ class BudgetedChatModel(BaseChatModel):
 
     @property
     def _llm_type(self) -> str:
-        return f"budgeted-{self.model._llm_type}"  # noqa: SLF001 -- as LangChain's models do
+        return f"budgeted-{llm_type_of(self.model)}"
 
     @property
-    def _identifying_params(self) -> Mapping[str, Any]:
-        return self.model._identifying_params  # noqa: SLF001
+    def _identifying_params(self) -> Any:  # noqa: ANN401
+        return identity_of(self.model)
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:  # noqa: ANN401
-        return self.model._get_ls_params(stop, **kwargs)  # noqa: SLF001
+        return ls_params_of(self.model)(stop, **kwargs)
 
     def _resolve_model_profile(self) -> ModelProfile | None:
         return self.model.profile
@@ -156,9 +156,8 @@ class BudgetedChatModel(BaseChatModel):
         async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
             # With caches, rate limits and the streaming that a host listens to, but as one run:
             # `invoke` would be a second one, and everybody's count would be double.
-            model: Any = request.model
-            calls = model._generate_with_cache, model._agenerate_with_cache  # noqa: SLF001
             said = [*filter(None, [request.system_message]), *request.messages]
+            calls = calls_of(request.model)
             made = await io.call(*calls, said, stop, run_manager, **request.model_settings)
             return ModelResponse(result=[one.message for one in made.generations])
 

@@ -6,13 +6,19 @@ No provider's package is imported here: a model is known by the names of its cla
 from __future__ import annotations
 
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 
-M = TypeVar("M", bound="BaseChatModel")
+M = TypeVar("M", bound=BaseChatModel)
 
+# Private names of LangChain's models: the package uses them only through these.
+calls_of = attrgetter("_generate_with_cache", "_agenerate_with_cache")
+identity_of = attrgetter("_identifying_params")
+llm_type_of = attrgetter("_llm_type")
+ls_params_of = attrgetter("_get_ls_params")
 _NAMES = ("model_name", "model", "model_id", "deployment_name")
 
 
@@ -26,7 +32,7 @@ def key_of(model: BaseChatModel) -> str:
     """Return a model's name with its provider, or with the address of another server."""
     if is_openai_like(model) and address_of(model):
         return describe_model(model)
-    provider = model._get_ls_params().get("ls_provider")  # noqa: SLF001 -- as LangChain's tracers
+    provider = ls_params_of(model)().get("ls_provider")  # as LangChain's tracers
     return f"{provider}:{name_of(model)}" if provider else name_of(model)
 
 

@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config, get_stream_writer
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
 from langgraph.types import Command, Overwrite, Send
 
@@ -40,10 +41,6 @@ from pb_graph.state import State
 from pb_graph.types import EASY, Charge, Finish, Purpose, Query, ReportWarning, WarningCode
 
 T = TypeVar("T")
-
-# Where LangGraph puts the checkpointer of the outermost graph for the graphs within: a private
-# name. Without it no call is kept for a restart.
-_CHECKPOINTER = "__pregel_checkpointer"
 
 
 class BudgetedReply(NamedTuple):
@@ -290,7 +287,8 @@ class Run:
     @cached_property
     def journal(self) -> Journal | None:
         """The stored replies of this node's calls; None without a checkpointer."""
-        saver, info = get_config()["configurable"].get(_CHECKPOINTER), get_runtime().execution_info
+        saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)  # of the outermost graph
+        info = get_runtime().execution_info
         return Journal(saver, info) if saver and info else None
 
     def state_update(self, node: str) -> State:
