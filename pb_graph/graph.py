@@ -86,9 +86,9 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         of a question without solving it.
 
     Raises:
-        ModelSetupError: A model cannot be made from what was given.
-        InputError: A setting is wrong.
-        PlannerProgramError: The saved planner does not fit this version.
+        ModelSetupError: If a model cannot be made.
+        InputError: If a setting is wrong.
+        PlannerProgramError: If the saved planner does not fit this version.
     """
     models = Models(
         settings,
@@ -150,7 +150,7 @@ class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
             config: As for `invoke`; a graph with a checkpointer needs a thread.
 
         Raises:
-            InputError: The question cannot be used.
+            InputError: If the question is empty, or its level is not from 1 to 5.
         """
         found = self.invoke(
             Input(question=question) if level is None else Input(question=question, level=level),

@@ -70,7 +70,7 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
         options: Fields of `Method`: ``source`` at least.
 
     Raises:
-        ValueError: Another method has that name.
+        ValueError: If another method has that name.
     """
 
     def register(function: _Function) -> _Function:
@@ -89,7 +89,7 @@ def known_method(name: str) -> str:
     """Return the name, if there is a method of that name.
 
     Raises:
-        ValueError: There is no such method; the message lists the names.
+        ValueError: If no method has this name; the message lists the known names.
     """
     if name not in METHODS:
         close = did_you_mean(name, METHODS)

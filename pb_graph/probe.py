@@ -72,8 +72,8 @@ def probe(model: str | BaseChatModel | None = None) -> Probe:
         model: As for `build_graph`.
 
     Raises:
-        ModelSetupError: There is no such model.
-        ModelCallError: The endpoint refused a plain call.
+        ModelSetupError: If no model has this name.
+        ModelCallError: If the endpoint refuses a plain call.
     """
     chat = resolve(model_name(model), Settings()) if isinstance(model, str | None) else model
     policy = policy_for(chat)

@@ -47,7 +47,7 @@ class PlannerProgram(BaseModel):
         """Read a file that `save` wrote.
 
         Raises:
-            PlannerProgramError: The file cannot be read, or is not a planner program.
+            PlannerProgramError: If the file cannot be read, or is not a planner program.
         """
         try:
             return cls.model_validate_json(Path(path).read_bytes())

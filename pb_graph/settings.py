@@ -191,7 +191,7 @@ class Settings(BaseModel):
         """Return `given`, a `Settings` or a mapping of its fields, as `Settings`.
 
         Raises:
-            InputError: `given` is neither, or a field is unknown or wrong.
+            InputError: If `given` is neither, or a field is unknown or wrong.
         """
         unknown = sorted(set(given) - set(cls.model_fields)) if isinstance(given, Mapping) else []
         if unknown:
@@ -215,7 +215,7 @@ class Settings(BaseModel):
             changes: Further fields, such as ``schedule="cosine"``.
 
         Raises:
-            InputError: A field is unknown, or its value is wrong.
+            InputError: If a field is unknown, or its value is wrong.
         """
         row: dict[str, Any] = {"method": method, "style": "prose", "plan_from": 1}
         row |= {"planning": "two_call", "enforcement": "prompt"}
@@ -405,8 +405,7 @@ class Context:
             found: A `Context`, or the context of a host graph: a mapping or an object.
 
         Raises:
-            InputError: The settings or the budget are wrong, or something else, such as settings,
-                stands in the place of our context.
+            InputError: If the settings or the budget are wrong, or the context has another type.
         """
         if not isinstance(found, cls | Settings):
             fields = found if isinstance(found, Mapping) else getattr(found, "__dict__", {})
@@ -431,7 +430,7 @@ def require_budget(name: str, given: object) -> int | Budget | None:
         given: The given value.
 
     Raises:
-        InputError: The budget has another type, or is below 1.
+        InputError: If the budget has another type, or is below 1.
     """
     if given is None or isinstance(given, Budget) or (type(given) is int and given >= 1):
         return given

@@ -86,10 +86,9 @@ class BudgetedRequest:
             io: How to wait for tokens.
 
         Raises:
-            BudgetUsedUpError: Nothing is left, and the answer is to have a type, which no message
-                has: a LangChain agent would ask again without end.
-            InputError: The request asks for several answers in one call, or its model is no chat
-                model.
+            BudgetUsedUpError: If the budget is used up and the answer has a type. A LangChain agent
+                would ask again without end, because a message has no type.
+            InputError: If the request asks for several answers, or its model is no chat model.
         """
         _check(self.request)
         made = await self._reserve_or_decide(io)

@@ -109,7 +109,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 model is always told when less than a fifth is left; 0 means only then.
 
         Raises:
-            ValueError: An argument is out of its range.
+            ValueError: If an argument is out of its range.
         """
         super().__init__()
         given = isinstance(budget, Budget)

@@ -35,8 +35,8 @@ class BudgetedChatModel(BaseChatModel):
     budget around it. When that part is used up, too, the answer is a message that says so; a typed
     answer raises `BudgetUsedUpError`.
 
-    The retries of the provider's SDK are turned off, as they cannot be counted: `retry_policy`
-    says how often a call that failed for a passing reason is made again, within the budget.
+    The retries of the provider's SDK are turned off, as they cannot be counted. `retry_policy`
+    limits the retries after transient faults, within the budget.
 
     Attributes:
         model: The chat model. It is not changed; ``bind``, ``with_retry`` and ``with_fallbacks`` go

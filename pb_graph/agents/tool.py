@@ -59,9 +59,9 @@ def plan_and_budget_tool(
         A tool that takes a question and an optional budget.
 
     Raises:
-        InputError: `budget` is neither a number nor a `Budget`.
-        ModelSetupError: As `build_graph`.
-        TypeError: Options were given with a graph that is already built.
+        InputError: If `budget` is neither a number nor a `Budget`.
+        ModelSetupError: If a model cannot be made.
+        TypeError: If options are given with a built graph.
     """
     own = require_budget("budget", budget)
     if isinstance(model_or_graph, Pregel):

@@ -78,8 +78,8 @@ class Budget:
         parent: The account that this one draws on.
 
     Raises:
-        InputError: A price is no number, or not exactly one total is given.
-        ValueError: A figure, here and in the methods, is not whole or is too small.
+        InputError: If a price is no number, or not exactly one total is given.
+        ValueError: If a figure, here and in the methods, is not whole or is too small.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Budget:
 
     @property
     def spending(self) -> Spending:
-        """Tokens by model in any unit. An unknown bill counts as its largest possible value."""
+        """Spent tokens by model, whatever the budget's unit. An unknown bill counts in full."""
         with _LOCK:
             return spending_of(self._bills)
 
@@ -160,9 +160,9 @@ class Budget:
             forfeited if the block is left before it was settled.
 
         Raises:
-            BudgetUsedUpError: Less than `at_least` is left, or the input alone does not fit.
-            InputError: A budget counts the input, and `call` is missing.
-            ValueError: A number of tokens is not whole, or is negative.
+            BudgetUsedUpError: If less than `at_least` is left, or the input alone does not fit.
+            InputError: If a budget counts the input, and `call` is missing.
+            ValueError: If a number of tokens is not whole, or is negative.
         """
         with suppress(RuntimeError):
             asyncio.get_running_loop()
@@ -262,7 +262,7 @@ class Budget:
         Waiting callers continue, and child accounts as large as this one grow, too.
 
         Raises:
-            ValueError: The total would fall.
+            ValueError: If the total would fall.
         """
         units = self._units("total", total, least=1)
         with _LOCK:

@@ -43,7 +43,7 @@ def schedule_weights(
         `m` weights in the order of the plan, never negative and never increasing.
 
     Raises:
-        ValueError: The schedule is unknown, or `m` is not a whole number of at least 1.
+        ValueError: If the schedule is unknown, or `m` is not a whole number of at least 1.
     """
     if name not in get_args(Schedule):
         msg = f"schedule must be one of {', '.join(get_args(Schedule))}, not {name!r}"
@@ -85,7 +85,7 @@ def split(
         Tokens per share, in order; they sum to `total`, under "floor" to as much as m - 1 less.
 
     Raises:
-        ValueError: An argument is unusable; the message names it.
+        ValueError: If an argument is unusable; the message names it.
     """
     numbers = [*shares]
     if not any(numbers) or not all(isfinite(number) and number >= 0 for number in numbers):
@@ -159,7 +159,7 @@ def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) 
         Tokens of each sub-question as real numbers; they sum to `total`.
 
     Raises:
-        ValueError: An argument is not above 0, or the two lists differ in length.
+        ValueError: If an argument is not above 0, or the two lists differ in length.
     """
     if not c or min(*c, *beta, total) <= 0:
         msg = f"c, beta and total must be above 0, not {list(c)}, {list(beta)} and {total}"

@@ -115,7 +115,7 @@ class Dollars(Rate):
         prices: Prices by model, or ``"auto"`` for those that genai-prices knows.
 
     Raises:
-        InputError: A price is not a pair or triple of numbers of at least 0.
+        InputError: If a price is not a pair or triple of numbers of at least 0.
     """
 
     def __init__(self, prices: Prices | Literal["auto"]) -> None:
@@ -158,7 +158,7 @@ def pico_dollars(name: str, value: object, *, least: int) -> int:
         least: 1 for a figure that must be above 0, else 0.
 
     Raises:
-        ValueError: The value is no number, or too small.
+        ValueError: If the value is no number, or too small.
     """
     is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
     number = Decimal(str(value)) if is_number else Decimal("NaN")

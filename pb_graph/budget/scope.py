@@ -87,7 +87,7 @@ def open_run(
         where there is none of these.
 
     Raises:
-        ValueError: A total is not a whole number of at least 0.
+        ValueError: If a total is not a whole number of at least 0.
     """
     around = accounts_in_scope(own if isinstance(own, Budget) else None)
     total = own if isinstance(own, int) else None

@@ -40,7 +40,7 @@ class Display:
         """Run a graph, and return the report. The plan stays on the screen if the run fails.
 
         Args:
-            graph: Answers the question.
+            graph: Graph that answers the question.
             given: The question, with its level if the user gave one.
         """
         self._given = given.get("level")

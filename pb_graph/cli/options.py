@@ -113,7 +113,7 @@ def read_assignments(option: str, given: Sequence[str] | None) -> dict[str, str]
         given: Texts of the form NAME=VALUE.
 
     Raises:
-        InputError: A text has no equals sign.
+        InputError: If a text has no equals sign.
     """
     found: dict[str, str] = {}
     for assignment in given or []:
@@ -129,7 +129,7 @@ def read_set(given: Sequence[str] | None) -> dict[str, object]:
     """Return the fields of `Settings` that ``--set`` gives.
 
     Raises:
-        InputError: A text has no equals sign.
+        InputError: If a text has no equals sign.
     """
     from pb_graph.settings import value_of  # noqa: PLC0415 -- pydantic takes a moment
 

@@ -98,7 +98,7 @@ def local_chat_model(
         **options: Further arguments of ``ChatOpenAI``.
 
     Raises:
-        ModelSetupError: As in `serve`, which also raises `WeightsError`.
+        ModelSetupError: If the server cannot start, as in `serve`, which may raise `WeightsError`.
     """
     import httpx  # noqa: PLC0415 -- this module is imported to list models, too
     from langchain_openai import ChatOpenAI  # noqa: PLC0415

@@ -81,7 +81,7 @@ def find(name: str) -> LocalModel:
     """Return the model of the catalog that has this name.
 
     Raises:
-        UnknownModelError: There is none; the message lists the names.
+        UnknownModelError: If no model has this name; the message lists the known names.
     """
     if name in CATALOG:
         return CATALOG[name]
@@ -106,8 +106,8 @@ def fetch(name: str) -> Path:
     A progress bar on stderr shows the download. A process that wants the same model waits.
 
     Raises:
-        ModelSetupError: The name is unknown, or the ``[local]`` extra is missing.
-        WeightsError: No source delivers the right bytes, or the disk is full or read-only.
+        ModelSetupError: If the name is unknown, or the ``[local]`` extra is missing.
+        WeightsError: If no source delivers the right bytes, or the disk is full or read-only.
     """
     model = find(name)
     require_extra()

@@ -80,7 +80,7 @@ def find_policy(name: str) -> CapPolicy:
     """Return the policy of a name.
 
     Raises:
-        InputError: There is none; the message lists the names.
+        InputError: If no policy has this name; the message lists the known names.
     """
     if name in POLICIES:
         return POLICIES[name]
@@ -318,8 +318,8 @@ def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 
     Before 5, models think only when asked to, with ``budget_tokens`` that have to stay below the
     cap: they are lowered, or thinking is switched off. From 5 on, models think unasked: where fewer
-    than 1,024 tokens are left for thinking, it is set to the least that the model allows. Effort is
-    lowered to what fits, where the model's profile knows of effort.
+    than 1,024 tokens are left for thinking, it is set to the least that the model allows. The
+    effort is lowered to fit if the model's profile lists efforts.
     """
     settings: Any = model
     own_effort = settings.reasoning_effort or (settings.output_config or {}).get("effort")

@@ -68,13 +68,13 @@ class ModelClient(Protocol):
 
         Args:
             messages: The prompt.
-            options: The wishes of this call.
-            io: The way to wait.
+            options: Options of this call.
+            io: How to wait, `BLOCKING` or `ASYNC`.
 
         Raises:
-            BudgetUsedUpError: Nothing is left of a budget that the call draws on.
-            ModelCallError: The call failed for good; it says what to do.
-            ModelSetupError: A reply is to be continued, which the server cannot.
+            BudgetUsedUpError: If a budget that the call draws on is used up.
+            ModelCallError: If the call and its retries fail; the message says what to do.
+            ModelSetupError: If the server cannot continue a reply as `options` asks.
         """
 
 

@@ -49,8 +49,7 @@ def bound_input(
         arguments: The other arguments of the call, tools included.
 
     Raises:
-        InputError: The provider adds input that cannot be seen here, such as a conversation that it
-            keeps; or the prompt has sound, film or files.
+        InputError: If the prompt has sound, film or files, or the provider adds stored input.
     """
     arguments = dict(arguments or {})
     if getattr(model, "use_previous_response_id", None):

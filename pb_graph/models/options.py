@@ -35,7 +35,7 @@ class CallOptions:
         thinking: How much the model may think before it answers.
         tools: Tools that the model may call.
         purpose: The purpose that the call is charged to.
-        sampling: Whether the reply is one of several that are to differ.
+        sampling: Whether to sample, so that several replies to one prompt differ.
         continue_last: Whether the server continues the last message, which the model began.
         stream: Whether a host that streams may hear the reply: it is part of the final answer.
     """

@@ -306,7 +306,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that waits by `BLOCKING`, and return its result.
 
     Raises:
-        RuntimeError: The coroutine awaited something that needs an event loop.
+        RuntimeError: If the coroutine awaits something that needs an event loop.
     """
     try:
         work.send(None)

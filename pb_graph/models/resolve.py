@@ -37,7 +37,7 @@ def model_name(given: str | None) -> str:
     Never an implicit paid call: without any of them this is an error. Nothing is fetched or loaded.
 
     Raises:
-        ModelSetupError: No model is configured.
+        ModelSetupError: If no model is configured.
         UnknownModelError: If the string is not ``provider:model``, or no local model has this name.
     """
     name = given or os.environ.get(MODEL_VARIABLE)
@@ -94,7 +94,7 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
         retry_policy: How often a call that failed is tried again, before a fallback is asked.
 
     Raises:
-        ModelSetupError: If it is anything else.
+        ModelSetupError: If the model has another type.
     """
     if isinstance(model, BaseChatModel):
         return ChatClient(model, policy, retry_policy)
@@ -120,7 +120,7 @@ class FallbackClient(WrapperClient):
         """Make one call; all clients together have its cap.
 
         Raises:
-            ModelCallError: All clients failed.
+            ModelCallError: If all clients fail.
         """
         failures: list[ModelCallError] = []
         lost: tuple[Charge, ...] = ()

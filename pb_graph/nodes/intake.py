@@ -42,7 +42,7 @@ def intake(state: State, run: Run) -> State:
     ``question`` has no context; a question in ``messages`` comes with its conversation.
 
     Raises:
-        InputError: The question is missing, a part of the input has the wrong type, or
+        InputError: If the question is missing, a part of the input has the wrong type, or
             ``review_plan`` is set without a checkpointer.
     """
     given, settings = _check(state), run.settings

@@ -101,11 +101,11 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         settings: Settings of the run, for the cap and the time-out.
         traced: Whether an active DSPy trace sees the call, as an optimizer needs. DSPy's default
             trace is one global list that only grows.
-        io: The way to wait.
+        io: How to wait, `BLOCKING` or `ASYNC`.
 
     Raises:
-        UnreadableReplyError: The reply could not be read.
-        ModelCallError: The model could not be called.
+        UnreadableReplyError: If the reply cannot be read.
+        ModelCallError: If the model call fails.
     """
     options = CallOptions(
         min(settings.planner_cap, settings.cutoff, request.cap or settings.cutoff),

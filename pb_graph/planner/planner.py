@@ -38,7 +38,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         estimate: Predictor of the levels and credits of a plan.
         fused: Predictor of both in one call, for ``planning="fused"``.
         level: Predictor of the level of a question alone.
-        solve: Never called: its instruction and its demos are shown to the solver.
+        solve: Holds the instruction and demos for the solver. Never called.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             ``level``; and ``warnings``, the corrections of the plan.
 
         Raises:
-            AdapterParseError: The reply holds no plan.
+            AdapterParseError: If the reply holds no plan.
         """
         settings = settings or Settings()
         query: Query = {
@@ -122,7 +122,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             program: A program, or the path of one that `save` or ``pb-optim tune`` wrote.
 
         Raises:
-            PlannerProgramError: The file is no planner program, or of a planner with other fields.
+            PlannerProgramError: If the file is no planner program, or its planner has other fields.
         """
         if not isinstance(program, PlannerProgram):
             program = PlannerProgram.load(program)
@@ -142,7 +142,7 @@ def load_planner(program: Program | None) -> Planner:
     """Return the planner of a program; None for the package's own prompts.
 
     Raises:
-        PlannerProgramError: As `Planner.load`.
+        PlannerProgramError: If the program does not fit, as in `Planner.load`.
     """
     if isinstance(program, Planner):
         return program

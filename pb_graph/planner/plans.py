@@ -148,7 +148,7 @@ class Plan(BaseModel):
         """Find the plan in a reply.
 
         Raises:
-            ValueError: The reply holds no sub-question.
+            ValueError: If the reply holds no sub-question.
         """
         for items in (_items(_find_json(text)), _NUMBERED.findall(text)):
             steps = []
@@ -185,7 +185,7 @@ class Difficulty(BaseModel):
         """Find the estimates in a reply.
 
         Raises:
-            ValueError: The reply holds no level.
+            ValueError: If the reply holds no level.
         """
         found = _find_json(text)
         estimates = cls.model_validate(found) if isinstance(found, Mapping) else cls()
@@ -211,7 +211,7 @@ class Level(BaseModel):
         """Find the level in a reply: "L3", "3" or {"level": 3}.
 
         Raises:
-            ValueError: The reply holds no digit from 1 to 5.
+            ValueError: If the reply holds no digit from 1 to 5.
         """
         found = _LEVEL.search(text)
         if found is None:

@@ -135,7 +135,7 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
             completion: The text of the reply.
 
         Raises:
-            AdapterParseError: The output type found nothing that it can use.
+            AdapterParseError: If the output type finds nothing that it can use.
         """
         name, reply_type = _output_of(signature)
         try:

@@ -61,10 +61,10 @@ class Journal:
             client: Makes the call.
             messages: The prompt.
             options: The wishes of the call.
-            io: The way to wait.
+            io: How to wait, `BLOCKING` or `ASYNC`.
 
         Raises:
-            ModelCallError: The call failed for good.
+            ModelCallError: If the call and its retries fail.
         """
         purpose, tools = options.purpose, [tool.name for tool in options.tools]
         wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
@@ -85,7 +85,7 @@ class Journal:
         Args:
             asked: The question that the text answers, as JSON.
             make: Returns the text.
-            io: The way to wait.
+            io: How to wait, `BLOCKING` or `ASYNC`.
         """
         key, stored = await self._find(asked, io)
         if stored is None:

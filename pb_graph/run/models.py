@@ -49,12 +49,12 @@ class Models:
         easy: The model that solves what is of a low level; None for the same as `solver`.
         program: The planner's prompts; None for the package's own.
         cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
-        budget: The most that a run may spend, or what all runs draw on.
+        budget: Maximum completion tokens of a run, or a `Budget` that all runs share.
 
     Raises:
-        InputError: A setting is wrong.
-        ModelSetupError: A model cannot be made from what was given.
-        PlannerProgramError: The saved planner does not fit.
+        InputError: If a setting is wrong.
+        ModelSetupError: If a model cannot be made.
+        PlannerProgramError: If the saved planner does not fit.
     """
 
     def __init__(  # noqa: PLR0913 -- the parts of a graph
@@ -112,7 +112,7 @@ class Models:
             settings: The settings of the run. A model object keeps its own time limit.
 
         Raises:
-            ModelSetupError: The object is not a chat model, or the name cannot be resolved.
+            ModelSetupError: If the object is not a chat model, or the name cannot be resolved.
         """
         if isinstance(model, ModelClient):
             return model
@@ -132,7 +132,7 @@ class Models:
             program: The prompts; None for those of the graph. A file is read once.
 
         Raises:
-            PlannerProgramError: The saved planner does not fit, or cannot be read.
+            PlannerProgramError: If the saved planner does not fit, or cannot be read.
         """
         from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
 

@@ -63,8 +63,8 @@ def decide(account: Budget, on_used_up: OnUsedUp, error: BudgetUsedUpError, aske
         asked: The message that the model was about to be asked.
 
     Raises:
-        BudgetUsedUpError: With ``on_used_up="error"``.
-        GraphInterrupt: The run pauses here.
+        BudgetUsedUpError: If `on_used_up` is ``"error"``.
+        GraphInterrupt: If the run pauses here.
     """
     if on_used_up == "error":
         raise error

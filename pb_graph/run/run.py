@@ -82,7 +82,7 @@ class Run:
         settings: The settings of the run.
         context: The context of the run.
         options: Further arguments of `build_graph`, without models and settings.
-        io: The way to wait.
+        io: How to wait, `BLOCKING` or `ASYNC`.
         state: The state that the node was given.
     """
 
@@ -106,13 +106,13 @@ class Run:
 
         Args:
             prompt: Messages, or pairs of a role and a text.
-            options: The wishes of this call. The cap is never more than ``Settings.cutoff``; the
+            options: Options of this call. The cap is never more than ``Settings.cutoff``; the
                 time-out is that of the settings.
             account: The part of the question's budget to draw on; None for all of it.
 
         Raises:
-            ModelCallError: The call failed for good.
-            ModelSetupError: There is no model to call.
+            ModelCallError: If the call and its retries fail.
+            ModelSetupError: If there is no model to call.
         """
         level, node = options.purpose.level, options.purpose.node
         cap = min(options.cap, self.settings.cutoff)
@@ -137,10 +137,10 @@ class Run:
         stream: bool = True,
         thinking: Thinking | None = None,
     ) -> BudgetedReply:
-        """Ask once. Under ``force``, reserve tokens to ask for the result of an unfinished answer.
+        r"""Ask once. Under ``force``, reserve tokens to ask for the result of an unfinished answer.
 
-        An answer that ended without the box that its format asks for is unfinished, too: small
-        models told to be short leave it out, and what reads the answer looks for it.
+        An answer without the ``\boxed`` that its format requires also counts as unfinished. Small
+        models often omit the box.
 
         Args:
             prompt: The request.
@@ -152,7 +152,7 @@ class Run:
             thinking: How much the model may think, where that is not for the budget to say.
 
         Raises:
-            ModelCallError: The request failed for good; a forced ending that fails is a warning.
+            ModelCallError: If the request and its retries fail; a failed ending is a warning.
         """
         enforcement = "prompt" if budget is None else self.settings.enforcement
         forces = enforcement == "force"
@@ -192,7 +192,8 @@ class Run:
     async def ask_planner(self, request: PlannerRequest[T]) -> T | None:
         """Ask the planner; if the reply cannot be read, say why and ask once more.
 
-        A request with a cap of its own is made once: some models cannot answer in so few tokens.
+        A request with its own cap is not repeated, because some models cannot answer in so few
+        tokens.
 
         Returns:
             The value; None after a warning if no reply can be read or the call fails.

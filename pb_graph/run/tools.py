@@ -36,7 +36,7 @@ async def use_tools(
         asked: The whole message of the model as JSON.
         tools: The tools that there are.
         journal: Keeps the results for a node that starts over.
-        io: The way to wait.
+        io: How to wait, `BLOCKING` or `ASYNC`.
 
     Returns:
         That message and the results, for the next prompt.

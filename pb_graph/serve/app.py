@@ -186,7 +186,7 @@ class Allowance:
         """Charge the calls of one question to the remaining allowance of the period.
 
         Raises:
-            HTTPException: With status 429: too little is left, before the question or within it.
+            HTTPException: If too little is left, before or within the question (status 429).
         """
         budget, start = self._open_period(), self._start
         if budget.spent + budget.unknown >= budget.total:

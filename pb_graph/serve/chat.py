@@ -45,7 +45,7 @@ class ChatRequest(BaseModel):
         """Read the JSON document of a client.
 
         Raises:
-            InputError: The body is malformed, or asks for what the endpoint does not support.
+            InputError: If the body is malformed or asks for an unsupported feature.
         """
         try:
             request = cls.model_validate_json(body)
@@ -68,7 +68,7 @@ class ChatRequest(BaseModel):
         """Return the graph's input: the conversation and the other inputs of the question.
 
         Raises:
-            InputError: The messages do not fit together.
+            InputError: If the messages do not fit together.
         """
         messages = [{"content": ""} | message for message in self.messages]
         extra = self.model_extra or {}
@@ -86,7 +86,7 @@ class ChatRequest(BaseModel):
         settings.
 
         Raises:
-            InputError: The name is nearly a method's.
+            InputError: If the name is nearly that of a method.
         """
         is_method = self.model in METHODS or did_you_mean(self.model, METHODS)
         return Settings.read({"method": self.model}) if is_method else Settings()
