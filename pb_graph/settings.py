@@ -291,8 +291,7 @@ class Settings(BaseModel):
     @property
     def needs_level(self) -> bool:
         """Return whether the plan or the budget depends on the level."""
-        is_by_level = self.has_plan and self.plan_from is not None and self.plan_from > 1
-        return is_by_level or (self.has_budget and not isinstance(self.budget_rule, int))
+        return self.is_planned(None) or (self.has_budget and not isinstance(self.budget_rule, int))
 
     @property
     def splits_budget(self) -> bool:

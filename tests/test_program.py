@@ -76,13 +76,13 @@ class TestUse:
         for program in (path, tuned()):
             model = ScriptedChat()
             report = checked(run(build_graph(model, planner_program=program), way=way)["report"])
-            assert str(model.calls[0].messages[0].text).startswith(FRUGAL)
+            assert str(model.calls[1].messages[0].text).startswith(FRUGAL)
             assert (report["schedule"], report["budget"]) == ("linear", 300)
 
     def test_a_run_may_bring_one_with_the_settings_it_was_measured_with(self, path: Path) -> None:
         model = ScriptedChat()
         report = run(build_graph(model), context=Context(planner_program=path))["report"]
-        assert str(model.calls[0].messages[0].text).startswith(FRUGAL)
+        assert str(model.calls[1].messages[0].text).startswith(FRUGAL)
         assert report["budget"] == 300
         own = Context(planner_program=path, settings=Settings(budget=400))
         assert run(build_graph(model), context=own)["report"]["budget"] == 400

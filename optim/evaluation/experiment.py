@@ -223,7 +223,7 @@ def _with_estimated_level(method: Method, taken: set[str]) -> tuple[Method, ...]
 def _without_examples(method: Method) -> Method:
     """Return a method that estimates levels without the package's examples from mathematics."""
     settings = method.settings
-    if not settings.has_budget or settings.level_examples is not None:
+    if not settings.needs_level or settings.level_examples is not None:
         return method
     return replace(method, settings=settings.model_copy(update={"level_examples": ""}))
 

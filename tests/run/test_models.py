@@ -61,7 +61,7 @@ def test_a_tuned_planner_is_used_and_may_be_loaded_from_a_file(tmp_path: Path) -
         model = ScriptedChat()
         settings = Settings(method="planned_vanilla", plan_from=1)
         run(build_graph(model, settings=settings, planner_program=program))
-        assert "Think of whales." in str(model.calls[0].messages)
+        assert "Think of whales." in str(model.calls[1].messages)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ async def test_fifty_questions_at_once_have_an_account_each() -> None:
     for number, report in enumerate(reports):
         assert report["answer"].split()[-1] == str(number)
         assert report["usage"]["by_node"]["solve"]["output_tokens"] == 4 * (number + 3)
-        assert report["usage"]["calls"] == 5
+        assert report["usage"]["calls"] == 6
     assert sum(report["usage"]["output_tokens"] for report in reports) == model.output_tokens
 
 

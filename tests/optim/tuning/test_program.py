@@ -99,7 +99,7 @@ def test_bootstrapped_demos_are_carried_into_the_planners_prompts() -> None:
     assert len([demo for demo in program.decompose.demos if demo.get("augmented")]) == 2
     model.calls.clear()
     assert program(question=DEV[0].question).error is None
-    plan, _ = model.calls
+    plan = model.calls[-2]
     assert [turn.type for turn in plan.messages] == ["system", *["human", "ai"] * 2, "human"]
     assert str(plan.messages[2].text).startswith('{"steps": ["What follows from a usual plan?')
     judged = dspy.Evaluate(devset=CHOOSE, metric=right, display_progress=False, num_threads=2)

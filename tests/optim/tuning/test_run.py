@@ -114,7 +114,10 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
         ({"program": program_of(settings={"review_plan": True})}, "review_plan pauses"),
         ({"optimizer": "geppa"}, "no optimizer named 'geppa'.* did you mean 'gepa'?"),
         ({"optimizer": "shortest"}, "shortest tunes solve, not decompose"),
-        ({"tuned": "estimate"}, "no 'estimate' prompt to tune"),
+        (
+            {"tuned": "estimate", "program": program_of(settings={"method": "vanilla"})},
+            "no 'estimate' prompt to tune",
+        ),
         (
             {
                 "dev": [replace(one, domain="instruction following") for one in FEW],
