@@ -86,8 +86,37 @@ _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short num
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
 something gets its output at once, without any working. Restate nothing."""
 
+# Without examples of drafts it is another style: small models ignore the wish alone.
+_DRAFTS = (
+    Example(
+        "Tom had 24 marbles. He gave some to Ann and has 15 left. How many did he give away?",
+        "24 - x = 15; x = 24 - 15 = 9",
+        "9",
+    ),
+    Example(
+        "A baker fills 6 trays with 12 rolls each and sells 50 rolls. How many rolls are left?",
+        "6 * 12 = 72; 72 - 50 = 22",
+        "22",
+    ),
+    Example(
+        "What is the sum of the roots of x^2 - 7x + 10 = 0?",
+        "(x - 2)(x - 5) = 0; x = 2, 5; 2 + 5 = 7",
+        "7",
+    ),
+    Example(
+        "If today is Friday, which day of the week will it be in 10 days?",
+        "10 = 7 + 3; Friday + 3 = Monday",
+        "Monday",
+    ),
+)
+
 STYLES: Mapping[str, Style] = {
     "auto": Style(_LINES_IF_NEEDED, (_COAT, _REVIEW)),
+    "draft": Style(
+        "Think step by step, but keep only a minimal draft of each thinking step, five words at "
+        "most.",
+        _DRAFTS,
+    ),
     "concise": Style("Think step by step, and be concise.", (_PEARS,)),
     "prose": Style("Reason step by step."),
     "answer": Style(

@@ -45,12 +45,10 @@ LEVEL_CAP = 2
 answer."""
 
 CALCULATED = frozenset({"mathematics", "arithmetic"})
-"""Domains in which small models answer without any working unless the style is ``concise``."""
-
-_CALCULATION = LevelTable(tokens={1: 350, 2: 450, 3: 450, 4: 450, 5: 600})
+"""Domains in which small models answer without any working unless the style shows how."""
 
 DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    **{domain: {"style": "concise", "budget": _CALCULATION} for domain in CALCULATED},
+    **{domain: {"style": "draft"} for domain in CALCULATED},
     # The output is written at once, so neither a level nor a plan is asked for.
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }
@@ -71,13 +69,14 @@ class Settings(BaseModel):
     method: Method = Field(
         default=PLANNED, validate_default=True, description="How a question is answered."
     )
-    style: Literal["auto", "concise", "prose", "answer"] | None = Field(
+    style: Literal["auto", "draft", "concise", "prose", "answer"] | None = Field(
         default=None,
-        description="How the solver writes. concise: step by step in few words, as in an example. "
-        "prose: step by step in its own words, as in the paper. answer: the answer alone. auto: "
-        "concise in the domains mathematics and arithmetic; the answer alone, without level and "
-        "plan, in instruction following; otherwise short numbered lines if something has to be "
-        "worked out. None: auto for plan_and_budget, and prose for every other method.",
+        description="How the solver writes. draft: a few words for each step, as in examples. "
+        "concise: short sentences, as in an example. prose: step by step in its own words, as in "
+        "the paper. answer: the answer alone. auto: draft in the domains mathematics and "
+        "arithmetic; the answer alone, without level and plan, in instruction following; "
+        "otherwise short numbered lines if something has to be worked out. None: auto for "
+        "plan_and_budget, and prose for every other method.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -108,10 +107,9 @@ class Settings(BaseModel):
     budget: BudgetRule | QuestionLimit | Annotated[int, Field(strict=True, ge=1)] | None = Field(
         default=None,
         description="Total solving tokens of a question: a number, or a rule by level. None: the "
-        "paper's totals by level (larger totals for plan_and_budget in mathematics), or no budget "
-        "if the method has none. A budget that you set also limits methods of one call. A limit "
-        "for the whole question, input and planning included, is "
-        '{"usd": 0.02} or {"total_tokens": 6000}.',
+        "paper's totals by level, or no budget if the method has none. A budget that you set also "
+        "limits methods of one call. A limit for the whole question, input and planning included, "
+        'is {"usd": 0.02} or {"total_tokens": 6000}.',
     )
     min_step: int = Field(
         default=24, ge=0, description="Smallest share of a step in tokens, if the total allows."

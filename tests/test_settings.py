@@ -40,9 +40,9 @@ def test_what_is_no_budget_is_refused_in_one_sentence(rule: object) -> None:
 
 
 class TestDomains:
-    def test_mathematics_is_worked_out_concisely(self) -> None:
-        assert Settings().for_domain("Mathematics").style == "concise"
-        assert Settings(style="auto", plan_from=1).for_domain("arithmetic").style == "concise"
+    def test_mathematics_is_worked_out_in_drafts(self) -> None:
+        assert Settings().for_domain("Mathematics").style == "draft"
+        assert Settings(style="auto", plan_from=1).for_domain("arithmetic").style == "draft"
 
     def test_an_instruction_is_followed_at_once(self) -> None:
         chosen = Settings().for_domain("instruction following")

@@ -5,41 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.methods import method
-from pb_graph.prompts import STYLES, Example, MethodInput, PromptMessage, Style, single_call_prompt
+from pb_graph.prompts import STYLES, MethodInput, PromptMessage, Style, single_call_prompt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 STYLE_OF: Mapping[str, Style] = {
-    # Without examples of drafts it is another method: small models ignore the wish alone.
-    "chain_of_draft": Style(
-        "Think step by step, but keep only a minimal draft of each thinking step, five words at "
-        "most.",
-        (
-            Example(
-                "Tom had 24 marbles. He gave some to Ann and has 15 left. How many did he give "
-                "away?",
-                "24 - x = 15; x = 24 - 15 = 9",
-                "9",
-            ),
-            Example(
-                "A baker fills 6 trays with 12 rolls each and sells 50 rolls. How many rolls are "
-                "left?",
-                "6 * 12 = 72; 72 - 50 = 22",
-                "22",
-            ),
-            Example(
-                "What is the sum of the roots of x^2 - 7x + 10 = 0?",
-                "(x - 2)(x - 5) = 0; x = 2, 5; 2 + 5 = 7",
-                "7",
-            ),
-            Example(
-                "If today is Friday, which day of the week will it be in 10 days?",
-                "10 = 7 + 3; Friday + 3 = Monday",
-                "Monday",
-            ),
-        ),
-    ),
+    "chain_of_draft": STYLES["draft"],
     "concise": STYLES["concise"],
     "plan_and_solve": Style(
         "First understand the problem and make a plan to solve it. Then carry out the plan and "

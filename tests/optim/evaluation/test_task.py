@@ -60,7 +60,7 @@ def test_the_metrics_are_those_of_the_table(found: Evaluation) -> None:
 def test_every_call_is_there_under_its_node_and_so_are_plan_and_budgets(found: Evaluation) -> None:
     sample = sample_of(log_of(found, "stepwise"), 3)
     (info,) = events(sample, InfoEvent)
-    assert (info.data["level"], info.data["budget"]) == (3, 450)
+    assert (info.data["level"], info.data["budget"]) == (3, 350)
     assert [step["question"] for step in info.data["steps"]] == ["What is", "What follows?"]
     calls = events(sample, ModelEvent)
     assert [call.model for call in calls] == ["recorded/scripted-1"] * 3
