@@ -122,7 +122,7 @@ def test_a_tuning_killed_and_interrupted_takes_the_same_way_and_pays_for_nothing
     cut = tmp_path / "cut"
     whole = completed(TUNING, tmp_path / "whole")
     assert struck(TUNING, cut, 18, signal.SIGKILL) == -signal.SIGKILL  # measuring the original
-    blow = struck(TUNING, cut, 60, signal.SIGINT)  # within GEPA
+    blow = struck(TUNING, cut, 50, signal.SIGINT)  # within GEPA
     assert blow in {-signal.SIGINT, 128 + signal.SIGINT, 1}
     before = paid_replies(cut)
     last = completed(TUNING, cut)

@@ -125,7 +125,7 @@ def test_the_incumbent_is_measured_once_and_feedback_says_where_the_tokens_went(
     assert 0.0 <= told.score < 1.0
     lines = told.feedback.splitlines()
     assert lines[1] == f"It cost {pred.tokens} tokens, no more than the 933 on average."
-    assert "of them went into planning (plan " in lines[2]
+    assert "of them went into planning (estimate " in lines[2]
 
 
 def test_an_answer_is_scored_by_a_dspy_metric_that_sees_all_fields() -> None:
