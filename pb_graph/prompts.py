@@ -27,6 +27,8 @@ class Example(NamedTuple):
     answer: str | None = None
     """The bare answer, which is written as the real question wants it; None if ``working`` is the
     whole reply."""
+    plan: tuple[str, ...] = ()
+    """The sub-questions that it was shown with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,21 @@ _REVIEW = Example(
     "",
     "negative",
 )
+
+_STEPS = (
+    *("How many bundles of 4 are 20 pears?", "What do these bundles cost?"),
+    "How much is left of $20?",
+)
+_BY_PLAN = Style(
+    "Answer the sub-questions in order, each in one short line, with its calculation if it has "
+    "one.",
+    (
+        _PEARS._replace(
+            working="1. 20 / 4 = 5 bundles.\n2. 5 * 3 = $15.\n3. 20 - 15 = $5.", plan=_STEPS
+        ),
+    ),
+)
+"""Replaces a style with examples over a plan, which small models else take for the working."""
 
 _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short numbered lines, one \
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
@@ -178,15 +195,14 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     """
     parts = [question_block(query, show_level=bool(plan))]
     if plan:
-        lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
-        parts.append("\n".join([lead, *(_outline(step, shares, settings) for step in plan)]))
-    limit = None if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
-    form = _answer_format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
-    if style.examples:
-        parts += [limit or "", _answer_format(query) if plan else ""]  # else forgotten over a plan
+        parts.append(_outline([_line(step, shares, settings) for step in plan]))
+        style = _BY_PLAN if style.examples else style
+    limit = "" if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
+    if style.examples and not plan:
+        parts.append(limit)
         said = [query["instruction"], style.instruction, _answer_format(query), style.ending]
     else:
-        parts += [style.instruction, limit or "", f"{form} {style.ending}".rstrip()]
+        parts += [style.instruction, limit, _closing(query, style)]
         said = [query["instruction"] or DEFAULT_INSTRUCTION]
     return [
         ("system", "\n".join(filter(None, said))),
@@ -225,7 +241,7 @@ def step_prompt(  # noqa: PLR0913, PLR0917 -- one argument for each thing the pr
         "The plan, one way to solve it. Where a sub-question rests on a mistake, leave it and "
         "find what the question needs instead:"
     )
-    lines = [_outline(step, None, settings) for step in plan]
+    lines = [_line(step, None, settings) for step in plan]
     opening = "\n".join([question_block(query, show_level=True), "", lead, *lines])
     said = [query["instruction"] or DEFAULT_INSTRUCTION]
     if style.examples:
@@ -341,10 +357,14 @@ def final_line(query: Query, answer: str) -> str:
 def _exchanges(query: Query, style: Style) -> list[PromptMessage]:
     """Return the examples as earlier exchanges that look exactly as the question does."""
     messages: list[PromptMessage] = []
-    for question, working, answer in style.examples:
+    for question, working, answer, plan in style.examples:
         asked: Query = {**query, "question": question, "reference": None, "conversation": None}
+        parts = [question_block(asked, show_level=False)]
+        if plan:
+            lines = [f"{number}. {step}" for number, step in enumerate(plan, 1)]
+            parts += [_outline(lines), style.instruction, _closing(query, style)]
         reply = [working] if answer is None else [working, final_line(query, answer)]
-        messages.append(("human", question_block(asked, show_level=False)))
+        messages.append(("human", "\n\n".join(parts)))
         messages.append(("ai", "\n".join(filter(None, reply))))
     return messages
 
@@ -355,7 +375,17 @@ def _human(text: str, query: Query) -> PromptMessage:
     return ("human", [{"type": "text", "text": text}, *media] if media else text)
 
 
-def _outline(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:
+def _outline(lines: Sequence[str]) -> str:
+    lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
+    return "\n".join([lead, *lines])
+
+
+def _closing(query: Query, style: Style) -> str:
+    form = _answer_format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
+    return f"{form} {style.ending}".rstrip()
+
+
+def _line(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:
     hint = f" (hint: {step['hint']})" if step["hint"] else ""
     line = f"{step['index'] + 1}. {step['question']}{hint}"
     if shares is None:

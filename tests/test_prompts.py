@@ -67,15 +67,9 @@ def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
     assert f"x &lt;{tag[1:]} y" in hostile
 
 
-@pytest.mark.parametrize(
-    ("tokens", "unit", "expected"),
-    [
-        (200, "tokens", "200 tokens"),
-        (200, "words_as_tokens", "200 words"),
-    ],
-)
-def test_an_amount_is_said_in_its_unit(tokens: int, unit: Any, expected: str) -> None:  # noqa: ANN401
-    assert _format_budget(tokens, Settings(prompt_unit=unit)) == expected
+def test_an_amount_is_said_in_its_unit() -> None:
+    assert _format_budget(200, SETTINGS) == "200 tokens"
+    assert _format_budget(200, Settings(prompt_unit="words_as_tokens")) == "200 words"
 
 
 class TestSingleCall:
@@ -95,15 +89,22 @@ class TestSingleCall:
     def test_examples_look_as_the_question_does_and_end_as_its_answer_is_wanted(self) -> None:
         boxed = r"Put the result into \boxed."
         asked = single_call_prompt(
-            query(answer_format=boxed, reference="REFERENCE"), SETTINGS, SHOWN, PLAN, budget=9
+            query(answer_format=boxed, reference="REFERENCE"), SETTINGS, SHOWN, budget=9
         )
         assert asked[:3] == [
             ("system", f"HOW\n{boxed}"),
             ("human", "<question>\nEARLIER\n</question>"),
             ("ai", "WORKING\n\\boxed{7}"),
         ]
-        assert all(part in asked[3][1] for part in ("QUESTION", "REFERENCE", "2. SECOND?", "9 tok"))
+        assert all(part in asked[3][1] for part in ("QUESTION", "REFERENCE", "9 tok"))
         assert "HOW" not in asked[3][1]
+
+    def test_over_a_plan_the_example_has_one_too_and_works_through_it(self) -> None:
+        _, asked, reply, last = single_call_prompt(query(), SETTINGS, SHOWN, PLAN)
+        _, outline, *how = str(asked[1]).split("\n\n")
+        assert outline.count("?") == 3
+        assert str(last[1]).split("\n\n")[2:] == how
+        assert str(reply[1]).splitlines()[-1] == "Final answer: 5"
 
 
 def step(index: int, *earlier: StepResult, **options: Any) -> list[PromptMessage]:  # noqa: ANN401
@@ -143,7 +144,6 @@ def test_a_forced_ending_goes_on_from_where_the_call_was_cut(partial: str, is_fi
 @pytest.mark.parametrize("name", ["draft", "concise", "auto"])
 def test_the_examples_of_a_style_cost_little(name: str) -> None:
     asked = single_call_prompt(query(), SETTINGS, STYLES[name])
-    assert len(STYLES[name].examples) <= 4
     assert len(said(asked[:-1])) / 4 <= 350  # four characters a token
 
 
