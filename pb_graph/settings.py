@@ -48,7 +48,7 @@ CALCULATED = frozenset({"mathematics", "arithmetic"})
 """Domains in which small models answer without any working unless the style shows how."""
 
 DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    **{domain: {"style": "draft"} for domain in CALCULATED},
+    "mathematics": {"budget": LevelTable(tokens={1: 200, 2: 250, 3: 450, 4: 450, 5: 600})},
     # The output is written at once, so neither a level nor a plan is asked for.
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }
@@ -74,9 +74,10 @@ class Settings(BaseModel):
         description="How the solver writes. draft: a few words for each step, as in examples. "
         "concise: short sentences, as in an example. prose: step by step in its own words, as in "
         "the paper. answer: the answer alone. auto: draft in the domains mathematics and "
-        "arithmetic; the answer alone, without level and plan, in instruction following; "
-        "otherwise short numbered lines if something has to be worked out. None: auto for "
-        "plan_and_budget, and prose for every other method.",
+        "arithmetic, but concise for mathematics from level 3 on without a plan; the answer alone, "
+        "without level and plan, in instruction following; otherwise short numbered lines if "
+        "something has to be worked out. None: auto for plan_and_budget, and prose for every other "
+        "method.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -257,11 +258,19 @@ class Settings(BaseModel):
             return rule
         return max(map(rule.total, LEVELS)) if level is None else rule.total(level)
 
-    @property
-    def solver_style(self) -> str | None:
-        """The style in which the solver writes; None for a method with a style of its own."""
-        own = METHODS[self.method].style
-        return own and (self.style or own)
+    def solver_style(self, domain: str, level: int | None) -> str | None:
+        """Return the style in which the solver writes; None for a method with a style of its own.
+
+        Args:
+            domain: The field of the question.
+            level: The level of the question; None if it is unknown.
+        """
+        own, domain = METHODS[self.method].style, domain.casefold()
+        style = own and (self.style or own)
+        if style != "auto" or domain not in CALCULATED:
+            return style
+        is_hard = domain == "mathematics" and level not in {1, 2}  # where drafts lose more
+        return "concise" if is_hard and not self.is_planned(level) else "draft"
 
     @property
     def shape(self) -> dict[str, float]:

@@ -15,6 +15,7 @@ from optim.datasets.dataset import digest
 from optim.methods import reject_plan_review
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
+from pb_graph.methods import METHODS
 from pb_graph.planner.planner import Planner, load_planner
 from pb_graph.planner.signatures import is_demo
 from pb_graph.program import PlannerProgram
@@ -132,7 +133,7 @@ def active_predictors(settings: Settings) -> dict[str, str]:
         found["estimate"] = "estimate"
     if settings.needs_level:
         found["level" if "estimate" in found else "estimate"] = "level"
-    if settings.solver_style and not settings.has_plan:
+    if METHODS[settings.method].style and not settings.has_plan:
         found["solve"] = "solve"
     return found
 

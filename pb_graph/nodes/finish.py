@@ -54,7 +54,7 @@ def no_answer(state: State, run: Run) -> State:
 
 def _build_report(state: State, run: Run) -> Report:
     """Return the account of a question."""
-    settings, method = run.settings, METHODS[run.settings.method]
+    settings, query, method = run.settings, state["query"], METHODS[run.settings.method]
     prices = run.options.prices or prices_in_scope()
     usage, most = by_node(state["charges"], prices), most_billed(state["charges"])
     warnings, ceiling = state["warnings"], state["ceiling"]
@@ -67,9 +67,9 @@ def _build_report(state: State, run: Run) -> Report:
         method=settings.method,
         execution=settings.execution if method.splits else None,
         schedule=settings.schedule if method.splits else None,
-        style=settings.solver_style,
+        style=settings.solver_style(query["domain"], query["level"]),
         effort=state["effort"],
-        level=state["query"]["level"],
+        level=query["level"],
         level_source=state["level_source"],
         budget=state["total"],
         ceiling=ceiling,

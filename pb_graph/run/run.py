@@ -227,7 +227,8 @@ class Run:
         if program is not None or self.models.program is not None:
             taught = (await self.io.load(self.models.planner, program)).teaching
         is_free = not (self.options.tools or self.options.answer_type)
-        return solver_style(self.settings.solver_style, query, taught, is_free=is_free)
+        name = self.settings.solver_style(query["domain"], query["level"])
+        return solver_style(name, query, taught, is_free=is_free)
 
     def cap_for(self, budget: int | None) -> int:
         """Return the tokens a request may cost: its budget if that is enforced, else the cutoff."""
