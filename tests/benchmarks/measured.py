@@ -42,7 +42,7 @@ class Row:
                     self.prompts[place] = int(line["prompt_tokens"])
         if not self.answers:
             rows = sorted({line["row"] for line in lines})
-            sys.exit(f"no answers of {name!r} on that day at these places; rows: {rows}")
+            sys.exit(f"no answers of {name!r} on these days at these places; rows: {rows}")
 
     def money(self, places: set[int]) -> float | None:
         """Return the mean price of an answer in prompt tokens; None where they are unknown."""
@@ -111,14 +111,14 @@ def main() -> None:
     parser.add_argument("--places", default="0:300", help="of the draw, FIRST:END")
     parser.add_argument("--rows", required=True, help="NAME or NAME@CAP, with commas between")
     parser.add_argument("--against", required=True, help="the row that they are compared with")
-    parser.add_argument("--day", default="2026-11-25", help="of the answers")
+    parser.add_argument("--days", default="2026-11-25,2026-11-26", help="of the answers")
     given = parser.parse_args()
     places = range(*map(int, given.places.split(":")))
     with ANSWERS.open(encoding="utf-8", newline="") as file:
         lines = [
             line
             for line in csv.DictReader(file)
-            if (line["dataset"], line["day"]) == (given.dataset, given.day)
+            if (line["dataset"], line["day"] in given.days.split(",")) == (given.dataset, True)
             and int(line["place"]) in places
         ]
     rows = {name: Row(name, lines) for name in [*given.rows.split(","), given.against]}

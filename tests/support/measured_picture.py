@@ -23,7 +23,7 @@ MEASURED = {
 def main() -> None:
     """Write accuracy against completion tokens, with 95 % intervals, as an SVG."""
     with ANSWERS.open(encoding="utf-8", newline="") as file:
-        answers = [line for line in csv.DictReader(file) if line["day"] == "2026-11-25"]
+        answers = [line for line in csv.DictReader(file) if line["day"] >= "2026-11-25"]
     figures = []
     for dataset, (title, places) in MEASURED.items():
         lines = [a for a in answers if a["dataset"] == dataset and int(a["place"]) in places]
