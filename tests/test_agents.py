@@ -247,7 +247,7 @@ class TestHostsOwn:
         request = request_of().override(state=state, system_message=SystemMessage([CACHED]))
         said: Any = self.passed_on(request).system_message
         assert said.content[0] == CACHED
-        assert said.content[1]["text"].startswith("Only 20 tokens")
+        assert said.content[1]["text"].startswith("Remaining budget: 20 tokens")
 
     def test_the_sdk_repeats_no_call_and_streams_report_usage(self) -> None:
         """Retries inside an SDK are billed and cannot be counted."""

@@ -340,4 +340,4 @@ def test_tokens_returned_during_a_wait_are_available() -> None:
 
     asyncio.run(together())
     assert [call.cap for call in model.calls] == [900, 880, 860]
-    assert "are left for this task" not in str([call.messages for call in model.calls])
+    assert "Finish this task" not in str([call.messages for call in model.calls])

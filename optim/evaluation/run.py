@@ -147,7 +147,7 @@ def run_here(
         experiment: The experiment.
         console: Where progress is shown.
         questions: The questions of all its parts.
-        share: Where other processes share the limit, as in `Meter`.
+        share: As in `Meter`.
 
     Raises:
         InputError: Several epochs at temperature 0, or as `evaluate`.

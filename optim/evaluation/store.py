@@ -1,10 +1,10 @@
 """Manage the folder of a run: its lock, and an SQLite file with every paid reply.
 
-A reply is on disk when `ReplyCache.put` returns, and a killed process leaves whole rows only. One
-process writes the file: it holds the folder's lock.
+`ReplyCache.put` returns once the reply is on disk, so a killed process leaves only complete rows.
+The process that holds the lock of the folder is the only one that writes to the file.
 
-`CachedClient` stands in front of every model of a run, in evaluations and in tuning. It asks for
-each reply once. A reply is identified by its request: the model, the messages as they are sent, the
+`CachedClient` wraps every model of a run, in evaluations and in tuning, and requests each reply
+once. A reply is identified by its request: the model, the messages as they are sent, the
 cap, the schema, and the number of the sample. So a killed run continues within a question, methods
 with the same request share the reply, and a change of this package costs only the requests that it
 changes.
@@ -239,10 +239,10 @@ class CachedClient(WrapperClient):
     Args:
         client: Asks the model.
         name: The name of the model in logs.
-        identity: Identifies the model with everything besides the request that bears on its words.
+        identity: Identifies the model and all options that change its replies, besides the request.
         cache: Keeps the replies.
         one_sample: Whether every epoch gets the same replies.
-        before: Called before the model is really asked. An error that it raises prevents the call.
+        before: Called before each request that is sent. An error that it raises prevents the request.
     """
 
     def __init__(  # noqa: PLR0913 -- all but four by name

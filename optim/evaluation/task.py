@@ -1,4 +1,4 @@
-"""The Inspect task of one data set and method: `pb-optim eval` and `inspect eval` run the same one.
+"""Define the Inspect task of a data set and a method, for `pb-optim eval` and `inspect eval`.
 
 Inspect computes the metrics over the samples that have a score. Samples that ended in an error have
 none; they are counted in the log, and tables show them beside the figures.
@@ -236,7 +236,7 @@ class Meter:
         places: Number of questions that are answered concurrently.
         limit: Completion tokens after which no new answer begins. None for no limit.
         cache: Counts the tokens, those of earlier runs included.
-        share: Where other processes share the limit.
+        share: This process's part of the limit, where several processes share it.
 
     Attributes:
         answers: Number of answers that ended in this run.

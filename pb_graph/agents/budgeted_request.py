@@ -45,7 +45,7 @@ _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 _TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _TOOL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call"})
 _NOTE = 200  # input tokens of a line that is added to a request
-_LOW = 0.2  # of a budget: the model is told to come to an end
+_LOW = 0.2  # of a budget: the model is told to finish
 _LEAST = 256  # completion tokens that are worth a call, where less is a reason to pause
 
 Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -201,13 +201,13 @@ class BudgetedRequest:
         left = min(one.left for one in self.accounts if one.unit == first.unit)
         left += first.rate.cost(reservation.most) / first.rate.scale
         if left <= _LOW * first.total:
-            note = f"Only {first.rate.text(left)} are left for this task: come to an end."
+            note = f"Remaining budget: {first.rate.text(left)}. Finish this task now."
             return _append_system_note(request, note)
         rounds = sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in request.messages)
         last = request.messages[-1] if request.messages else None
         if not isinstance(last, ToolMessage) or not self.tell_every or rounds % self.tell_every:
             return request
-        note = f"Budget: {first.rate.text(left)} of {first.rate.text(first.total)} are left."
+        note = f"Remaining budget: {first.rate.text(left)} of {first.rate.text(first.total)}."
         told = last.model_copy(update={"content": _joined(last.content, note)})
         return request.override(messages=[*request.messages[:-1], told])
 

@@ -4,9 +4,9 @@
 
 `answers.csv` holds what was counted and nothing of the questions: the day, the data set, the place
 of a question in its draw (``--limit 200 --seed 0``; of arithmetic 24 and 1), the row, the score,
-completion and prompt tokens of all calls, and whether the answer ended by itself. ``NAME@400`` is a
-row's answers cut off at 400 tokens, wrong where they had not ended: at temperature 0 that is what
-such a cap gives.
+completion and prompt tokens of all calls, whether the answer ended by itself, and in the row
+``default`` the estimated level. ``NAME@400`` is a row's answers cut off at 400 tokens, wrong where
+they had not ended: at temperature 0 that is what such a cap gives.
 
 Rows are compared on the questions that both have; p-values of E³ are Holm's. Money is prompt tokens
 plus four times completion tokens, nothing cached, relative to the row that is compared with.
@@ -108,6 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset", help="such as math500")
     parser.add_argument("--places", default="0:300", help="of the draw, FIRST:END")
+    parser.add_argument("--levels", help="only questions that the default took for these: 1,2")
     parser.add_argument("--rows", required=True, help="NAME or NAME@CAP, with commas between")
     parser.add_argument("--against", required=True, help="the row that they are compared with")
     parser.add_argument("--days", default="2026-11-25,2026-11-26", help="of the answers")
@@ -120,6 +121,9 @@ def main() -> None:
             if (line["dataset"], line["day"] in given.days.split(",")) == (given.dataset, True)
             and int(line["place"]) in places
         ]
+    if given.levels:
+        wanted = {line["place"] for line in lines if line["level"] in given.levels.split(",")}
+        lines = [line for line in lines if line["place"] in wanted]
     rows = {name: Row(name, lines) for name in [*given.rows.split(","), given.against]}
     compared = beside(rows, rows[given.against])
     titles = ["row", "questions", "accuracy, % (95 %)", "completion tokens", "prompt tokens"]
