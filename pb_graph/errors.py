@@ -76,7 +76,7 @@ class BudgetUsedUpError(ModelCallError):
         self.note = f"The budget of {total} is used up."
         said = f"Nothing is left of the budget of {total}"
         if prompt:
-            said = f"The prompt may cost {prompt}, but the budget of {total} has only {left} left"
+            said = f"The prompt may cost {prompt}, and {left} of the budget of {total} are left"
             self.note = f"{said}."
         super().__init__(f"{said}: raise it, or begin another.")
 

@@ -241,8 +241,8 @@ def test_the_model_is_told_what_is_left_after_tool_results(every: int, told: lis
     guard = TokenBudgetMiddleware(1000, tell_every=every)
     out = create_agent(model, [look_up], middleware=[guard]).invoke(ASK)
     lines = [str(call.messages[-1].content).rpartition("\n")[2] for call in model.calls]
-    expected = [f"Remaining budget: {1000 - spent} tokens of 1000 tokens." for spent in (10, 21, 33)]
+    left = [f"Remaining budget: {1000 - spent} tokens of 1000 tokens." for spent in (10, 21, 33)]
     assert [n for n, line in enumerate(lines) if line.startswith("Remaining")] == told
-    assert {line for line in lines if line.startswith("Remaining")} <= {*expected}
+    assert {line for line in lines if line.startswith("Remaining")} <= {*left}
     kept = [message for message in out["messages"] if isinstance(message, ToolMessage)]
     assert "Remaining" not in str(kept)

@@ -242,7 +242,7 @@ class CachedClient(WrapperClient):
         identity: Identifies the model and all options that change its replies, besides the request.
         cache: Keeps the replies.
         one_sample: Whether every epoch gets the same replies.
-        before: Called before each request that is sent. An error that it raises prevents the request.
+        before: Called before each request. An error that it raises prevents the request.
     """
 
     def __init__(  # noqa: PLR0913 -- all but four by name
