@@ -70,8 +70,8 @@ class Row:
         tokens = [answer.tokens for answer in self.answers.values()]
         ends = (*accuracy_interval(scores), *token_interval(tokens))
         names = ("accuracy_lower", "accuracy_upper", "tokens_lower", "tokens_upper")
-        means = {"accuracy": 100 * mean(scores), "tokens": mean(tokens)}
-        return means | dict(zip(names, ends, strict=True))
+        means = (100 * mean(scores), mean(tokens))
+        return dict(zip(("accuracy", "tokens", *names), (*means, *ends), strict=True))
 
 
 def beside(rows: dict[str, Row], reference: Row) -> dict[str, list[str]]:
@@ -81,9 +81,8 @@ def beside(rows: dict[str, Row], reference: Row) -> dict[str, list[str]]:
         name: compare(row.answers.values(), reference.answers.values(), missing="drop")
         for name, row in others.items()
     }
-    adjusted = holm(
-        {name: pair.p_value for name, pair in pairs.items() if pair.p_value is not None}
-    )
+    known = {name: one.p_value for name, one in pairs.items() if one.p_value is not None}
+    adjusted = holm(known)
     cells = {}
     for name, pair in pairs.items():
         both = rows[name].answers.keys() & reference.answers.keys()
@@ -108,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset", help="such as math500")
     parser.add_argument("--places", default="0:300", help="of the draw, FIRST:END")
-    parser.add_argument("--levels", help="only questions that the default took for these: 1,2")
+    parser.add_argument("--levels", default=",1,2,3,4,5", help="as the default estimated them")
     parser.add_argument("--rows", required=True, help="NAME or NAME@CAP, with commas between")
     parser.add_argument("--against", required=True, help="the row that they are compared with")
     parser.add_argument("--days", default="2026-11-25,2026-11-26", help="of the answers")
@@ -121,9 +120,8 @@ def main() -> None:
             if (line["dataset"], line["day"] in given.days.split(",")) == (given.dataset, True)
             and int(line["place"]) in places
         ]
-    if given.levels:
-        wanted = {line["place"] for line in lines if line["level"] in given.levels.split(",")}
-        lines = [line for line in lines if line["place"] in wanted]
+    wanted = {line["place"] for line in lines if line["level"] in given.levels.split(",")}
+    lines = [line for line in lines if line["place"] in wanted]
     rows = {name: Row(name, lines) for name in [*given.rows.split(","), given.against]}
     compared = beside(rows, rows[given.against])
     titles = ["row", "questions", "accuracy, % (95 %)", "completion tokens", "prompt tokens"]
