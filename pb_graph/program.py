@@ -38,7 +38,7 @@ class PlannerProgram(BaseModel):
     def save(self, path: str | Path) -> None:
         """Write the file."""
         document = self.model_dump(mode="json", exclude_none=True)
-        document["state"] = self.state  # None means something to DSPy
+        document["state"] = self.state  # DSPy needs fields that are None
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         Path(path).write_text(text, "utf-8")
 

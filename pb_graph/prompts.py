@@ -6,10 +6,11 @@ A prompt is plain data, pairs of a role and a text, so that reading one loads no
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from pb_graph.calculation import evaluate
 from pb_graph.settings import Settings
 from pb_graph.types import Query, StepResult, SubQuestion
 
@@ -40,11 +41,13 @@ class Style:
         examples: Shown as earlier exchanges. With examples, the instruction and the answer's format
             are said once, in the system message; without, both stand behind the question.
         ending: Said after the answer's format.
+        compute: Makes the answer out of a reply, which is then not told the answer's format.
     """
 
     instruction: str
     examples: tuple[Example, ...] = ()
     ending: str = ""
+    compute: Callable[[str, Query], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +130,47 @@ _DRAFTS = (
     ),
 )
 
+_CALCULATIONS = (
+    Example(
+        _PEARS.question,
+        "# pears come in bundles of 4\nbundles = 20 / 4\n# each bundle costs $3\n"
+        "cost = bundles * 3\n# change is what is left of $20\nanswer = 20 - cost",
+    ),
+)
+_FENCES = re.compile(r"^```.*\n?", re.MULTILINE)
+
+
+def calculated_answer(text: str, query: Query) -> str | None:
+    """Return a calculation with its result, in the form that the question wants.
+
+    Args:
+        text: The calculation: Python assignments, one a line.
+        query: The question, with its answer format.
+
+    Returns:
+        None if the result cannot be worked out.
+    """
+    result = evaluate(text)
+    if result is None:
+        return None
+    return f"```python\n{_FENCES.sub('', text).strip()}\n```\n\n{final_line(query, result)}"
+
+
 STYLES: Mapping[str, Style] = {
     "auto": Style(_LINES_IF_NEEDED, (_COAT, _REVIEW)),
     "draft": Style(
         "Think step by step, but keep only a minimal draft of each thinking step, five words at "
         "most.",
         _DRAFTS,
+    ),
+    "calculation": Style(
+        "Write the solution as Python assignments, one line for each step, under a short comment "
+        "that says what it is and why. Compute each quantity from numbers of the question and from "
+        "names above; leave the arithmetic to Python. The last line assigns the result to "
+        "`answer`.",
+        _CALCULATIONS,
+        ending="Write the assignments only.",
+        compute=calculated_answer,
     ),
     "concise": Style("Think step by step, and be concise.", (_PEARS,)),
     "prose": Style("Reason step by step."),
@@ -167,10 +205,12 @@ def solver_style(
         query: The question. Examples are left out where its format is not one that they can show.
         taught: Solver prompt of a planner program, which replaces the style of the settings.
         is_free: Whether the answer is free text. Where it has a type, or the solver has tools,
-            examples would show neither, and are left out.
+            examples would show neither, and are left out; a calculation becomes prose.
     """
     form, style = query["answer_format"], taught or STYLES[name or "prose"]
     shown = is_free and (taught is not None or form is None or _OUR_FORMS.search(form))
+    if not shown and style.compute:
+        return STYLES["prose"]
     return style if shown else replace(style, examples=())
 
 
@@ -200,7 +240,8 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     limit = "" if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
     if style.examples and not plan:
         parts.append(limit)
-        said = [query["instruction"], style.instruction, _answer_format(query), style.ending]
+        form = "" if style.compute else _answer_format(query)
+        said = [query["instruction"], style.instruction, form, style.ending]
     else:
         parts += [style.instruction, limit, _closing(query, style)]
         said = [query["instruction"] or DEFAULT_INSTRUCTION]

@@ -69,15 +69,15 @@ class Settings(BaseModel):
     method: Method = Field(
         default=PLANNED, validate_default=True, description="How a question is answered."
     )
-    style: Literal["auto", "draft", "concise", "prose", "answer"] | None = Field(
+    style: Literal["auto", "draft", "calculation", "concise", "prose", "answer"] | None = Field(
         default=None,
         description="How the solver writes. draft: a few words for each step, as in examples. "
-        "concise: short sentences, as in an example. prose: step by step in its own words, as in "
-        "the paper. answer: the answer alone. auto: draft in the domains mathematics and "
-        "arithmetic, but concise for mathematics from level 3 on without a plan; the answer alone, "
-        "without level and plan, in instruction following; otherwise short numbered lines if "
-        "something has to be worked out. None: auto for plan_and_budget, and prose for every other "
-        "method.",
+        "calculation: assignments, whose result is worked out exactly; draft for a question with a "
+        "plan. concise: short sentences, as in an example. prose: step by step in its own words, "
+        "as in the paper. answer: the answer alone. auto: calculation in the domain arithmetic; in "
+        "mathematics draft, but concise from level 3 on without a plan; the answer alone, without "
+        "level and plan, in instruction following; otherwise short numbered lines if something has "
+        "to be worked out. None: auto for plan_and_budget, and prose for every other method.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -266,11 +266,13 @@ class Settings(BaseModel):
             level: The level of the question; None if it is unknown.
         """
         own, domain = METHODS[self.method].style, domain.casefold()
-        style = own and (self.style or own)
-        if style != "auto" or domain not in CALCULATED:
-            return style
-        is_hard = domain == "mathematics" and level not in {1, 2}  # where drafts lose more
-        return "concise" if is_hard and not self.is_planned(level) else "draft"
+        style, is_planned = own and (self.style or own), self.is_planned(level)
+        if style == "auto" and domain == "arithmetic":
+            style = "calculation"
+        elif style == "auto" and domain == "mathematics":
+            is_hard = level not in {1, 2}  # where drafts lose more
+            style = "concise" if is_hard and not is_planned else "draft"
+        return "draft" if style == "calculation" and is_planned else style
 
     @property
     def shape(self) -> dict[str, float]:

@@ -26,7 +26,7 @@ STOREYS = {
         "run",
         "planner models local program",
         "prompts state settings answers",
-        "budget methods",
+        "budget calculation methods",
         "types errors",
     ),
 }

@@ -141,7 +141,7 @@ def test_a_forced_ending_goes_on_from_where_the_call_was_cut(partial: str, is_fi
     assert str(demand).endswith(FORMAT) == is_final
 
 
-@pytest.mark.parametrize("name", ["draft", "concise", "auto"])
+@pytest.mark.parametrize("name", ["draft", "calculation", "concise", "auto"])
 def test_the_examples_of_a_style_cost_little(name: str) -> None:
     asked = single_call_prompt(query(), SETTINGS, STYLES[name])
     assert len(said(asked[:-1])) / 4 <= 350  # four characters a token
@@ -153,3 +153,4 @@ def test_examples_are_shown_only_where_they_can_end_as_the_answer_is_wanted() ->
     assert solver_style("auto", foreign, SHOWN).examples == SHOWN.examples
     assert solver_style("auto", query(answer_format=r"In \boxed{}."), SHOWN).examples
     assert solver_style("auto", query(), SHOWN, is_free=False).examples == ()
+    assert solver_style("calculation", foreign) == PROSE

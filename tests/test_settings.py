@@ -40,10 +40,11 @@ def test_what_is_no_budget_is_refused_in_one_sentence(rule: object) -> None:
 
 
 class TestDomains:
-    def test_drafts_solve_what_is_calculated_unless_it_is_hard_and_without_a_plan(self) -> None:
+    def test_the_style_of_mathematics_depends_on_the_level_and_the_plan(self) -> None:
         styles = [Settings().solver_style("Mathematics", level) for level in (2, 3, 4)]
         assert styles == ["draft", "concise", "draft"]
-        assert Settings(style="auto").solver_style("arithmetic", 3) == "draft"
+        assert Settings(style="auto").solver_style("arithmetic", 3) == "calculation"
+        assert Settings(style="calculation").solver_style("any", 4) == "draft"
         assert Settings(style="prose").solver_style("arithmetic", 3) == "prose"
 
     def test_an_instruction_is_followed_at_once(self) -> None:

@@ -138,7 +138,7 @@ def _parameter(field: dataclasses.Field[Any], shown: Mapping[str, Any]) -> inspe
     """Return the parameter from which Typer makes the option."""
     listed = f" {', '.join(shown['names'])}." if "names" in shown else ""
     info = typer.Option(
-        shown.get("flags") or f"--{field.name.replace('_', '-')}",  # without a --no-… beside it
+        shown.get("flags") or f"--{field.name.replace('_', '-')}",  # a flag has no --no-… form
         help=shown["help"] + listed,
         metavar=shown.get("metavar"),
         rich_help_panel=shown.get("panel"),

@@ -132,7 +132,7 @@ def _rows(
         msg = f"{chosen.name} is not read from the hub: give a local file with --data PATH"
         raise InputError(msg)
     split = split or chosen.hub.split
-    library = import_or_explain("datasets")  # takes seconds, and a local file does without
+    library = import_or_explain("datasets")  # the import takes seconds
     try:
         rows: Iterable[Mapping[str, Any]] = library.load_dataset(
             chosen.hub.path, chosen.hub.name, split=split

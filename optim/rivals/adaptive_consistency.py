@@ -40,8 +40,8 @@ _NUMBER = re.compile(r"[-+]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)")
 async def adaptive_consistency(given: MethodInput, run: Run) -> State:
     """Make at most `SAMPLES` calls, one after another, and return what most of them state.
 
-    An answer that states no result counts as a sample, but for nothing. Answers in a form of the
-    caller's, that names no place for the result, agree if they end in the same paragraph.
+    A sample without a result has no vote. If the answer format names no place for the result,
+    answers agree if their last paragraphs are equal.
     """
     settings, purpose = run.settings, Purpose("answer", level=given.query["level"])
     prompt = single_call_prompt(given.query, settings, STYLES["prose"])

@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 from pb_graph.methods import method
 from pb_graph.prompts import STYLES, MethodInput, PromptMessage, Style, single_call_prompt
+from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pb_graph.run.run import Run
+    from pb_graph.state import State
 
 STYLE_OF: Mapping[str, Style] = {
     "chain_of_draft": STYLES["draft"],
@@ -41,3 +45,19 @@ STYLE_OF: Mapping[str, Style] = {
 def ask_in_own_style(given: MethodInput) -> list[PromptMessage]:
     """Return the question in the style of the method that the settings name."""
     return single_call_prompt(given.query, given.settings, STYLE_OF[given.settings.method])
+
+
+@method(
+    "program_aided",
+    "Writes the calculation as assignments, whose result is worked out exactly.",
+    source="PAL, arXiv:2211.10435",
+)
+async def program_aided(given: MethodInput, run: Run) -> State:
+    """Return the calculation with its result. Without a result the model is asked for it."""
+    query, style = given.query, STYLES["calculation"]
+    prompt = single_call_prompt(query, given.settings, style)
+    purpose = Purpose("answer", level=query["level"])
+    reply = await run.call_within_budget(
+        prompt, given.budget, query, purpose, compute=style.compute
+    )
+    return reply.update()

@@ -226,7 +226,7 @@ def mean_of(values: Floats, groups: Groups, pseudo: PseudoQuestions = _NONE) -> 
         groups: Number of the question of each answer, from 0.
         pseudo: Pseudo-questions.
     """
-    answers = len(values) / (int(groups.max()) + 1)  # to a question, on average
+    answers = len(values) / (int(groups.max()) + 1)  # mean number for a question
     extra = np.array(pseudo.scores)
     size = len(values) + answers * pseudo.weight * len(extra)
     value = float((values.sum() + answers * pseudo.weight * extra.sum()) / size)

@@ -242,7 +242,7 @@ class GraphProgram(TunableProgram):
 
     @property
     def prompts(self) -> Planner:
-        """A planner of this program's own predictors, with every change an optimizer makes."""
+        """The planner with the predictors of this program, as an optimizer has changed them."""
         planner = self._base.prompts()
         for name in self._open:
             setattr(planner, name, getattr(self, name))

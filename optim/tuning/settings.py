@@ -55,7 +55,7 @@ def halving(task: OptimizerTask) -> list[Candidate]:
         for rung, asked in enumerate(counts):
             racing = sorted(racing, key=_rank, reverse=True)[: math.ceil(width / 2**rung)]
             for number, trial in enumerate(racing):
-                with suppress(OutageError):  # of a server that refuses these settings
+                with suppress(OutageError):  # the server may refuse these settings
                     results = task.evaluator.measure(trial.candidate, questions[:asked])
                     racing[number] = replace(trial, results=results)
             racing = [trial for trial in racing if len(trial.results) == asked]

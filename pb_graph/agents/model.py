@@ -121,7 +121,7 @@ class BudgetedChatModel(BaseChatModel):
             kwargs["parallel_tool_calls"] = parallel_tool_calls
         bound: Any = bind(tools, **kwargs)
         made = self.model_copy()
-        # Of an answer that is to have a type LangChain says so; its agents bind what cannot run.
+        # LangChain marks structured output by this key, or by tools that have no function to run.
         run = [not isinstance(one, StructuredTool) or one.func or one.coroutine for one in tools]
         only_a_type = "ls_structured_output_format" in kwargs or (run and not any(run))
         made._by_tool = bool(only_a_type)  # noqa: SLF001 -- a copy of ours

@@ -8,7 +8,7 @@ LEVELS = range(1, 6)
 """Difficulty levels, from 1 (easiest) to 5 (hardest)."""
 
 Level = Annotated[int, Field(ge=1, le=5)]
-"""One of them, as a field of a model."""
+"""A difficulty level, as a field of a model."""
 
 
 def _has_every_level(values: dict[int, float]) -> dict[int, float]:

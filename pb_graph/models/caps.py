@@ -174,7 +174,7 @@ def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 _OPENAI_NAMES = re.compile(r"gpt-(?!oss)|o\d|chatgpt-")
 # Models that have no levels in LangChain's profiles: dated versions, and those before GPT-5.
 _OTHER_REASONERS = re.compile(
-    r"(gpt-5(-mini|-nano)?|o1|o3|o3-mini|o4-mini)(-\d{4}-\d\d-\d\d)?"  # of GPT-5.1 on, none is sent
+    r"(gpt-5(-mini|-nano)?|o1|o3|o3-mini|o4-mini)(-\d{4}-\d\d-\d\d)?"  # not GPT-5.1 and later
 )
 
 
@@ -236,8 +236,8 @@ def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 
 
 def vllm(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of vLLM, started with ``--reasoning-parser``: without it, it refuses this."""
-    # Whether it takes a budget of 0 is not documented.
+    """Cap a call of vLLM. A server without ``--reasoning-parser`` refuses a thinking budget."""
+    # vLLM's documents do not say whether a budget of 0 is allowed.
     extra = _thinking_budget(model, options, "thinking_token_budget", least=1)
     if options.continue_last:
         extra |= {"continue_final_message": True, "add_generation_prompt": False}

@@ -10,11 +10,13 @@ from pb_graph.nodes.allocate import is_final
 from pb_graph.prompts import (
     MethodInput,
     PromptMessage,
+    Style,
     single_call_prompt,
     step_prompt,
     synthesis_prompt,
 )
 from pb_graph.run.run import BudgetedReply, Run
+from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 from pb_graph.types import Purpose, Query, StepResult, SubQuestion
 
@@ -22,16 +24,17 @@ from pb_graph.types import Purpose, Query, StepResult, SubQuestion
 async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``. A failed call is also a result; the other steps continue."""
     plan, index, budget, query = task["plan"], task["index"], task["budget"], task["query"]
-    closes = is_final(plan, index, run.settings)
+    closes, style = is_final(plan, index, run.settings), await run.style(query)
     run.emit("step_started", index=index, budget=budget)
     try:
         reply = await run.call_within_budget(
-            await _step_prompt(task, run, closes=closes),
+            _step_prompt(task, style, run.settings, closes=closes),
             budget,
             query,
             Purpose("solve", index, plan[index]["level"] or query["level"]),
             closing=closes,
             stream=closes,
+            compute=style.compute,
         )
     except ModelCallError as failure:
         reply = BudgetedReply("", failure.tokens, "error")
@@ -48,9 +51,10 @@ async def solve(task: SolveTask, run: Run) -> State:
     return {"results": [result]}
 
 
-async def _step_prompt(task: SolveTask, run: Run, *, closes: bool) -> list[PromptMessage]:
-    query, settings, plan, budget = task["query"], run.settings, task["plan"], task["budget"]
-    style = await run.style(query)
+def _step_prompt(
+    task: SolveTask, style: Style, settings: Settings, *, closes: bool
+) -> list[PromptMessage]:
+    query, plan, budget = task["query"], task["plan"], task["budget"]
     if _is_single_step(plan, query):
         said = budget if settings.enforcement == "prompt" else None
         return single_call_prompt(query, settings, style, budget=said)
@@ -126,7 +130,12 @@ async def answer(state: State, run: Run) -> State:
             )
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
-            prompt, total, query, purpose, thinking=method.thinking
+            prompt,
+            total,
+            query,
+            purpose,
+            thinking=method.thinking,
+            compute=None if plan else style.compute,
         )
         return reply.update()
     except ModelCallError as failure:

@@ -19,7 +19,7 @@ from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
 from langgraph.types import Command, Overwrite, Send
 
-from pb_graph.answers import AnswerType, is_in_form
+from pb_graph.answers import AnswerType, is_in_form, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.rates import MOST_TOKENS, Dollars, Spending
@@ -136,6 +136,7 @@ class Run:
         closing: bool = True,
         stream: bool = True,
         thinking: Thinking | None = None,
+        compute: Callable[[str, Query], str | None] | None = None,
     ) -> BudgetedReply:
         r"""Ask once. Under ``force``, reserve tokens to ask for the result of an unfinished answer.
 
@@ -150,12 +151,14 @@ class Run:
             closing: Whether an unfinished reply is asked for the final answer of the question.
             stream: Whether a host that streams is shown the reply as the answer.
             thinking: How much the model may think, where that is not for the budget to say.
+            compute: Makes the answer out of a reply, or returns None; a reply without a result of
+                its own is then unfinished. Such answers are streamed as a whole.
 
         Raises:
             ModelCallError: If the request and its retries fail; a failed ending is a warning.
         """
         enforcement = "prompt" if budget is None else self.settings.enforcement
-        forces = enforcement == "force"
+        forces, stream = enforcement == "force", stream and not compute
         options = CallOptions(
             self.cap_for(budget),
             purpose=purpose,
@@ -171,7 +174,10 @@ class Run:
             prompt, reply = await self._work(prompt, options, account)
             finish: Finish = "length" if reply.finish == "length" else "stop"
             stated = ""
-            if self._is_unfinished(reply, query, forces=forces, closing=closing):
+            if compute and finish == "stop" and (answer := compute(reply.text, query)):
+                return BudgetedReply(answer, int(account.spent), finish)
+            is_open = compute is not None and stated_answer(reply.text) is None
+            if is_open or self._is_unfinished(reply, query, forces=forces, closing=closing):
                 if account.left >= reserve.left:  # less where others drew on a shared budget
                     reserve.close()
                     reserve = account

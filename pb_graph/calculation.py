@@ -1,0 +1,95 @@
+"""Work out a calculation that a model has written, without running it."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from fractions import Fraction
+from typing import Any
+
+_LONGEST, _LINES, _BITS = 300, 100, 1000  # characters of a line; lines; bits of a figure
+
+
+def evaluate(text: str) -> str | None:
+    """Return the value of ``answer``, or of the last name, after the assignments of all lines.
+
+    Nothing is run: of Python's grammar only numbers, names, the operators of arithmetic and a few
+    functions are followed. Comments and fences are ignored.
+
+    Args:
+        text: The assignments, one a line.
+
+    Returns:
+        The figure in digits, worked out exactly and with at most six decimals; None if any line is
+        unreadable, or has no rational value.
+    """
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(("```", "import ", "from "))]
+    names: dict[str, Fraction] = {}
+    if not lines or len(lines) > _LINES or max(map(len, lines)) > _LONGEST:
+        return None
+    value = Fraction(0)
+    try:
+        for line in lines:
+            match ast.parse(line).body:
+                case [ast.Assign(targets=[ast.Name(id=name)], value=expression)]:
+                    names[name] = value = _value(expression, names)
+                case [ast.AugAssign(target=ast.Name(id=name) as before, op=sign, value=change)]:
+                    names[name] = value = _value(ast.BinOp(before, sign, change), names)
+                case _:
+                    return None
+    except (SyntaxError, ArithmeticError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+    value = names.get("answer", value)
+    return str(value) if value.denominator == 1 else f"{float(value):.6f}".rstrip("0").rstrip(".")
+
+
+def _value(node: ast.expr, names: dict[str, Fraction]) -> Fraction:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            found = Fraction(str(number))
+        case ast.Name(id=name):
+            found = names[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            found = -_value(operand, names)
+        case ast.BinOp(left=left, op=sign, right=right):
+            found = Fraction(_OPERATORS[type(sign)](_value(left, names), _value(right, names)))
+        case ast.Call(
+            func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="math"), attr=name),
+            args=given,
+            keywords=[],
+        ):
+            found = Fraction(_FUNCTIONS[name](*(_value(each, names) for each in given)))
+        case _:
+            raise ValueError
+    if max(found.numerator.bit_length(), found.denominator.bit_length()) > _BITS:
+        raise OverflowError
+    return found
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    size = max(base.numerator.bit_length(), base.denominator.bit_length())
+    if exponent.denominator != 1 or size * abs(exponent) > _BITS:
+        raise ValueError
+    return base ** int(exponent)
+
+
+_OPERATORS: dict[type[ast.operator], Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
+_FUNCTIONS: dict[str, Any] = {
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "int": math.trunc,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": lambda value, digits=0: round(value, int(digits)),
+}
