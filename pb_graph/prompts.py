@@ -130,12 +130,10 @@ _DRAFTS = (
     ),
 )
 
-_CALCULATIONS = (
-    Example(
-        _PEARS.question,
-        "# pears come in bundles of 4\nbundles = 20 / 4\n# each bundle costs $3\n"
-        "cost = bundles * 3\n# change is what is left of $20\nanswer = 20 - cost",
-    ),
+_CALCULATION = Example(
+    _PEARS.question,
+    "# pears come in bundles of 4\nbundles = 20 / 4\n# each bundle costs $3\n"
+    "cost = bundles * 3\n# change is what is left of $20\nanswer = 20 - cost",
 )
 _FENCES = re.compile(r"^```.*\n?", re.MULTILINE)
 
@@ -156,6 +154,16 @@ def calculated_answer(text: str, query: Query) -> str | None:
     return f"```python\n{_FENCES.sub('', text).strip()}\n```\n\n{final_line(query, result)}"
 
 
+_CALCULATION_BY_PLAN = Style(
+    "Answer the sub-questions in order by Python assignments, each under a short comment that says "
+    "what it is and why. Compute each quantity from numbers of the question and from names above; "
+    "leave the arithmetic to Python. The last line assigns the answer to the whole question to "
+    "`answer`.",
+    (_CALCULATION._replace(plan=_STEPS),),
+    ending="Write the assignments only.",
+    compute=calculated_answer,
+)
+
 STYLES: Mapping[str, Style] = {
     "auto": Style(_LINES_IF_NEEDED, (_COAT, _REVIEW)),
     "draft": Style(
@@ -168,7 +176,7 @@ STYLES: Mapping[str, Style] = {
         "that says what it is and why. Compute each quantity from numbers of the question and from "
         "names above; leave the arithmetic to Python. The last line assigns the result to "
         "`answer`.",
-        _CALCULATIONS,
+        (_CALCULATION,),
         ending="Write the assignments only.",
         compute=calculated_answer,
     ),
@@ -236,7 +244,8 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     parts = [question_block(query, show_level=bool(plan))]
     if plan:
         parts.append(_outline([_line(step, shares, settings) for step in plan]))
-        style = _BY_PLAN if style.examples else style
+        by_plan = _CALCULATION_BY_PLAN if style.compute else _BY_PLAN
+        style = by_plan if style.examples else style
     limit = "" if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
     if style.examples and not plan:
         parts.append(limit)
@@ -423,7 +432,7 @@ def _outline(lines: Sequence[str]) -> str:
 
 def _closing(query: Query, style: Style) -> str:
     form = _answer_format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
-    return f"{form} {style.ending}".rstrip()
+    return style.ending if style.compute else f"{form} {style.ending}".rstrip()
 
 
 def _line(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:

@@ -72,8 +72,8 @@ class Settings(BaseModel):
     style: Literal["auto", "draft", "calculation", "concise", "prose", "answer"] | None = Field(
         default=None,
         description="How the solver writes. draft: a few words for each step, as in examples. "
-        "calculation: assignments, whose result is worked out exactly; draft for a question with a "
-        "plan. concise: short sentences, as in an example. prose: step by step in its own words, "
+        "calculation: assignments, whose result is worked out exactly; draft if each step is a "
+        "call. concise: short sentences, as in an example. prose: step by step in its own words, "
         "as in the paper. answer: the answer alone. auto: calculation in the domain arithmetic; in "
         "mathematics draft, but concise from level 3 on without a plan; the answer alone, without "
         "level and plan, in instruction following; otherwise short numbered lines if something has "
@@ -272,7 +272,7 @@ class Settings(BaseModel):
         elif style == "auto" and domain == "mathematics":
             is_hard = level not in {1, 2}  # where drafts lose more
             style = "concise" if is_hard and not is_planned else "draft"
-        return "draft" if style == "calculation" and is_planned else style
+        return "draft" if style == "calculation" and is_planned and self.is_stepwise else style
 
     @property
     def shape(self) -> dict[str, float]:

@@ -32,10 +32,10 @@ def test_all_else_has_no_result(text: str) -> None:
     assert evaluate(text) is None
 
 
-@pytest.mark.parametrize("fence", ["", "```"])
-def test_the_default_works_out_arithmetic_that_has_no_plan(fence: str) -> None:
-    model = ScriptedChat(level="L2", solve=f"{fence}\n{PENS}\n{fence}")
-    report = report_of(model, ARITHMETIC, style="auto", plan_from=4)
+@pytest.mark.parametrize("plan_from", [1, 4])
+def test_the_default_works_out_arithmetic_with_and_without_a_plan(plan_from: int) -> None:
+    model = ScriptedChat(level="L2", solve=f"```\n{PENS}\n```")
+    report = report_of(model, ARITHMETIC, style="auto", plan_from=plan_from)
     assert report["answer"] == f"```python\n{PENS}\n```\n\nFinal answer: 21"
     assert (report["style"], report["result"]) == ("calculation", "21")
 

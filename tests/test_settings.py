@@ -44,7 +44,7 @@ class TestDomains:
         styles = [Settings().solver_style("Mathematics", level) for level in (2, 3, 4)]
         assert styles == ["draft", "concise", "draft"]
         assert Settings(style="auto").solver_style("arithmetic", 3) == "calculation"
-        assert Settings(style="calculation").solver_style("any", 4) == "draft"
+        assert Settings(style="calculation", execution="stepwise").solver_style("any", 4) == "draft"
         assert Settings(style="prose").solver_style("arithmetic", 3) == "prose"
 
     def test_an_instruction_is_followed_at_once(self) -> None:

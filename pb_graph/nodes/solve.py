@@ -135,7 +135,7 @@ async def answer(state: State, run: Run) -> State:
             query,
             purpose,
             thinking=method.thinking,
-            compute=None if plan else style.compute,
+            compute=style.compute,
         )
         return reply.update()
     except ModelCallError as failure:

@@ -3,7 +3,7 @@
     python tests/benchmarks/measured.py math500 --rows default,vanilla --against vanilla
 
 `answers.csv` holds what was counted and nothing of the questions: the day, the data set, the place
-of a question in its draw (``--limit 200 --seed 0``; of arithmetic 24 and 1), the row, the score,
+of a question in its draw (``--limit 300 --seed 0``; of arithmetic 24 and 1), the row, the score,
 completion and prompt tokens of all calls, whether the answer ended by itself, and in the row
 ``default`` the estimated level. ``NAME@400`` is a row's answers cut off at 400 tokens, wrong where
 they had not ended: at temperature 0 that is what such a cap gives.
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--levels", default=",1,2,3,4,5", help="as the default estimated them")
     parser.add_argument("--rows", required=True, help="NAME or NAME@CAP, with commas between")
     parser.add_argument("--against", required=True, help="the row that they are compared with")
-    parser.add_argument("--days", default="2026-11-25,2026-11-26", help="of the answers")
+    parser.add_argument("--days", default="2026-11-25,2026-11-26,2026-11-27", help="of the answers")
     given = parser.parse_args()
     places = range(*map(int, given.places.split(":")))
     with ANSWERS.open(encoding="utf-8", newline="") as file:
