@@ -8,40 +8,44 @@ import operator
 from fractions import Fraction
 from typing import Any
 
-_LONGEST, _LINES, _BITS = 300, 100, 1000  # characters of a line; lines; bits of a figure
+_LONGEST, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
 
 
-def evaluate(text: str) -> str | None:
-    """Return the value of ``answer``, or of the last name, after the assignments of all lines.
+def evaluate(code: str) -> str | None:
+    """Return the value of ``answer`` after Python assignments, else that of the last name.
 
     Nothing is run: of Python's grammar only numbers, names, the operators of arithmetic and a few
-    functions are followed. Comments and fences are ignored.
+    functions are followed. Imports and expressions that are not assigned are ignored.
 
     Args:
-        text: The assignments, one a line.
+        code: The assignments.
 
     Returns:
-        The figure in digits, worked out exactly and with at most six decimals; None if any line is
-        unreadable, or has no rational value.
+        The figure in digits, worked out exactly and shown with at most six decimals. None if there
+        is any other statement, or a value that is not rational.
     """
-    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith(("```", "import ", "from "))]
-    names: dict[str, Fraction] = {}
-    if not lines or len(lines) > _LINES or max(map(len, lines)) > _LONGEST:
+    if len(code) > _LONGEST:
         return None
-    value = Fraction(0)
+    names: dict[str, Fraction] = {}
+    value = None
     try:
-        for line in lines:
-            match ast.parse(line).body:
-                case [ast.Assign(targets=[ast.Name(id=name)], value=expression)]:
+        for statement in ast.parse(code).body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=expression):
                     names[name] = value = _value(expression, names)
-                case [ast.AugAssign(target=ast.Name(id=name) as before, op=sign, value=change)]:
+                case ast.AugAssign(target=ast.Name(id=name) as before, op=sign, value=change):
                     names[name] = value = _value(ast.BinOp(before, sign, change), names)
+                case ast.Import() | ast.ImportFrom() | ast.Expr():
+                    pass
                 case _:
                     return None
-    except (SyntaxError, ArithmeticError, KeyError, TypeError, ValueError, RecursionError):
+    except (SyntaxError, ArithmeticError, KeyError, TypeError, ValueError):
+        return None
+    except (RecursionError, MemoryError):  # how Python's parser refuses what is nested too deeply
         return None
     value = names.get("answer", value)
+    if value is None:
+        return None
     return str(value) if value.denominator == 1 else f"{float(value):.6f}".rstrip("0").rstrip(".")
 
 

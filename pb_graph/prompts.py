@@ -135,23 +135,24 @@ _CALCULATION = Example(
     "# pears come in bundles of 4\nbundles = 20 / 4\n# each bundle costs $3\n"
     "cost = bundles * 3\n# change is what is left of $20\nanswer = 20 - cost",
 )
-_FENCES = re.compile(r"^```.*\n?", re.MULTILINE)
+_FENCED = re.compile(r"```\w*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
 def calculated_answer(text: str, query: Query) -> str | None:
     """Return a calculation with its result, in the form that the question wants.
 
     Args:
-        text: The calculation: Python assignments, one a line.
+        text: The calculation: Python assignments, alone or fenced between other words.
         query: The question, with its answer format.
 
     Returns:
         None if the result cannot be worked out.
     """
-    result = evaluate(text)
-    if result is None:
+    fenced = _FENCED.search(text)
+    code = (fenced[1] if fenced else text).strip()
+    if (result := evaluate(code)) is None:
         return None
-    return f"```python\n{_FENCES.sub('', text).strip()}\n```\n\n{final_line(query, result)}"
+    return f"```python\n{code}\n```\n\n{final_line(query, result)}"
 
 
 _CALCULATION_BY_PLAN = Style(

@@ -130,12 +130,7 @@ async def answer(state: State, run: Run) -> State:
             )
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
-            prompt,
-            total,
-            query,
-            purpose,
-            thinking=method.thinking,
-            compute=style.compute,
+            prompt, total, query, purpose, thinking=method.thinking, compute=style.compute
         )
         return reply.update()
     except ModelCallError as failure:

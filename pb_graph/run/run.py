@@ -114,15 +114,14 @@ class Run:
             ModelCallError: If the call and its retries fail.
             ModelSetupError: If there is no model to call.
         """
-        level, node = options.purpose.level, options.purpose.node
-        cap = min(options.cap, self.settings.cutoff)
+        level, cap = options.purpose.level, min(options.cap, self.settings.cutoff)
         options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
         role: Role = "easy" if level is not None and level <= EASY else "solver"
         client = await self._client(role, account or self.budget)
         reply = await client.call(convert_to_messages(prompt), options, self.io)
         if options.stream and reply.message_id:
             self._update["answer_id"] = reply.message_id
-        if reply.effort and (options.stream or node in ("answer", "synthesize")):
+        if reply.effort and (options.stream or options.purpose.node in ("answer", "synthesize")):
             self._update.setdefault("effort", reply.effort)  # that of a forced ending is no news
         return reply
 
@@ -140,8 +139,7 @@ class Run:
     ) -> BudgetedReply:
         r"""Ask once. Under ``force``, reserve tokens to ask for the result of an unfinished answer.
 
-        An answer without the ``\boxed`` that its format requires also counts as unfinished. Small
-        models often omit the box.
+        An answer without the ``\boxed`` that its format requires also counts as unfinished.
 
         Args:
             prompt: The request.
@@ -151,8 +149,7 @@ class Run:
             closing: Whether an unfinished reply is asked for the final answer of the question.
             stream: Whether a host that streams is shown the reply as the answer.
             thinking: How much the model may think, where that is not for the budget to say.
-            compute: Makes the answer out of a reply, or returns None; a reply without a result of
-                its own is then unfinished. Such answers are streamed as a whole.
+            compute: Makes the answer out of a reply (see `Style`). The answer is streamed whole.
 
         Raises:
             ModelCallError: If the request and its retries fail; a failed ending is a warning.
@@ -187,13 +184,12 @@ class Run:
                         without_tools(prompt), reply.text, query, is_final=closing
                     )
                     stated = await self._force(asked, ending, reserve, closing=closing)
-        spent = int(account.spent)
         if not stated:
-            return BudgetedReply(reply.text, spent, finish)
+            return BudgetedReply(reply.text, int(account.spent), finish)
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
         if closing:  # a final answer keeps the working that led to it
             stated = f"{reply.text}\n\n{stated}".strip()
-        return BudgetedReply(stated, spent, finish if is_whole else "forced")
+        return BudgetedReply(stated, int(account.spent), finish if is_whole else "forced")
 
     async def ask_planner(self, request: PlannerRequest[T]) -> T | None:
         """Ask the planner; if the reply cannot be read, say why and ask once more.
