@@ -37,6 +37,7 @@ _GRADING = (
 )
 _SIZES = (2, 4, 6)  # sets of examples for the solver; a single one shows its subject, not a style
 _LONGEST = 1200  # characters of an example's problem and solution: every later prompt has them
+_BREADTH = 5  # instructions of a round of COPRO
 _REFUSED = 10**9  # tokens of a question that was not answered: any answer is better
 
 
@@ -92,6 +93,14 @@ def candidates(task: OptimizerTask) -> list[Candidate]:
     if given is None or isinstance(given, str | Path):
         given = read_instructions(given, task.predictor)
     return task.candidates(given)
+
+
+def copro(task: OptimizerTask) -> list[Candidate]:
+    """Return the instructions that DSPy's COPRO writes, in as many rounds as the budget allows."""
+    rounds = task.evaluator.limit // (_BREADTH * len(task.dev))
+    lm = task.reflection.language_model()
+    made = dspy.COPRO(lm, task.metric(), breadth=_BREADTH, depth=max(1, rounds))
+    return compile_with(task, made)
 
 
 def read_instructions(path: str | Path | None, predictor: str) -> list[str]:

@@ -69,6 +69,7 @@ def optimizer(
 
 
 optimizer("gepa", reflects=True, learns=True)("optim.tuning.gepa:gepa")
+optimizer("copro", reflects=True)("optim.tuning.optimizers:copro")
 optimizer("candidates")("optim.tuning.optimizers:candidates")
 optimizer("shortest", learns=True, tunes=("solve",))("optim.tuning.optimizers:shortest")
 optimizer("halving", tunes=("settings",))("optim.tuning.settings:halving")

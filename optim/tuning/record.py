@@ -65,7 +65,7 @@ def record_of(search: Search, about: Mapping[str, Any]) -> Record:
         "seed": evaluator.options.seed,
         "solver": evaluator.models.model,
         "planner": evaluator.models.planner_model,
-        "reflection": search.reflector.label if search.reflector else None,
+        "reflection": search.reflector.name if search.reflector else None,
         "train": 0 if split.train is split.dev else len(split.train),
         "dev": len(split.dev),
         "held out": len(split.held_out),

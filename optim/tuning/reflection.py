@@ -12,12 +12,17 @@ from optim.evaluation.store import CachedClient, Recording, recording
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import TIMEOUT, CallOptions
-from pb_graph.models.reply import ASYNC
+from pb_graph.models.reply import ASYNC, IO, Reply
 from pb_graph.models.resolve import model_name, resolve
+from pb_graph.planner.engine import LangChainEngine, language_model
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import dspy
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import BaseMessage
 
     from optim.tuning.evaluator import Evaluator
 
@@ -38,7 +43,7 @@ class Reflector:
         evaluator: Evaluator that makes the calls and stores the replies.
 
     Attributes:
-        label: The model's name, for the record.
+        name: The model's name, for the record.
         model: The model that is asked.
     """
 
@@ -48,11 +53,11 @@ class Reflector:
             model = resolve(model_name(model), settings)
             if getattr(model, "temperature", None) == 0.0:
                 model = model.model_copy(update={"temperature": _TEMPERATURE})
-        self.model, self.label = model, name or type(model).__name__
+        self.model, self.name = model, name or type(model).__name__
         policy, retries = evaluator.program.graph.cap_policy, RetryPolicy(settings.max_retries)
         self._client = CachedClient(
             ChatClient(model, policy, retries),
-            self.label,
+            self.name,
             model_identity(model, name),
             evaluator.replies,
             before=evaluator.check,
@@ -70,16 +75,26 @@ class Reflector:
             ModelCallError: The model could not be called.
             StorageError: The disk is full.
         """
+        return self._reply([HumanMessage(prompt)]).text
+
+    def language_model(self) -> dspy.LM:
+        """Return the model for the optimizers of DSPy that write instructions themselves."""
+        return language_model(LangChainEngine(self, self._options))
+
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:  # noqa: ARG002 -- a client's signature
+        """Answer a request of `language_model`."""
+        return self._reply(messages)
+
+    def _reply(self, messages: Sequence[BaseMessage]) -> Reply:
         try:
-            return self._evaluator.run(self._asked, prompt)
+            return self._evaluator.run(self._asked, messages)
         except PlanAndBudgetError as error:
             self._evaluator.refusal = error
             raise
 
-    async def _asked(self, prompt: str) -> str:
+    async def _asked(self, messages: Sequence[BaseMessage]) -> Reply:
         with recording(self._recording):
-            reply = await self._client.call([HumanMessage(prompt)], self._options, ASYNC)
-        return reply.text
+            return await self._client.call(messages, self._options, ASYNC)
 
 
 def instruction_in(reply: str) -> str:

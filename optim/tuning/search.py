@@ -142,7 +142,7 @@ class Search:
             "scorer": evaluator.scorer_name,
             "original": original.identity,
             "optimizer": [self.optimizer.name, self.predictor, options.objectives],
-            "reflection": self.reflector.label if self.reflector else None,
+            "reflection": self.reflector.name if self.reflector else None,
             "seed": options.seed,
             "estimate_level": options.estimate_level,
         }

@@ -47,7 +47,7 @@ from tests.support.tuning_world import (
     world,
 )
 
-gepa, shortest = OPTIMIZERS["gepa"], OPTIMIZERS["shortest"]
+gepa, copro, shortest = map(OPTIMIZERS.__getitem__, ("gepa", "copro", "shortest"))
 LEARN, CHOOSE = TRAIN[:10], DEV[:12]
 
 
@@ -79,7 +79,7 @@ def searched(folder: Path, chosen: Optimizer, **options: Any) -> Search:  # noqa
 
 
 @pytest.mark.parametrize(
-    "chosen", [gepa, trying(PLAIN, THOROUGH, MINIMAL)], ids=lambda one: one.name
+    "chosen", [gepa, copro, trying(PLAIN, THOROUGH, MINIMAL)], ids=lambda one: one.name
 )
 def test_every_optimizer_finds_the_frugal_instruction(chosen: Optimizer, tmp_path: Path) -> None:
     result = searched(tmp_path, chosen, reflection=says(PLAIN, THOROUGH, MINIMAL))

@@ -57,4 +57,4 @@ def test_a_model_named_by_a_string_is_asked_at_a_temperature(
     monkeypatch.setattr("optim.tuning.reflection.resolve", lambda *_: Named())
     with bench_in(tmp_path) as bench:
         reflector = Reflector("test:m", bench)
-    assert (reflector.model.temperature, reflector.label) == (1.0, "test:m")  # type: ignore[attr-defined]
+    assert (reflector.model.temperature, reflector.name) == (1.0, "test:m")  # type: ignore[attr-defined]
