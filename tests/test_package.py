@@ -1,4 +1,4 @@
-"""What a publisher and a stranger find: version, addresses, files of the sdist, short guides."""
+"""What a publisher and a stranger find: version, files of the sdist, short guides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import pb_graph.cli.app
 from tests.support.documents import PAGES, ROOT, name_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-SKILL = ROOT / "skills" / "plan-and-budget" / "SKILL.md"
 
 
 @pytest.mark.parametrize("app", [pb_graph.cli.app.app, optim.cli.app])
@@ -24,15 +23,6 @@ def test_both_commands_tell_the_version_of_the_package(app: typer.Typer) -> None
     done = CliRunner().invoke(app, ["--version"])
     assert (done.exit_code, done.stdout) == (0, f"plan-and-budget {version('plan-and-budget')}\n")
     assert pb_graph.__version__ == version("plan-and-budget")
-
-
-def test_the_address_of_the_repository_stands_in_one_place() -> None:
-    urls = PROJECT["project"]["urls"]
-    assert {"Homepage", "Source", "Issues", "Changelog"} <= set(urls)
-    host = urls["Homepage"]
-    assert all(url.startswith(host) for url in urls.values())
-    others = [*ROOT.glob("*.md"), ROOT / "llms.txt", SKILL, *ROOT.glob("pb_graph/**/*.py")]
-    assert not [path for path in others if host in path.read_text("utf-8")]
 
 
 def test_the_files_that_the_sdist_and_llms_txt_name_are_there() -> None:

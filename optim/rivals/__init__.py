@@ -3,6 +3,6 @@
 Importing this package registers them under `pb_graph.methods.method`; their options are constants.
 """
 
-from optim.rivals import adaptive_consistency, certaindex, prompts, tale_ep
+from optim.rivals import adaptive_consistency, certaindex, focused_cot, prompts, tale_ep
 
-__all__ = ["adaptive_consistency", "certaindex", "prompts", "tale_ep"]
+__all__ = ["adaptive_consistency", "certaindex", "focused_cot", "prompts", "tale_ep"]

@@ -1,4 +1,4 @@
-"""Adaptive-Consistency: samples answers until the leading one is unlikely to be overtaken."""
+"""Methods that sample answers and stop, or think longer, by whether these agree."""
 
 from __future__ import annotations
 
@@ -66,6 +66,26 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
             break
     answer = texts[votes.most_common(1)[0][0]] if votes else last
     return {"answer": answer}
+
+
+@method(
+    "agree_or_think",
+    "Samples two concise answers, and reasons at length only if they differ.",
+    source="ZEN, zen-router on PyPI",
+    samples=True,
+    ceiling=lambda settings, _: 3 * settings.cutoff,
+)
+async def agree_or_think(given: MethodInput, run: Run) -> State:
+    """Make two calls, and a third one if the results of the first two differ or are missing."""
+    settings, purpose = run.settings, Purpose("answer", level=given.query["level"])
+    prompt = single_call_prompt(given.query, settings, STYLES["concise"])
+    options = CallOptions(settings.cutoff, purpose=purpose, thinking="off", sampling=True)
+    texts = [(await run.ask(prompt, options)).text for _ in range(2)]
+    first, second = [comparable(_stated(text, given) or "") for text in texts]
+    if first and first == second:
+        return {"answer": texts[0]}
+    prompt = single_call_prompt(given.query, settings, STYLES["prose"])
+    return (await run.call_within_budget(prompt, None, given.query, purpose)).update()
 
 
 def _stated(text: str, given: MethodInput) -> str | None:

@@ -12,10 +12,7 @@ from typer.testing import CliRunner, Result
 from optim import cli
 from optim.evaluation import Evaluation, Experiment
 from tests.optim.reporting.samples import records
-from tests.support.evaluations import (
-    QUESTIONS,
-    rows,
-)
+from tests.support.evaluations import QUESTIONS, rows
 
 
 def pb_optim(*arguments: object) -> Result:

@@ -1,4 +1,4 @@
-"""Adaptive-Consistency: as many samples as it takes for one answer to lead safely."""
+"""Methods that sample: as many answers as it takes for one to lead safely, or two."""
 
 from __future__ import annotations
 
@@ -50,6 +50,15 @@ def test_an_answer_that_states_nothing_counts_for_nothing(
     silent = ScriptedChat(solve=NONE)
     assert report_of(silent, **METHOD)["answer"] == NONE
     assert len(silent.calls) == 5
+
+
+@pytest.mark.parametrize(("second", "calls"), [("Final answer: 7.0", 2), (B, 3), (NONE, 3)])
+def test_two_short_answers_that_differ_are_followed_by_a_long_one(second: str, calls: int) -> None:
+    model = ScriptedChat(solve=in_turn(A, second, "Final answer: 9"))
+    report = report_of(model, method="agree_or_think", cutoff=300)
+    assert report["answer"] == (A if calls == 2 else "Final answer: 9")
+    assert ["concise" in str(call.messages) for call in model.calls] == [True, True, False][:calls]
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"] == 900
 
 
 def test_only_these_calls_are_sampled() -> None:
