@@ -143,7 +143,7 @@ def _unboxed(stated: str | None, text: str) -> str:
 
 
 def _formula(stated: str) -> str:
-    """Return a "Final answer:" in dollars, unless it has dollars or is a sentence."""
+    """Return a stated answer between dollar signs, as LaTeX; a sentence stays as it is."""
     line = stated if stated.startswith(_SPREAD) else stated.partition("\n")[0]
     if len(_DOLLAR.findall(line)) % 2:
         line = _DOLLAR.sub("", line)  # a price

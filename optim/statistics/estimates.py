@@ -109,8 +109,8 @@ def _plain_e3(scores: Floats, tokens: Floats) -> float:
 def smoothed_e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
     """Return E³ with half a right and half a wrong question more, at the mean tokens.
 
-    It ranks what few questions have measured: one lucky answer of three counts for less, and of
-    two that got nothing right the cheaper one is ahead.
+    Ranks programs after few questions: one lucky answer in three counts for less, and of two
+    programs without a right answer the cheaper one is ahead.
 
     Args:
         scores: One per query, each in [0, 1].

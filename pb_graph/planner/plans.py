@@ -379,7 +379,7 @@ def _ask_for_result(question: str, known: str) -> str:
 
 
 def _gives_value(hint: str, known: str) -> bool:
-    """Return whether a hint has an unknown number that is not a constant of a method."""
+    """Return whether a hint states a number that is neither given nor a part of a formula."""
     method, *results = _EQUALS.split(hint)
     values = {number for number in _numbers(method) if number > _CONSTANT}
     return not values | _numbers(" ".join(results)) <= _numbers(known)
