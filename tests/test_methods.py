@@ -16,8 +16,6 @@ from pb_graph.types import Purpose
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import Way, report_of
 
-WAYS: tuple[Way, ...] = ("invoke", "ainvoke")
-
 
 @pytest.fixture
 def twice() -> Iterator[str]:
@@ -39,7 +37,7 @@ def twice() -> Iterator[str]:
     del METHODS["twice"]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 def test_a_method_of_several_calls_has_each_in_the_ledger(twice: str, way: Way) -> None:
     model = ScriptedChat(solve="one two three Final answer: 42")
     report = report_of(model, way=way, method=twice, budget=100, enforcement="cap")

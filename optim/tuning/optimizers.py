@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
 from optim.records import PLANNING
 from optim.tangent import E3Metric, example_of
@@ -156,6 +157,9 @@ def compile_with(
     try:
         with silenced(), dspy.context(trace=None, disable_history=True):
             last = [made.compile(EvaluatedProgram(task), **given).candidate]
+    except AdapterParseError:
+        msg = "a reply with instructions cannot be read: choose a more able model to write them"
+        task.evaluator.refusal = SearchEndedError(msg)
     except Exception:
         if task.evaluator.refusal is None:  # else what was measured counts, whatever failed
             raise

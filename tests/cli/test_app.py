@@ -145,13 +145,9 @@ class TestErrors:
         assert report["usage"]["output_tokens"] == model.output_tokens > 0
 
 
-Fetched = list[str]
-
-
 @pytest.fixture
-def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetched:
-    """The names that were fetched, where nothing really is."""
-    names: Fetched = []
+def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    names: list[str] = []
 
     def fetch(name: str) -> Path:
         names.append(name)
@@ -173,13 +169,13 @@ class TestLocalModels:
             assert f"{model.bytes / 2**20:.0f}" in row
             assert ("not" in row) == (name != "smollm2-135m")
 
-    def test_pull_fetches_one_and_says_where_it_is(self, fetched: Fetched, tmp_path: Path) -> None:
+    def test_pull_fetches_one_and_says_where(self, fetched: list[str], tmp_path: Path) -> None:
         result = run("pull", "local:smollm2-135m")
         assert (result.exit_code, fetched) == (0, ["smollm2-135m"])
         assert str(tmp_path / "smollm2-135m.gguf") in "".join(result.stdout.splitlines())
 
     def test_solve_fetches_its_models_before_it_starts(
-        self, fetched: Fetched, monkeypatch: pytest.MonkeyPatch
+        self, fetched: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("pb_graph.run.models.resolve", lambda *_: ScriptedChat())
         options = ("--model", "local:smollm2-135m", "--planner", "local:qwen2.5-coder-1.5b")

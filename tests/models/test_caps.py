@@ -372,6 +372,10 @@ class TestGemini:
         assert config["max_output_tokens"] == cap
         assert config.get("thinking_config") == (sent and {"thinking_level": sent})
 
+    def test_a_thinking_budget_of_the_callers_is_sent_alone(self) -> None:
+        config = gemini_config(LIMITS, model="gemini-3-flash-preview", thinking_budget=100)
+        assert config["thinking_config"] == {"thinking_budget": 100}
+
 
 class TestOllama:
     @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ LONG = "and so on " * 1000
 
 @pytest.fixture(autouse=True)
 def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Probe after every 8 tokens."""
     monkeypatch.setattr(certaindex, "PROBE_EVERY", 8)
 
 

@@ -117,6 +117,12 @@ def test_a_spent_budget_ends_an_optimizer_silently_with_what_it_has(
     assert capsys.readouterr() == ("", "")
 
 
+def test_instructions_that_cannot_be_read_end_the_search(tmp_path: Path) -> None:
+    with bench_in(tmp_path) as bench:
+        assert copro.candidates(task(bench, ScriptedChat(solve="Plan."))) == [original()]
+        assert "cannot be read" in str(bench.refusal)
+
+
 def test_gepa_skips_no_answer_as_perfect(tmp_path: Path) -> None:
     """With scores of 1 and more GEPA skips every minibatch, and nothing is ever proposed."""
     right = {name: Style(1.0, style.words) for name, style in TRADE_OFF.items()}
