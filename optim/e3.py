@@ -1,8 +1,8 @@
 """Compute E³ = A²/T, its interval, paired comparisons and its tangent.
 
 A is the mean score in percent, T the mean of completion tokens per query; E³ = A²/T (the paper's
-section 3). Scores lie in [0, 1], tokens are not negative, one of each per query. Everything here
-refuses what would give a misleading number with an `InputError` (a ValueError) that says why.
+section 3). Scores lie in [0, 1], tokens are not negative, one of each per query. Input that
+would give a misleading number raises an `InputError` (a ValueError) that says why.
 `optim.statistics.estimates` and `.comparison` explain the intervals.
 """
 

@@ -24,7 +24,7 @@ PAPER = "paper"
 """The word for the ten rows of the paper's tables."""
 
 PUBLISHED = "published"
-"""The word for what others have published against long answers."""
+"""The word for the methods that others have published to shorten answers."""
 
 ESTIMATED = "default_estimated"
 """``default`` with the level estimated by the planner, and paid for."""
@@ -138,7 +138,7 @@ def over_budgets(chosen: Sequence[Method], grid: str) -> tuple[Method, ...]:
     """Return each method with each budget rule B = initial + per_level * level, in tokens.
 
     Args:
-        chosen: The methods. One without a budget stays as it is.
+        chosen: The methods. A method without a budget is unchanged.
         grid: Values of initial and of per_level, such as ``50,100+25,50``.
 
     Returns:

@@ -146,8 +146,8 @@ class AnswerType:
     """The JSON type of the final answer.
 
     A small model that may write nothing but JSON cannot work anything out. So a reply works first
-    and ends with the object; only the call that states what an unfinished or unreadable reply came
-    to is held to the schema by the server.
+    and ends with the object. Only the call that asks for the result of an unfinished or unreadable
+    reply sends the schema to the server.
 
     Args:
         model: A pydantic model.

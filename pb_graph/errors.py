@@ -74,11 +74,10 @@ class BudgetUsedUpError(ModelCallError):
 
     def __init__(self, total: str, *, prompt: str = "", left: str = "") -> None:
         self.note = f"The budget of {total} is used up."
-        said = f"Nothing is left of the budget of {total}"
         if prompt:
-            said = f"The prompt may cost {prompt}, and {left} of the budget of {total} are left"
-            self.note = f"{said}."
-        super().__init__(f"{said}: raise it, or begin another.")
+            left = f"{left} of the budget of {total} are left"
+            self.note = f"The prompt may cost {prompt}, and {left}."
+        super().__init__(f"{self.note} Raise the total, or open another budget.")
 
 
 class NoAnswerError(PlanAndBudgetError):

@@ -57,8 +57,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         easy: Solves questions and sub-questions of level 1 or 2. None means ``model``.
         settings: `Settings`, or a mapping of its fields. None means the settings that a tuned
             ``planner_program`` was measured with, else the defaults.
-        planner_program: A tuned `Planner` or `optim.tuning.GraphProgram`, or what was saved of one:
-            a `PlannerProgram` or its path.
+        planner_program: A tuned `Planner` or `optim.tuning.GraphProgram`, or a saved one as a
+            `PlannerProgram` or the path of its file.
         checkpointer: For threads and interrupts. Leave it out when a host graph has one. With
             ``durability="sync"``, at most the call in flight is paid again when a process dies or
             a checkpointer fails; with ``"async"``, LangGraph's default, it may be the whole
@@ -70,8 +70,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         tools: LangChain tools, or functions with a docstring, that the solver may call. The tokens
             of tool calls count in the share of the step.
         prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
-            and output, with a third figure where cached input has its own; ``"auto"`` for the list
-            of genai-prices. With it, the report says what a query cost.
+            and output, with a third figure for cached input; ``"auto"`` for the list
+            of genai-prices. With prices, the report states the cost of the query.
         budget: The most that a run may cost, planning included: a number of completion tokens for
             each run, or a `Budget` of any unit that all runs draw on. A question's own budget
             shrinks to the tokens that are left, with a warning. Within an agent that has a budget,

@@ -106,7 +106,7 @@ _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short num
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
 something gets its output at once, without any working. Restate nothing."""
 
-# Without examples of drafts it is another style: small models ignore the wish alone.
+# Small models follow the instruction only with examples.
 _DRAFTS = (
     Example(
         "Tom had 24 marbles. He gave some to Ann and has 15 left. How many did he give away?",
@@ -185,7 +185,7 @@ STYLES: Mapping[str, Style] = {
     "prose": Style("Reason step by step."),
     "answer": Style(
         "",
-        # Said before the format, it makes small models answer twice, once in that form.
+        # Behind the answer's format: before it, small models answer twice.
         ending="Do not reason, explain or repeat anything: write that at once, and nothing else.",
     ),
 }
@@ -357,7 +357,7 @@ def forced_answer_prompt(
     """
     demand = f"{FORCE_FINAL} {_answer_format(query)}" if is_final else FORCE_STEP
     if is_final and r"\boxed" in _answer_format(query):
-        # Asked for the answer alone, small models leave its box out: it is shown.
+        # Small models omit the box unless the prompt shows it.
         demand += rf" Reply with {final_line(query, '...')} and nothing else."
     return [*messages, ("ai", partial or "(still thinking)"), ("human", demand)]
 

@@ -270,7 +270,7 @@ class Settings(BaseModel):
         if style == "auto" and domain == "arithmetic":
             style = "calculation"
         elif style == "auto" and domain == "mathematics":
-            is_hard = level not in {1, 2}  # where drafts lose more
+            is_hard = level not in {1, 2}  # drafts lose more there (docs/measured.md)
             style = "concise" if is_hard and not is_planned else "draft"
         return "draft" if style == "calculation" and is_planned and self.is_stepwise else style
 
@@ -324,8 +324,8 @@ class Settings(BaseModel):
             query: The question. Without a level, the level with the largest total counts.
 
         Returns:
-            The bound of all planner calls, each of which may be repeated once for its form; and
-            that of all calls after them.
+            The bound of all planner calls, each of which may be repeated once for its form, and the
+            bound of all later calls.
         """
         level, planning, total = query["level"], 0, None
         if self.is_planned(level):
@@ -335,7 +335,7 @@ class Settings(BaseModel):
             planning += LEVEL_CAP + 2 * self.planner_cap
         if self.has_budget:
             total = self.total(level)
-            if self.enforcement != "prompt":  # as much again, and no more
+            if self.enforcement != "prompt":  # planning costs at most the total once more
                 planning = min(planning, total)
         return planning, self.solving_bound(query, total, self.max_steps if self.has_plan else 1)
 
@@ -349,8 +349,8 @@ class Settings(BaseModel):
         """
         ceiling = METHODS[self.method].ceiling
         most = ceiling(self, query) if ceiling else self.cutoff
-        if total is None or self.enforcement == "prompt":  # each call has the cutoff alone
-            return self.cutoff * (steps + 1) if self.is_stepwise else most  # one to synthesize
+        if total is None or self.enforcement == "prompt":  # only the cutoff limits a call
+            return self.cutoff * (steps + 1) if self.is_stepwise else most  # + 1: synthesis
         if not self.is_stepwise:
             return min(total, most)
         by_call = self.synthesis == "call" and steps > 1
@@ -427,7 +427,7 @@ class Context:
         require_budget("a context's budget", found.budget)
         if found.settings is None:
             return found
-        return replace(found, settings=Settings.read(found.settings))  # which may be JSON
+        return replace(found, settings=Settings.read(found.settings))  # settings may be JSON
 
 
 def require_budget(name: str, given: object) -> int | Budget | None:

@@ -71,7 +71,7 @@ class State(Input, total=False):
     charges: Annotated[list[Charge], operator.add]
     warnings: Annotated[list[ReportWarning], operator.add]
     run_id: str
-    """The run's identity, by which accounts around it count once what it spent before a pause."""
+    """Identity of the run, so that enclosing accounts count its earlier spending once."""
     budget_used_up: Annotated[bool, operator.or_]
     """True once a call was refused because nothing was left for it."""
     effort: str | None

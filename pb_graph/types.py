@@ -24,7 +24,7 @@ class Purpose:
     node: str
     step: int | None = None
     level: int | None = None
-    """Difficulty, as far as it is known."""
+    """Level of difficulty, if known."""
 
 
 class Charge(TypedDict):
@@ -33,17 +33,17 @@ class Charge(TypedDict):
     node: str
     """The graph node that made the call."""
     step: int | None
-    """Index of the sub-question it was made for, if any."""
+    """Index of the sub-question, if the call was made for one."""
     cap: int
     """Completion tokens the call was allowed."""
     input_tokens: int
     output_tokens: int
-    """Completion tokens, reasoning included; of a lost attempt what is known to have arrived."""
+    """Completion tokens, reasoning included; for a lost attempt, the tokens that arrived."""
     reasoning_tokens: int
     cached_tokens: int
     seconds: float
     finish: str
-    """Why it ended: stop, length, filter or error."""
+    """Why the call ended: stop, length, filter or error."""
     measured: bool
     """True if the provider reported the tokens; otherwise they are estimated."""
     model: NotRequired[str | None]

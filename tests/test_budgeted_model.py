@@ -139,5 +139,5 @@ def test_a_typed_agent_ends_with_an_error_when_nothing_is_left(form: Any, way: W
     budget.charge(100)
     made: Any = BudgetedChatModel(model=ScriptedChat(), budget=budget)
     agent: Any = create_agent(made, [], response_format=form(Pens))
-    with pytest.raises(BudgetUsedUpError, match="budget of 100 tokens: raise it"):
+    with pytest.raises(BudgetUsedUpError, match="budget of 100 tokens is used up"):
         run(agent, {"messages": ASK}, way, config={"recursion_limit": 20})

@@ -2,7 +2,7 @@
 
 The metadata of a field holds its ``help``, and where they are needed its ``panel``, ``flags``,
 ``metavar``, ``names`` (to choose from) and ``reads`` (the type of the text on the command line).
-Defaults are the dataclass's. A field without metadata takes that of the field of the same name in
+Defaults are the dataclass's. A field without metadata has the metadata of the same field in
 `Experiment`.
 """
 
@@ -80,7 +80,7 @@ def read_levels(text: str) -> list[int]:
 
 
 def read_prices(text: str) -> Literal["auto"] | Prices | None:
-    """Return the prices that ``--prices`` names: those of genai-prices, a file's, or none.
+    """Return the prices that ``--prices`` names: of genai-prices, of a file, or none.
 
     Raises:
         InputError: The file cannot be read.
@@ -169,7 +169,7 @@ def plain_errors(*modules: str) -> Iterator[None]:
             require_modules(*modules)
             yield
     except KeyboardInterrupt:
-        exits.fail("interrupted; the same command goes on from here.", INTERRUPTED)
+        exits.fail("interrupted. Run the same command to continue.", INTERRUPTED)
     except OSError as error:
         exits.fail(f"cannot write: {error}. The same command goes on once that is mended.")
     except ModuleNotFoundError as error:

@@ -23,7 +23,7 @@ PROGRAM = "program.json"
 
 @dataclass(frozen=True, kw_only=True)
 class TuneCommand(TuneOptions):
-    """The choices of `pb-optim tune`: those of `TuneOptions`, the questions and the models.
+    """The choices of `pb-optim tune`: `TuneOptions`, the questions and the models.
 
     ``settings`` overrides those of ``program``.
     """

@@ -191,7 +191,7 @@ class DataSet:
 
 
 DATASETS: dict[str, DataSet] = {}
-"""The data sets by name: those of this folder, and all others under `dataset`."""
+"""The data sets by name: those of this folder, and all that `dataset` registers."""
 
 
 def dataset(name: str, **about: Any) -> Callable[[Reader], Parser]:  # noqa: ANN401 - see below

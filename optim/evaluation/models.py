@@ -80,7 +80,7 @@ def build_models(  # noqa: PLR0913 -- all but two by name
         settings: Settings with the time limit and the retries.
         cache: Keeps the replies.
         cap_policy: As for `build_graph`.
-        temperature: Replaces that of the models, where the user has set one.
+        temperature: Replaces the temperature of the models, if the user has set one.
 
     Raises:
         InputError: A chat model has no temperature.

@@ -58,7 +58,7 @@ class Evaluation:
     """The result of an experiment. Printing it, or showing it in a notebook, displays the table.
 
     Attributes:
-        records: Every answer of its tasks, those of earlier runs included.
+        records: Every answer of its tasks, earlier runs included.
         spent: Completion tokens that the models wrote for this folder, shared plans once.
         not_started: Answers that were not started because the limit had been reached.
         log_dir: Folder of the logs, or its address.

@@ -40,7 +40,7 @@ class Outcome:
     Attributes:
         report: The graph's report, also of a failure. If solving was paid but gave no answer, the
             answer is empty: wrong, but not an error.
-        calls: Every model call in order; those of a shared plan are repeated for each method.
+        calls: Every model call in order; the calls of a shared plan are repeated for each method.
         error: Reason why there is no answer to score, or None.
     """
 

@@ -205,7 +205,7 @@ class Recording:
     Attributes:
         sample: Number of the sample of sampled replies, from 1: an evaluation's epoch.
         replay_only: Whether model calls are forbidden.
-        calls: Every attempt in order; those of a shared reply stand in each answer that used it.
+        calls: Every attempt in order; calls with a shared reply are in each answer that used it.
         request_counts: Count of identical requests so far. The n-th one gets the n-th reply.
         on_call: Awaited after each call.
     """

@@ -46,8 +46,8 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
     samples that were never started. ``read_records(log_dir).frame()`` is a pandas DataFrame.
 
     Args:
-        log_dir: A folder, or several, such as those of the parts of one evaluation; also addresses
-            such as ``s3://bucket/run``.
+        log_dir: A folder, or several, such as the parts of one evaluation; also addresses such as
+            ``s3://bucket/run``.
         partial: Whether answers of parts may be missing.
 
     Raises:
@@ -140,7 +140,7 @@ def differences(
 
 
 def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
-    """Read and pool one task's logs. Their ``made_by`` names what is missing under ``gaps``.
+    """Read and pool one task's logs. Their ``made_by`` lists missing parts under ``gaps``.
 
     Args:
         logs: Headers of logs of one task.
@@ -241,7 +241,7 @@ def _read_answers(log: EvalLog) -> list[Record]:
 
 
 def _prompt(location: str, answered: EvalSample) -> str:
-    """Return the prompts of an answer; of those with the same first message the first one."""
+    """Return the prompts of an answer; of prompts with the same first message only the first."""
     from inspect_ai.event import ModelEvent  # noqa: PLC0415
     from inspect_ai.log import read_eval_log_sample  # noqa: PLC0415
 

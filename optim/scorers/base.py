@@ -69,7 +69,7 @@ ScoreFunction = Callable[[str, "Question"], "Score | float"]
 _Made = TypeVar("_Made", bound=Callable[..., Any])
 SCORERS: dict[str, Callable[..., Any]] = {}
 NAMES = SCORERS.keys()
-"""Names of the scorers: those of this folder, and all others under `register`."""
+"""Names of the scorers: those of this folder, and all that `register` adds."""
 
 
 def register(name: str) -> Callable[[_Made], _Made]:

@@ -118,7 +118,7 @@ def compare(
     question, with half a pseudo-question in each of the four cells right/wrong x right/wrong, at
     each side's mean tokens (Agresti & Min 2005; see `optim.statistics.estimates`). Interval and
     p-value are centred at the ratio with pseudo-questions and use t with C - 1 degrees of freedom;
-    so a few questions that both got alike do not prove that the accuracies are alike. The interval
+    so a few equal scores do not prove that the accuracies are equal. The interval
     is widened to hold the plain ratio where it would not, and where the two ratios lie on
     different sides of 1, or both methods have nothing right, the p-value is 1. A question that was
     sampled more often weighs more. Benchmarked, 95 % nominal is 95 % or more for 5 to 60 questions.
@@ -132,7 +132,7 @@ def compare(
             is fair only when being missing has nothing to do with the method.
 
     Raises:
-        InputError: What `e3` refuses, no shared question, or different questions under
+        InputError: If `e3` would raise it, no question is shared, or the questions differ under
             ``missing="error"``.
     """
     check_confidence(confidence)

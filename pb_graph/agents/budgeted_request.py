@@ -44,9 +44,9 @@ _USED_UP: dict[str, Any] = {"finish_reason": "stop", "budget_used_up": True}
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 _TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _TOOL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call"})
-_NOTE = 200  # input tokens of a line that is added to a request
-_LOW = 0.2  # of a budget: the model is told to finish
-_LEAST = 256  # completion tokens that are worth a call, where less is a reason to pause
+_NOTE = 200  # input tokens to allow for a line that is added to a request
+_LOW = 0.2  # share of a budget: with less left, the model is told to finish
+_LEAST = 256  # fewest completion tokens worth a call, where a run can pause instead
 
 Ask = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 
@@ -112,7 +112,7 @@ class BudgetedRequest:
         except Exception:
             if begun is None or self._is_typed or not _answer(begun).text:
                 raise
-            return begun  # it is paid for
+            return begun  # its tokens are paid for
         return _join(begun, ended, typed=self._is_typed) if begun else ended
 
     async def _reserve_or_decide(self, io: IO) -> Reservation | Literal["finish", "stop"]:
@@ -169,7 +169,7 @@ class BudgetedRequest:
                 response = await ask(capped)
             except Exception as error:
                 calls.settle_failed(error)
-                said = getattr(error, "ai_message", None)  # LangChain could not read its type
+                said = getattr(error, "ai_message", None)  # LangChain cannot parse the output
                 if said is None or finish_of(said) != "length":
                     raise
                 return _drop_tool_calls(said)
@@ -197,7 +197,7 @@ class BudgetedRequest:
     def _with_note(self, reservation: Reservation) -> ModelRequest[Any]:
         """Return the request with a message about the remaining budget, if one is due."""
         first, request = self.accounts[0], self.request
-        # As it is now: other calls may have returned tokens during the wait.
+        # Read now: other calls may have returned tokens while this call waited.
         left = min(one.left for one in self.accounts if one.unit == first.unit)
         left += first.rate.cost(reservation.most) / first.rate.scale
         if left <= _LOW * first.total:
@@ -245,11 +245,11 @@ class _InnerCalls(BaseCallbackHandler):
     def __init__(self, reservation: Reservation, keep: float, request: ModelRequest[Any]) -> None:
         self.reservation, self._keep = reservation, keep
         self._has_input = any(account.needs_input for account in reservation.accounts)
-        # In bytes, like every call that is compared: a model's own count may take a while.
+        # Bounds are compared in bytes, because a model's own token counter may be slow.
         self._most = _bound(request, reservation.call.model).input if self._has_input else 0
         self._counted: list[Bill] = []
         self._failed = False
-        self._runs: dict[UUID, bool] = {}  # calls under way, and whether a reply has begun
+        self._runs: dict[UUID, bool] = {}  # pending calls, and whether their reply has begun
 
     def on_chat_model_start(
         self,
@@ -262,13 +262,13 @@ class _InnerCalls(BaseCallbackHandler):
     ) -> None:
         """Reserve tokens for a call after a failed call, or for a call that may cost more."""
         if parent_run_id in self._runs:
-            return  # a model within a model: the outer one reports the usage of both
+            return  # the wrapping model reports the usage of this call
         call, made = self._call_of(messages[0], about), self.reservation
         if self._failed or call != made.call:
             if not self._failed:
                 made.settle(0)
             own, *also = made.accounts
-            cap = made.tokens  # which the request has already
+            cap = made.tokens  # the cap in the request
             self.reservation = own.reserve(cap, keep=self._keep, at_least=cap, call=call, also=also)
             self._failed = False
         self._runs[run_id] = False
@@ -317,7 +317,7 @@ class _InnerCalls(BaseCallbackHandler):
 
     def settle_failed(self, error: Exception) -> None:
         """Settle a call without an answer. Calls that were counted stay charged."""
-        if self._failed:  # its last attempt is settled
+        if self._failed:  # the last attempt is already settled
             for account in self.reservation.accounts:
                 account.charge(spending_of(self._counted))
         elif self._counted:
@@ -361,7 +361,7 @@ def tracked_accounts() -> tuple[Budget, ...]:
 
 def _check(request: ModelRequest[Any]) -> None:
     """Raise InputError for a request whose calls have no cap."""
-    model: object = request.model  # a configurable one is no chat model, whatever its type
+    model: object = request.model  # at run time perhaps a configurable model
     if not isinstance(model, BaseChatModel):
         msg = f"{type(model).__name__} is not a chat model. Give the agent a model by its name."
         raise InputError(msg)
@@ -378,12 +378,12 @@ def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> Model
     policy = policy_for(model)
     change = constructor_overrides(model)
     if getattr(model, "stream_usage", True) is None:
-        change["stream_usage"] = True  # otherwise streams of other servers report no usage
-    # The caller's own choices in this call, such as an effort, count as those of the model.
+        change["stream_usage"] = True  # else only OpenAI's own server reports the usage of streams
+    # Settings of this call, such as an effort, count as settings of the model.
     told = {name: settings[name] for name in settings.keys() & type(model).model_fields.keys()}
     options = CallOptions(cap, timeout=math.inf, thinking=thinking)
     arguments = policy(model.model_copy(update=change | told), options)
-    arguments.pop("timeout", None)  # the host's own business
+    arguments.pop("timeout", None)  # the host sets it
     return request.override(
         model=model.model_copy(update=change) if change else model,
         model_settings={**settings, **arguments},

@@ -33,7 +33,7 @@ from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.pause import OnUsedUp, decide
 
 _LOCK = threading.Lock()
-_MOST_RUNS = 1000  # runs whose accounts a middleware has at hand, with those that never ended
+_MOST_RUNS = 1000  # accounts that a middleware keeps; abandoned runs count as well
 
 
 def _add_spending(one: Spending | None, other: Spending | None) -> Spending:
@@ -182,7 +182,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 account = open_run(self.budget, run=run, earlier=earlier)
                 assert account  # noqa: S101 -- a budget is given
                 if (total := state.get("budget_total", 0)) > account.total:
-                    account.raise_to(total)  # as it was in the process before
+                    account.raise_to(total)  # a decision in an earlier process raised it
                 if run:
                     self._runs[run] = account
                 if len(self._runs) > _MOST_RUNS:
@@ -200,7 +200,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         account = self._account(state)
         accounts, per_call = accounts_in_scope(account), self.per_call
         keep = share_of(account, self.reserve)
-        if isinstance(model := request.model, BudgetedChatModel):  # only one of the two may count
+        if isinstance(model := request.model, BudgetedChatModel):  # the call must be counted once
             own = model.account
             if own and all(own.line[-1] is not one.line[-1] for one in accounts):
                 accounts = (*accounts, own)
@@ -243,7 +243,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             most = most if account.unit == "dollars" else int(most)
             with account.limit(most) as part:
                 yield part
-        except GraphInterrupt:  # the run goes on from its state, in whatever process
+        except GraphInterrupt:  # the run continues from its state, perhaps in another process
             self._runs.pop(state.get("token_budget_run", ""), None)
             raise
 

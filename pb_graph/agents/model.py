@@ -53,7 +53,7 @@ class BudgetedChatModel(BaseChatModel):
     per_call: PositiveInt | None = None
     reserve: Annotated[float, Field(ge=0, lt=1)] = 0.1
     retry_policy: RetryPolicy = RetryPolicy()
-    # Not as asked, but as its budget made it: of no use to others. The model's own cache works.
+    # Off: a budget may have shortened the reply. The cache of the wrapped model still works.
     cache: BaseCache | bool | None = Field(default=False, exclude=True)
     _by_tool: bool = PrivateAttr(default=False)
 
@@ -112,7 +112,7 @@ class BudgetedChatModel(BaseChatModel):
         self,
         tools: Sequence[Any],
         *,
-        parallel_tool_calls: bool | None = None,  # langgraph-supervisor looks for it
+        parallel_tool_calls: bool | None = None,  # langgraph-supervisor checks for this name
         **kwargs: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401 -- inherited
         """Bind tools in the format of the model's provider."""
@@ -154,8 +154,8 @@ class BudgetedChatModel(BaseChatModel):
         io: IO,
     ) -> ChatResult:
         async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
-            # With caches, rate limits and the streaming that a host listens to, but as one run:
-            # `invoke` would be a second one, and everybody's count would be double.
+            # The model's cache, rate limiter and streaming callbacks apply. `invoke` would start
+            # a second run, and usage callbacks would count the call twice.
             said = [*filter(None, [request.system_message]), *request.messages]
             calls = calls_of(request.model)
             made = await io.call(*calls, said, stop, run_manager, **request.model_settings)

@@ -32,7 +32,7 @@ from pb_graph.budget.rates import (
 )
 from pb_graph.errors import BudgetUsedUpError, InputError
 
-# One lock for all accounts, held for some microseconds: a reservation concerns several of them.
+# One lock for all accounts, held for microseconds: a reservation changes several accounts.
 _LOCK = threading.Lock()
 WAITING: set[Future[None]] = set()  # callers that wait for tokens
 _OPEN: ContextVar[int] = ContextVar("pb_graph_open_reservations", default=0)
@@ -104,12 +104,12 @@ class Budget:
         self.rate, self.parent = rate, parent
         self.unit = rate.unit
         self.needs_input: bool = rate.needs_input or (parent is not None and parent.needs_input)
-        self._own = size  # None: as much as the parent has
-        self._spent = self._unknown = self._pending = 0  # pending: the caps of calls under way
+        self._own = size  # None: the size of the parent
+        self._spent = self._unknown = self._pending = 0  # pending: caps of unsettled calls
         self._bills: list[Bill] = []
-        self._grants: dict[object, Budget] = {}  # open ones of this account and its limits
-        self._key: object = None  # of a grant, until it is closed
-        self._runs: set[str] | None = None  # paused runs it has counted; None: a user's account
+        self._grants: dict[object, Budget] = {}  # open grants of this account and its limits
+        self._key: object = None  # identifies an open grant
+        self._runs: set[str] | None = None  # paused runs already counted; None: a user's account
 
     def _open(self, rate: Rate, size: int | None) -> Budget:
         made = object.__new__(Budget)
@@ -211,8 +211,8 @@ class Budget:
         """Open an account for one run below this account. No tokens are set aside.
 
         Args:
-            amount: Tokens or dollars, in the unit of this budget. `None` for as much as this one
-                has, also when that is raised.
+            amount: Tokens or dollars, in the unit of this budget. `None` for the size of this
+                budget, also after that is raised.
             tokens: Completion tokens, whatever the unit of this budget, instead of `amount`.
             earlier: Tokens that the run spent before it was paused; they count in the limit alone.
         """
@@ -275,7 +275,7 @@ class Budget:
                 short = more if account is self else wanted - account._rest(after_pending=True)
                 if account._own is not None:
                     account._own += max(0, short)
-                if account._key:  # which took as much from its parent
+                if account._key:  # a grant's size is already set aside in its parent
                     wanted = 0
         _notify_waiters()
 
@@ -314,7 +314,7 @@ class Budget:
     def _value(self, units: int) -> float:
         return units if self.rate.scale == 1 else units / self.rate.scale
 
-    # What follows is called with the lock held.
+    # The methods below need the lock.
 
     def _chains(self) -> list[list[Budget]]:
         """Return this account and every account above it, in one list for each unit."""
@@ -347,7 +347,7 @@ class Budget:
         """Return the amount that a call can reserve here and in the parents of the same unit."""
         own = len(self._until_grant())
         rests = [one._rest(after_pending=after_pending) for one in self._chains()[0]]
-        # What was set aside is there, unless a server ignored its cap and took some of it.
+        # Parents have what they set aside, unless a server ignored a cap and spent it.
         return min(rests[:own]) + sum(min(0, rest) for rest in rests[own:])
 
     def _cap(self, call: Bill, keep: int = 0, *, after_pending: bool = False) -> int:
@@ -402,7 +402,7 @@ class Budget:
         with _LOCK:
             cap = min(most, self._cap(call, keep), *(one._cap(call) for one in also))
             is_short = cap < min(most, wishes.get("wait_for", 0))
-            # Within a call there is no wait: it might be for that call.
+            # No wait inside a reservation's block: the call might wait for itself.
             if is_short and not _OPEN.get() and any(one._is_busy() for one in accounts):
                 future: Future[None] = Future()
                 WAITING.add(future)

@@ -169,8 +169,8 @@ def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) 
     def tokens_at(log_lambda: float) -> list[float]:
         return [exp((gain - log_lambda) / power) for gain, power in gains]
 
-    # One sub-question alone would take the total at the one end, and none more than an equal share
-    # at the other.
+    # At `low` one sub-question alone takes the total; at `high` none takes more than an equal
+    # share.
     low = max(gain - power * log(total) for gain, power in gains)
     high = max(gain - power * log(total / len(c)) for gain, power in gains)
     while low < (middle := (low + high) / 2) < high:

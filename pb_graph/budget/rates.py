@@ -18,8 +18,8 @@ Prices = Mapping[str, Sequence[float]]
 """Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
 
 Spending = dict[str, list[int]]
-"""Tokens by model, as plain JSON: output, input, and of the input what was cached and what was
-written to a cache; last the input of the largest call."""
+"""Tokens by model, as plain JSON: output, input, input read from a cache, input written to a cache,
+and the input of the largest call."""
 
 MOST_TOKENS = 10**9
 """Completion tokens of a call or a question that nothing limits."""

@@ -47,9 +47,8 @@ def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
 def available_tokens(tokens: int, model: str = "") -> int:
     """Return how many of `tokens` a call in this context can reserve once pending calls settle.
 
-    Pending calls are assumed to cost nothing. A budget that counts the input counts here by what
-    the completion tokens alone would cost: it lowers the cap of each call, whose prompt is then
-    known.
+    Pending calls are assumed to cost nothing. Of a budget that counts the input, only the cost of
+    completion tokens is considered here; it lowers the cap of each call once the prompt is known.
 
     Args:
         tokens: Completion tokens.
@@ -73,7 +72,7 @@ def open_run(
 ) -> Budget | None:
     """Open the account of one run below the accounts around it.
 
-    The accounts of runs around it learn here, once, what it spent before it was paused.
+    Its earlier spending is charged once to the accounts of the runs around it.
 
     Args:
         own: The run's own total in completion tokens, or an account that it draws on.
@@ -82,9 +81,9 @@ def open_run(
         earlier: Spending of the run before its pause, which counts in the total.
 
     Returns:
-        An account in completion tokens, as large as the smallest of `own`, `limit` and what the run
-        is within; without a number, an account in the unit of the budget around the run. `None`
-        where there is none of these.
+        An account in completion tokens, as large as the smallest of `own`, `limit` and the budget
+        around the run; without a number, an account in the unit of that budget. `None` if there is
+        neither a number nor a budget.
 
     Raises:
         ValueError: If a total is not a whole number of at least 0.

@@ -89,7 +89,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         try:
             total = {"usd": budget_usd} if budget_usd else budget
             graph = _graph(model, planner, program, caps, set_, method=method, budget=total)
-            # In an event loop Ctrl-C ends a call at once.
+            # An event loop ends a call immediately on Ctrl-C.
             report = asyncio.run(display.follow(graph, given))
         except KeyboardInterrupt:
             exits.fail(f"interrupted. {display.describe_spending()}", INTERRUPTED)
@@ -125,7 +125,7 @@ def _graph(
     if settings.review_plan:
         msg = "review_plan pauses for a host that can answer: use the graph from Python"
         raise InputError(msg)
-    model = model_name(model)  # a wrong name shows now
+    model = model_name(model)  # fail early if the name is wrong
     for name in {model, planner or model}:
         weights.fetch_if_named(name)
     return build_graph(

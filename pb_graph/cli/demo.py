@@ -39,7 +39,7 @@ _ANSWER = "Supplier 5 is the cheapest. Final answer: supplier 5"
 class ScriptedModel(BaseChatModel):
     """Calls its tool in each of its rounds, or else answers. A token is a word."""
 
-    run: Any  # which pays for the tokens
+    run: Any  # pays for the tokens
     calls: int  # tool calls of one message
     rounds: int  # messages with tool calls before the answer
     answer: str

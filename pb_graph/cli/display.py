@@ -124,7 +124,7 @@ class Display:
             cells = map(_format, numbers)
             spent = _format(self._solving) if count == 1 else self._spent.get(index, "")
             table.add_row(str(index + 1), safe(step["question"]), *cells, spent)
-        if count > 1:  # in a single call nobody can tell what a step took
+        if count > 1:  # the tokens of a step in a single call are unknown
             table.add_row("", "all", "", "", _format(self._budget), _format(self._solving))
         return table
 

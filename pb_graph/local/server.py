@@ -52,7 +52,7 @@ class LocalServer:
         """Stop the server and free its memory. A call that still runs in a thread fails."""
         with _lock:
             _servers.pop(self.path, None)
-            # The destructor waits for clients, and keeps Python's threads from closing theirs.
+            # The destructor waits for clients while it blocks the threads that would close them.
             address = (urlsplit(self.url).hostname, urlsplit(self.url).port)
             sockets = [one.name for one in Path("/dev/fd").glob("*") if one.is_socket()]
             for number in sorted(map(int, sockets)):  # the listening socket was opened first
@@ -104,7 +104,7 @@ def local_chat_model(
     from langchain_openai import ChatOpenAI  # noqa: PLC0415
 
     server = serve(name_or_path)
-    # No proxy for loopback; no kept-alive connection, which llama.cpp may drop without a word.
+    # No proxy for loopback, and no keep-alive: llama.cpp may drop idle connections silently.
     once = httpx.Limits(max_keepalive_connections=0)
     settings: dict[str, Any] = {
         "model": server.name,
@@ -153,7 +153,7 @@ def _start(name: str, path: Path) -> LocalServer:
     params.endpoint_slots = False
     params.endpoint_metrics = True
     params.verbosity = _SILENT
-    params.warmup = False  # costs a second, and the first prompt warms as well
+    params.warmup = False  # costs a second; the first prompt warms up as well
     params.n_parallel = SLOTS
     params.n_ctx = CONTEXT * SLOTS
     params.kv_unified = False  # a slot that overflows a shared memory fails all the others
@@ -161,7 +161,7 @@ def _start(name: str, path: Path) -> LocalServer:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
     try:
         native = xllamacpp.Server(params)
-        native.handle_metrics()  # answered by its main loop: stopped before that, it hangs
+        native.handle_metrics()  # waits for the main loop; a server stopped earlier hangs
     except RuntimeError as error:
         msg = (
             f"llama.cpp cannot load {path}: the file is missing, damaged, of an unknown kind, or "

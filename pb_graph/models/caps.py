@@ -4,9 +4,8 @@
 caller's own settings stand, unless they cannot fit into the cap. No provider's package is imported
 here.
 
-The requests are checked with LangChain's packages, not against the providers' servers: what a
-provider's documentation says of levels and ranges is taken as it stands. llama.cpp's are those of
-the local models.
+The requests are checked with LangChain's packages, not against the providers' servers: levels and
+ranges are those of the providers' documentation. llama.cpp is checked with the local models.
 """
 
 from __future__ import annotations
@@ -154,7 +153,7 @@ def effort_level(
         return level if options.thinking == "off" and own != level else None
     if default is not None:
         return level if THINKING_TOKENS[level] < THINKING_TOKENS.get(default, 0) else None
-    # A model that can do without thinking may do so unasked; a level above would make it think.
+    # A model with the level 'none' may not think by default; another level would make it think.
     is_lower = level == levels[0] or ("none" not in levels and level != levels[-1])
     return level if is_lower else None
 
@@ -191,7 +190,7 @@ def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 
 def _openai_effort(model: Any, options: CallOptions) -> dict[str, Any]:  # noqa: ANN401
     name, reasoning = model.model_name or "", model.reasoning or {}
-    if "-pro" in name:  # takes no level but 'high', whatever its profile says
+    if "-pro" in name:  # takes only 'high', even if its profile has more levels
         return {}
     levels, default = known_levels(model)
     if not levels and _OTHER_REASONERS.fullmatch(name):
@@ -200,7 +199,7 @@ def _openai_effort(model: Any, options: CallOptions) -> dict[str, Any]:  # noqa:
     level = effort_level(levels, options, default=default, own=own)
     if level is None:
         return {}
-    if reasoning:  # beside one of the caller's, LangChain would send a second word for the same
+    if reasoning:  # else LangChain would send the caller's setting and this one
         return {"reasoning": {**reasoning, "effort": level}}
     return {"reasoning_effort": level}
 
@@ -295,7 +294,7 @@ def _thinking_budget(
     budget = {name: max(least, options.thinking_room)}
     if options.thinking == "bounded":
         return budget
-    # The chat templates of hybrid models know this, others ignore it.
+    # Chat templates of hybrid models read this argument; others ignore it.
     settings: Any = model
     own = (settings.extra_body or {}).get("chat_template_kwargs") or {}
     return budget | {"chat_template_kwargs": {**own, "enable_thinking": False}}
@@ -304,7 +303,7 @@ def _thinking_budget(
 # Protocols of their own.
 
 _CLAUDE = "langchain_anthropic.ChatAnthropic"
-# The least thinking of models that think unasked. Those from 5 on that are not here always think.
+# Least thinking of models that think by default. Other models from version 5 on always think.
 _LEAST_THINKING = {
     "claude-opus-5": "disabled",
     "claude-sonnet-5": "disabled",
@@ -327,7 +326,7 @@ def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     if thinking := _claude_thinking(settings, options, own_effort):
         bound["thinking"] = thinking
     levels, default = known_levels(model)
-    # Not as 'reasoning_effort': with that, LangChain switches adaptive thinking on.
+    # LangChain would turn adaptive thinking on for 'reasoning_effort'.
     if level := effort_level(levels, options, default=default, own=own_effort):
         bound["output_config"] = {"effort": level}
     return bound
@@ -343,7 +342,7 @@ def _claude_thinking(
         most = options.cap - 1 if options.thinking == "free" else options.thinking_room
         if own["budget_tokens"] <= most:
             return None
-        if options.thinking_room < MIN_THINKING:  # the least budget that the API takes
+        if options.thinking_room < MIN_THINKING:  # the API's minimum
             return {"type": "disabled"}
         return own | {"budget_tokens": options.thinking_room}
     least = _LEAST_THINKING.get(re.sub(r"-\d{8}$", "", model.model))
@@ -384,7 +383,7 @@ def ollama(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     that do not think ignore 'off'.
     """
     settings: Any = model
-    # The cap alone would be refused, and options that are given replace all of the caller's.
+    # The argument replaces the model's own options, so these are repeated.
     given = {name: getattr(settings, name, None) for name in OLLAMA_OPTIONS}
     own = {name: value for name, value in given.items() if value is not None}
     bound: dict[str, Any] = {"options": {**own, "num_predict": options.cap}}

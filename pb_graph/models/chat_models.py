@@ -32,7 +32,7 @@ def key_of(model: BaseChatModel) -> str:
     """Return a model's name with its provider, or with the address of another server."""
     if is_openai_like(model) and address_of(model):
         return describe_model(model)
-    provider = ls_params_of(model)().get("ls_provider")  # as LangChain's tracers
+    provider = ls_params_of(model)().get("ls_provider")  # as LangChain's tracers read it
     return f"{provider}:{name_of(model)}" if provider else name_of(model)
 
 
@@ -45,7 +45,7 @@ def describe_model(model: BaseChatModel) -> str:
 
 
 def classes_of(model: BaseChatModel) -> list[str]:
-    """Return the names of a model's class and of those above, such as ``langchain_x.ChatX``."""
+    """Return the names of a model's class and its base classes, such as ``langchain_x.ChatX``."""
     return [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__]
 
 
@@ -74,7 +74,7 @@ def copy_for_attempts(model: M) -> M:
     """
     if "max_retries" not in type(model).model_fields:
         return model
-    # Google's clients count attempts and read 0 as 'the default': their word for no retries is 1.
+    # Google's clients count attempts: 1 means no retries, and 0 the default.
     is_googles = any(kind.startswith("langchain_google") for kind in classes_of(model))
     changed: dict[str, Any] = {"max_retries": 1 if is_googles else 0}
     for side, headers in (("client", {}), ("async_client", {"Connection": "close"})):
@@ -82,7 +82,7 @@ def copy_for_attempts(model: M) -> M:
             sdk = sdk.with_options(max_retries=0, default_headers=headers)
             changed |= {f"root_{side}": sdk, side: sdk.chat.completions}
     copy = model.model_copy(update=changed)
-    for kind in type(model).__mro__:  # Anthropic's clients, if a call has made them already
+    for kind in type(model).__mro__:  # clients that Anthropic's model cached in an earlier call
         for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
             vars(copy).pop(name, None)
     return copy

@@ -148,13 +148,13 @@ class ChatClient:
         fields = type(model).model_fields
         change = constructor_overrides(model)
         if getattr(model, "n", None):
-            change["n"] = 1  # of several answers each may cost the cap, and one is read
+            change["n"] = 1  # each of n answers could cost the cap, and only one is read
         plain: dict[str, object] = {"disable_streaming": True}
         if "streaming" in fields:
-            plain["streaming"] = False  # else the request asks for the stream that nobody reads
+            plain["streaming"] = False  # else the request asks for a stream, which nobody reads
         streaming: dict[str, Any] = {"stream_usage": True} if "stream_usage" in fields else {}
         if "stream_chunk_timeout" in fields.keys() - model.model_fields_set:
-            streaming["stream_chunk_timeout"] = None  # a model may think unseen for long
+            streaming["stream_chunk_timeout"] = None  # models may think for minutes
         self.name = name_of(model)
         self.model = model.model_copy(update=change | plain)
         self._streaming = model.model_copy(update=change | streaming)
@@ -168,7 +168,7 @@ class ChatClient:
             raise ModelSetupError(_NO_CONTINUATION)
         around = ACCOUNTS.get()
         own = around[0].limit(tokens=options.cap) if around else Budget(options.cap)
-        accounts = (own, *around[1:])  # the first one is for all attempts of the call
+        accounts = (own, *around[1:])  # `own` limits all attempts together
         lost: list[Charge] = []
         failed, is_bare = 0, self._refuses_schema
         while True:
@@ -205,7 +205,7 @@ class ChatClient:
         io: IO,
     ) -> Reply | Exception:
         """Return the reply, or the error of a failed attempt. Its charge is added to `lost`."""
-        call = Bill()  # with the bound of its input, where a budget counts that
+        call = Bill()  # empty where no budget counts the input
         if any(account.needs_input for account in accounts):
             arguments = self._arguments(messages, options)
             call = await io.load(bound_input, self.model, messages, arguments)
@@ -229,7 +229,7 @@ class ChatClient:
 
     def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
         """Return the tools and the policy's arguments."""
-        if options.continue_last and messages[-1].type != "ai":  # the first piece, as any reply
+        if options.continue_last and messages[-1].type != "ai":  # nothing to continue yet
             options = replace(options, continue_last=False)
         tools: Any = self.model.bind_tools(options.tools) if options.tools else None
         model = _for_samples(self.model) if options.sampling else self.model

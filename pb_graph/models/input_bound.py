@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from tiktoken import Encoding
 
 _PER_MESSAGE = 16  # tokens of the chat template, role and separators
-_PER_REQUEST = 64  # of the template
+_PER_REQUEST = 64  # tokens of the template
 _TOOLS = 600  # the instructions that providers add where there are tools
 _IMAGE = 6_000
 _SERVER_KEPT = ("previous_response_id", "conversation", "container")
-_SENT = ("functions", "response_format", "output_config", "format")  # besides the tools
-_BUSY = 2.0  # seconds after which a local server is not waited for
+_SENT = ("functions", "response_format", "output_config", "format")  # sent besides the tools
+_BUSY = 2.0  # seconds to wait for a local server's tokenizer
 
 
 def bound_input(

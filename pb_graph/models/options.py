@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 Thinking = Literal["free", "bounded", "off"]
 """The limit on thinking before an answer, for providers that let callers set one.
 
-``free``: as much as it does by itself; the cap is a safety net, not a budget. ``bounded``: so much
-that an answer still fits into the cap. ``off``: not at all, or as little as the provider allows,
-because thinking has used up its budget already and only the answer is missing.
+``free``: the model's own choice; the cap is a safety net, not a budget. ``bounded``: an answer must
+still fit into the cap. ``off``: not at all, or as little as the provider allows, because only the
+answer is missing.
 """
 
 TIMEOUT = 120.0
-"""Seconds until an attempt is given up, unless something else is said."""
+"""Default time limit of an attempt, in seconds."""
 LEAST_ANSWER, MOST_ANSWER = 64, 1024
 _ANSWER = Purpose("answer")
 

@@ -23,16 +23,16 @@ _SECRETS = re.compile(
     r"|\bsk[-_]|\b(?:key|gsk|hf|xai)[-_](?=[\w.*-]*\d)|\bAIza)[\w.*+/=~-]{6,}",
     re.IGNORECASE,
 )
-_MIN_SECRET = 4  # a local server's 'x' is none, and would blank out half of the message
+_MIN_SECRET = 4  # the dummy key 'x' of a local server would redact half of the message
 _MAX_DETAIL, _MAX_READ = 300, 10_000
 _PAYMENT, _SERVER_FAULTS = 402, range(500, 600)
 _TRANSIENT_STATUS = {408, 409, 429, *_SERVER_FAULTS} - {501}
-# Names of errors after which nobody knows whether the request was answered.
+# Errors that leave open whether the server answered the request.
 _LOST = {
     *("TimeoutError", "ConnectionError", "JSONDecodeError"),
     *("APIError", "TransportError", "ClientConnectionError", "ClientPayloadError"),
 }
-# What LangChain raises where a response is no completion, or lacks what it reads.
+# Raised by LangChain if a response is no completion, or lacks a field.
 _UNREADABLE = {"AttributeError", "LookupError", "TypeError", "ValidationError"}
 _NO_COMPLETION = re.compile(r"Unexpected response type|No generation")
 _NO_SERVER = {"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"}
@@ -83,7 +83,7 @@ def to_model_call_error(
 def status_of(error: Exception) -> int | None:
     """Return the HTTP status of a refusal behind an exception, if it carries one."""
     for cause in _chain(error):
-        body = cause.args[0] if cause.args else None  # a router's refusal in a response that is 200
+        body = cause.args[0] if cause.args else None  # a router's refusal with status 200
         told = body.get("code") if isinstance(body, Mapping) else getattr(cause, "code", None)
         response = getattr(cause, "response", None)
         for status in (told, *(getattr(one, "status_code", None) for one in (cause, response))):
@@ -131,7 +131,7 @@ def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
     given = [own.get_secret_value() for own in vars(model).values() if isinstance(own, SecretStr)]
     headers: Mapping[str, Any] = getattr(model, "default_headers", None) or {}
     for header in map(str, headers.values()):
-        given += [header, header.partition(" ")[2]]  # behind its scheme: 'Bearer KEY'
+        given += [header, header.partition(" ")[2]]  # the key in 'Bearer KEY'
     return tuple(sorted({one for one in given if len(one) >= _MIN_SECRET}, key=len, reverse=True))
 
 

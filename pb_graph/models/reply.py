@@ -105,7 +105,7 @@ class Attempt:
     """One attempt of a call.
 
     Attributes:
-        options: The options of the call; their cap is that of this attempt.
+        options: The options of the call, with the cap of this attempt.
         call: The model and the bound of the input, where a budget counts that.
         model: The name of the model, for the charge.
         started: The time at which it began, by `time.perf_counter`.
@@ -117,7 +117,7 @@ class Attempt:
     started: float = field(default_factory=time.perf_counter)
 
     def read(self, message: AIMessage, prompt: Sequence[BaseMessage]) -> tuple[Reply, Bill]:
-        """Return the reply that a response is, and what it cost.
+        """Convert a response to a reply and its bill.
 
         Args:
             message: The response.
@@ -126,8 +126,8 @@ class Attempt:
         finish, cap = finish_of(message), self.options.cap
         tokens = tokens_of(message, prompt)
         if not tokens.measured and tokens.output <= 2 * cap + 16:
-            # A reply that ended at its cap cost the cap, however much of it was hidden thinking. An
-            # estimate a little above the cap is the estimate's fault; one far above the server's.
+            # A reply that ended at its cap cost the cap, hidden thinking included. An estimate
+            # slightly above the cap is wrong; far above it, the server ignored the cap.
             tokens = tokens._replace(output=cap if finish == "length" else min(tokens.output, cap))
         warnings: list[ReportWarning] = []
         if tokens.output > cap:
@@ -135,7 +135,7 @@ class Attempt:
             warnings.append(ReportWarning(code="cap_ignored", message=note))
         bill = tokens.bill(self.call)
         charge = self.charge(tokens, bill, finish)
-        is_piece = self.options.continue_last  # which is kept as it was written
+        is_piece = self.options.continue_last  # a continuation keeps its whitespace
         reply = Reply(
             _continuation(message, prompt) if is_piece else without_thinking(message.text),
             finish,
@@ -184,7 +184,7 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
         return _estimate(message, prompt)
     given = usage["input_tokens"]
     output = max(usage["output_tokens"], usage["total_tokens"] - given)
-    # Some servers say 0 or `true` for 'not known'. LangChain reads `true` as 1.
+    # Some servers report 0 or `true` for unknown usage. LangChain reads `true` as 1.
     if output < min(2, len(_written_text(message).split())):
         return _estimate(message, prompt)
     details = usage.get("input_token_details") or {}
@@ -197,8 +197,8 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
 def tokens_of_error(error: Exception) -> Tokens | None:
     """Return the tokens that a failed attempt cost.
 
-    OpenAI's client refuses a reply that was cut off under its own ``response_format``, LangChain a
-    reply that has not the asked form. Both errors carry the reply, which was paid for.
+    OpenAI's client raises if a reply under ``response_format`` was cut off, LangChain if a reply
+    does not have the requested form. Both errors carry the reply, which was paid for.
 
     Returns:
         The tokens, measured or not; 0 that are not measured if the attempt may have been billed by
@@ -238,7 +238,7 @@ def finish_of(message: AIMessage) -> str:
 def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
     """Return a continuation without the beginning, which some servers repeat."""
     begun = prompt[-1].text if prompt[-1].type == "ai" else ""
-    said = begun if message.text.startswith(begun) else begun.rstrip()  # some templates trim it
+    said = begun if message.text.startswith(begun) else begun.rstrip()  # some templates strip it
     return message.text.removeprefix(said)
 
 

@@ -53,9 +53,9 @@ def _reallocate(state: State, run: Run) -> State:
     account.charge(most_billed(row for row in state["charges"] if row["node"] == "solve"))
     left = int(account.left)
     if run.settings.enforcement == "prompt":
-        # A budget that is only said can be overspent; the steps to come are not to suffer for that.
+        # Nothing enforces a stated budget: overspending must not shrink the shares of later steps.
         left = max(left, sum(shares[step["index"]] for step in rest))
-    left = max(left, len(rest))  # a server that takes no notice of caps may have used it up
+    left = max(left, len(rest))  # a server that ignores caps may have used up the total
     new = iter(_split(left, rest, state["plan"], level, run.settings))
     shares = [share if index in done else next(new) for index, share in enumerate(shares)]
     run.emit("budgets", level=level, budget=total, shares=shares)
@@ -119,7 +119,7 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
     if not settings.splits_budget or (not settings.is_stepwise and len(plan) > 1):
         return "answer"
     if ceiling is not None and spent(state["charges"]) >= ceiling:
-        return "synthesize"  # nothing more is to be paid
+        return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
     wave: list[Send] = []
     for step in plan:

@@ -121,7 +121,7 @@ def _message(report: Report, state: State) -> AIMessage:
     return AIMessage(
         report["answer"],
         name=MESSAGE_NAME,
-        # That of the pieces that a host was shown already: it does not get them a second time.
+        # The id of the streamed chunks, so that a host does not show the answer twice.
         id=state["answer_id"],
         usage_metadata=UsageMetadata(
             input_tokens=usage["input_tokens"],

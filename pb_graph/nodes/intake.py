@@ -70,7 +70,7 @@ def intake(state: State, run: Run) -> State:
         note = f"{count} earlier turn(s) were left out or cut, as the conversation is too long"
         run.warn("conversation_cut", note)
     run.emit("intake", method=settings.method, ceiling=ceiling)
-    update: dict[str, Any] = {  # what nodes add to is overwritten
+    update: dict[str, Any] = {  # replaces the values of an earlier question
         "settings": settings.model_dump(mode="json"),
         "query": query,
         "level_source": None if given.level is None else "given",
@@ -137,7 +137,7 @@ def read_conversation(messages: Sequence[AnyMessage]) -> dict[str, Any]:
 
 def _text(said: AnyMessage) -> str:
     """Return the text of a message, each block on lines of its own."""
-    if isinstance(said, AIMessage):  # whose blocks are one text, which citations may cut anywhere
+    if isinstance(said, AIMessage):  # citations may split its text anywhere
         return said.text
     return "\n".join(block["text"] for block in said.content_blocks if block["type"] == "text")
 

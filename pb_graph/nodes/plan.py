@@ -162,6 +162,6 @@ def _edited(edit: Review, state: State, run: Run) -> State:
     run.emit("plan", steps=plan)
     settings = state["settings"] | {"review_plan": False}
     update: State = {"settings": settings, "plan": plan, "total": None, "shares": []}
-    if edit.budget is not None:  # the reviewer, and nobody else, may raise the ceiling
+    if edit.budget is not None:  # only a reviewer may raise the ceiling
         settings["budget"], update["ceiling"] = edit.budget, None
     return update

@@ -122,7 +122,7 @@ async def answer(state: State, run: Run) -> State:
             return {"answer": "", **made}
         if method.function:
             prompt = method.function(given)
-        else:  # a total that is said makes short answers longer, so only where nothing enforces it
+        else:  # stating a total lengthens short answers, so an enforced total is not stated
             is_split = method.splits and (plan or settings.enforcement != "prompt")
             told = total if method.budgets and not is_split else None
             prompt = single_call_prompt(

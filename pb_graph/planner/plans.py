@@ -53,10 +53,10 @@ _EQUALS = re.compile(r"(?<![<>!:=])\s*[=≈](?!=)\s*")
 # Mathematics: LaTeX commands, single letters, figures and signs, but no words.
 _MATHS = r"(?:\\[a-z]+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])|[^\w:;?!<>]|[\d_])"
 _LEFT_SIDE = re.compile(rf"{_MATHS}*$", re.IGNORECASE)
-# And a unit. Lookaheads keep what they took; "++" does so, too, but is broken in Python 3.11.2.
+# Mathematics and a unit. Lookaheads replace possessive "++", which Python 3.11.2 gets wrong.
 _RIGHT_SIDE = re.compile(rf"(?=({_MATHS}+))\1(?:(?=([^\W\d_]+))\2)?\W*", re.IGNORECASE)
 _NAME = re.compile(r"(?:[^\W\d_](?:_\w+|\([^()]*\))?)?")
-_LETTER = re.compile(r"(?<![\\A-Za-z])[^\W\d_]")  # of no LaTeX command
+_LETTER = re.compile(r"(?<![\\A-Za-z])[^\W\d_]")  # not in a LaTeX command
 _NOT_COMPARED = re.compile(r"[\s$\\{},]|left|right|\.$")
 
 
@@ -153,7 +153,7 @@ class Plan(BaseModel):
         for items in (_items(_find_json(text)), _NUMBERED.findall(text)):
             steps = []
             for item in items:
-                with suppress(ValidationError):  # no text, or nothing in it
+                with suppress(ValidationError):  # an item without text
                     steps.append(PlannedStep.model_validate(item))
             if steps:
                 return cls(steps=steps)
@@ -166,7 +166,7 @@ class Plan(BaseModel):
 
 
 class Difficulty(BaseModel):
-    """Levels and credits as a planner wrote them, unchecked; None for what could not be read.
+    """Levels and credits as a planner wrote them, unchecked; None for unreadable values.
 
     Attributes:
         level: Level of the whole problem.
@@ -327,7 +327,7 @@ def _keep_steps(
     about = (query["question"], query["reference"], query.get("conversation"))
     known = "\n".join(filter(None, about))
     kept: list[tuple[PlannedStep, SubQuestion]] = []
-    places: dict[int, int] = {}  # from a number in the plan to an index in what is kept
+    places: dict[int, int] = {}  # index in `kept` by number in the plan
     first: dict[str, int] = {}
     corrections = Counter[str]()
     for number, step in enumerate(plan.steps, 1):

@@ -58,7 +58,7 @@ class PlannerRequest(Generic[T_co]):
     Attributes:
         predictor: Name of the planner's predictor.
         node: Name of the node that the call is charged to.
-        inputs: Values of input fields by name; those that the signature has not are not sent.
+        inputs: Values of input fields by name. Fields that the signature lacks are not sent.
         form: The form of the reply, in words.
         schema: The form as a JSON schema, for servers that constrain decoding; None for no JSON.
         examples: Exchanges to imitate while the predictor has no demos.
@@ -83,7 +83,7 @@ def plan_request(query: Query, settings: Settings, *, graded: bool = False) -> P
     """Return the request for a plan.
 
     Args:
-        query: The question; its level, if it has one, is told.
+        query: The question. Its level is stated if it is known.
         settings: Settings of the run.
         graded: Whether to ask for the level and the credit of each step, too.
     """
@@ -99,7 +99,7 @@ def plan_request(query: Query, settings: Settings, *, graded: bool = False) -> P
     else:
         written, item, steps = '"sub-question | hint"', _STEP, _PENS_STEPS
     form = f'Reply with JSON only: {{"steps": [{written}, ...]}}, at most {most} steps.'
-    if settings.is_stepwise:  # steps that need nothing of each other run at the same time
+    if settings.is_stepwise:  # independent steps run in parallel
         form += (
             " Where a step does not need the one before it, add the numbers of those it needs: "
             '"sub-question | hint | after 1".'
@@ -151,11 +151,11 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
     """
     inputs = _inputs(query, settings)
     before, *parts = _LEVEL_LINE.split(inputs["examples"])
-    if before.strip() or not parts:  # in the user's own words
+    if before.strip() or not parts:  # the user rewrote the examples
         examples = [Example({"problem": _PENS}, "L1")]
     else:
         inputs["examples"] = ""
-        if inputs["domain"].casefold() in CALCULATED:  # says nothing beside `LEVEL_EXAMPLES`
+        if inputs["domain"].casefold() in CALCULATED:  # `LEVEL_EXAMPLES` show it
             inputs["domain"] = ""
         known = zip(parts[::2], parts[1::2], strict=True)
         examples = [

@@ -46,7 +46,7 @@ class Models:
             ``local:NAME``, or None for the default.
         planner: The model that plans; None for the same as `solver`.
         estimator: The model that estimates; None for the same as `planner`.
-        easy: The model that solves what is of a low level; None for the same as `solver`.
+        easy: The model for questions and steps of level 1 or 2; None for the same as `solver`.
         program: The planner's prompts; None for the package's own.
         cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
         budget: Maximum completion tokens of a run, or a `Budget` that all runs share.
@@ -71,7 +71,7 @@ class Models:
     ) -> None:
         self.program, self.budget, self.cap_policy = program, budget, cap_policy
         self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
-        # What was made of what was given, which is kept with it: an `id` is a key only so long.
+        # Created objects by key, with their source: its `id` is unique only while it lives.
         self._made: dict[Hashable, tuple[object, Any]] = {}
         self._limits: dict[str, Budget] = {}  # by run
         self._lock = threading.Lock()
@@ -79,7 +79,7 @@ class Models:
         self.settings = Settings.read(given)
         for model in self._given.values():
             if isinstance(model, str) and model.startswith(LOCAL_PREFIX):
-                model_name(model)  # raises for one that there is not
+                model_name(model)  # raises if the model is unknown
             elif model is not None:
                 self.client(model, self.settings)
         if program is not None:
@@ -138,7 +138,7 @@ class Models:
 
         program = self._read(self.program if program is None else program)
         if own := getattr(program, "prompts", None):
-            return cast("Planner", own)  # as they are now
+            return cast("Planner", own)  # a program that is being tuned changes its prompts
         key = ("planner", id(program))
         return cast("Planner", self._get(key, lambda: planner.load_planner(program), program))
 
@@ -165,7 +165,7 @@ class Models:
                     account.rate = prices
                 account.charge(earlier)
                 self._limits[run] = account
-                if len(self._limits) > _MOST_RUNS:  # those that never ended, too
+                if len(self._limits) > _MOST_RUNS:  # abandoned runs count as well
                     del self._limits[next(iter(self._limits))]
             return self._limits[run]
 

@@ -122,7 +122,7 @@ class Run:
         if options.stream and reply.message_id:
             self._update["answer_id"] = reply.message_id
         if reply.effort and (options.stream or options.purpose.node in ("answer", "synthesize")):
-            self._update.setdefault("effort", reply.effort)  # that of a forced ending is no news
+            self._update.setdefault("effort", reply.effort)  # of the first call
         return reply
 
     async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
@@ -159,9 +159,9 @@ class Run:
         options = CallOptions(
             self.cap_for(budget),
             purpose=purpose,
-            # A budget that is only said must not show elsewhere.
+            # A budget that the prompt states must not change other arguments.
             thinking=thinking or ("free" if enforcement == "prompt" else "bounded"),
-            # What is written while there are tools may turn out to be no answer.
+            # With tools, a text may turn out to be no answer.
             stream=stream and not self.options.tools,
             tools=self.options.tools,
         )
@@ -175,7 +175,7 @@ class Run:
                 return BudgetedReply(answer, int(account.spent), finish)
             is_open = compute is not None and stated_answer(reply.text) is None
             if is_open or self._is_unfinished(reply, query, forces=forces, closing=closing):
-                if account.left >= reserve.left:  # less where others drew on a shared budget
+                if account.left >= reserve.left:  # less if others spent from a shared budget
                     reserve.close()
                     reserve = account
                 if reserve.left >= 1:
@@ -316,7 +316,7 @@ class Run:
         """Ask and, while the reply calls tools, ask again with their results.
 
         Returns:
-            The prompt with what the tools gave, and the last reply.
+            The prompt with the tool results, and the last reply.
         """
         rounds = 0
         while True:
@@ -372,7 +372,7 @@ class Run:
         """Return the client of a role, whose calls are charged to this run and an account."""
         model = self.models.model_for(role, self.context)
         make = partial(self.models.client, model, self.settings)
-        is_named = isinstance(model, str | None)  # making a model from its name takes a while
+        is_named = isinstance(model, str | None)  # creating a model from its name is slow
         return _ChargedClient(await self.io.load(make) if is_named else make(), self, account)
 
 
@@ -443,7 +443,7 @@ class Node(Runnable[Any, State | Command[str]]):
         self._function, self._models, self._is_entry = function, models, is_entry
         self._options, self._route = options or GraphOptions(), route
 
-    # LangChain's names; the config is that of the context, too.
+    # LangChain's signature. The config is in the context as well.
     def invoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
         """Return what the node adds to the state, and where to go."""
         return run_sync(self._run(input, BLOCKING))
@@ -459,9 +459,9 @@ class Node(Runnable[Any, State | Command[str]]):
             settings = _read_settings(state)
         else:
             settings = self._models.settings
-            if found is not None:  # which may name a file
+            if found is not None:  # a context may name a file
                 settings = await io.load(self._models.run_settings, context)
-            # Those in the state are an earlier question's.
+            # The state may hold the values of an earlier question.
             state = {**state, "run_id": uuid4().hex, "charges": [], "ceiling": None}
         run = Run(self._models, settings, context, self._options, io, state)
         with ExitStack() as around:
@@ -471,7 +471,7 @@ class Node(Runnable[Any, State | Command[str]]):
             update = dict(await given if inspect.isawaitable(given) else given)
         after = cast("State", state | update)
         update |= run.state_update(self.name)
-        if self._is_entry:  # the warnings in the state are an earlier question's, too
+        if self._is_entry:  # drop the warnings of an earlier question
             update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
         if self._route is None:
             return cast("State", update)
@@ -480,7 +480,7 @@ class Node(Runnable[Any, State | Command[str]]):
     def _accounts(self, run: Run) -> Iterator[Budget]:
         """Yield the accounts that a run draws on: a shared one, and the limit of its settings."""
         shared = self._models.budget if run.context.budget is None else run.context.budget
-        if isinstance(shared, int):  # of this run alone, which has spent some of it
+        if isinstance(shared, int):  # a budget of this run alone, in part spent
             shared = Budget(shared)
             shared.charge(run.earlier)
         if shared is not None:

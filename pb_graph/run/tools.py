@@ -48,7 +48,7 @@ async def use_tools(
         key = [wanted["name"], wanted["args"]]
         text = await journal.once(key, call, io) if journal else await call()
         found.append(ToolMessage(text, tool_call_id=wanted["id"] or "", name=wanted["name"]))
-    for broken in cast("AIMessage", message).invalid_tool_calls:  # each wants an answer
+    for broken in cast("AIMessage", message).invalid_tool_calls:  # APIs want a result for each
         said = f"{broken['name']} was not called: its arguments are no JSON"
         found.append(ToolMessage(said, tool_call_id=broken["id"] or "", name=broken["name"]))
     return found
@@ -76,9 +76,9 @@ async def _call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
     asked: dict[str, Any] = {**call, "type": "tool_call"}
     try:
         found = await io.call(wanted.invoke, wanted.ainvoke, asked)
-    except GraphBubbleUp:  # an interrupt: LangGraph's own business
+    except GraphBubbleUp:  # an interrupt, which LangGraph handles
         raise
-    except Exception as error:  # noqa: BLE001 -- whatever a tool raises, the model may do better
+    except Exception as error:  # noqa: BLE001 -- the model can react to any error of a tool
         return redact(f"{type(error).__name__}: {error}"[:MAX_RESULT])
     text = found.text if isinstance(found, BaseMessage) else str(found)
     return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]} […]"

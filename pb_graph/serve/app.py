@@ -195,8 +195,8 @@ class Allowance:
         try:
             with use_budget(account):
                 yield
-        except NoAnswerError as error:  # its calls were refused: the budget's error says which one
-            if f"the budget of {budget.rate.text(budget.total)}" in str(error):
+        except NoAnswerError as error:  # names the budget that refused its calls
+            if f"budget of {budget.rate.text(budget.total)}" in str(error):
                 raise self._used_up() from error
             raise
         finally:

@@ -86,7 +86,7 @@ class ChatRequest(BaseModel):
         settings.
 
         Raises:
-            InputError: If the name is nearly that of a method.
+            InputError: If the name is a misspelled method.
         """
         is_method = self.model in METHODS or did_you_mean(self.model, METHODS)
         return Settings.read({"method": self.model}) if is_method else Settings()

@@ -60,11 +60,11 @@ class TestReserving:
     def test_the_error_names_the_highest_account_that_is_used_up(self) -> None:
         budget = Budget(10)
         spend(budget, 10)
-        with pytest.raises(BudgetUsedUpError, match="budget of 10 tokens: raise it"):
+        with pytest.raises(BudgetUsedUpError, match="budget of 10 tokens is used up"):
             budget.limit(5).reserve()
         with pytest.raises(BudgetUsedUpError, match="budget of 0 tokens"):
             Budget(10).limit(0).reserve()
-        with pytest.raises(BudgetUsedUpError, match="budget of 1 token:"):
+        with pytest.raises(BudgetUsedUpError, match="budget of 1 token is"):
             Budget(1).reserve(2, at_least=2)
 
     @pytest.mark.parametrize("figure", [-5, 1.5, float("nan"), "7"])
