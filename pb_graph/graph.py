@@ -70,8 +70,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         tools: LangChain tools, or functions with a docstring, that the solver may call. The tokens
             of tool calls count in the share of the step.
         prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
-            and output, with a third figure for cached input; ``"auto"`` for the list
-            of genai-prices. With prices, the report states the cost of the query.
+            and output, with a third figure for cached input; ``"auto"`` for the list of
+            genai-prices. With prices, the report states the cost of the query.
         budget: The most that a run may cost, planning included: a number of completion tokens for
             each run, or a `Budget` of any unit that all runs draw on. A question's own budget
             shrinks to the tokens that are left, with a warning. Within an agent that has a budget,

@@ -314,7 +314,7 @@ class Budget:
     def _value(self, units: int) -> float:
         return units if self.rate.scale == 1 else units / self.rate.scale
 
-    # The methods below need the lock.
+    # Callers of the methods from here to `_count` hold the lock.
 
     def _chains(self) -> list[list[Budget]]:
         """Return this account and every account above it, in one list for each unit."""
