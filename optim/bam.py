@@ -248,7 +248,7 @@ def fit(tokens: ArrayLike, answers: ArrayLike, right: ArrayLike) -> Fit:
         right: Number of right ones among them, shape (n,).
 
     Raises:
-        InputError: Fewer budgets than parameters.
+        InputError: If there are fewer budgets than parameters.
     """
     from scipy.optimize import minimize  # noqa: PLC0415 -- of the extra [eval]
     from scipy.stats import chi2  # noqa: PLC0415

@@ -41,7 +41,7 @@ class Method:
             where the data set has a label.
 
     Raises:
-        InputError: The settings pause for a review.
+        InputError: If the settings pause for a review.
     """
 
     name: str
@@ -123,8 +123,7 @@ def methods(
         overrides: Settings that apply to all of them, such as ``{"cutoff": 1500}``.
 
     Raises:
-        InputError: An unknown name, or an override that is invalid or takes away what
-            a name says.
+        InputError: If a name is unknown, or an override is invalid or contradicts a name.
     """
     wanted = names.split(",") if isinstance(names, str) else names
     return tuple(
@@ -145,7 +144,7 @@ def over_budgets(chosen: Sequence[Method], grid: str) -> tuple[Method, ...]:
         Methods with names such as ``cosine[100+50L]``.
 
     Raises:
-        InputError: The grid is malformed, or no method has a budget.
+        InputError: If the grid is malformed, or no method has a budget.
     """
     try:
         sides = [[int(value) for value in side.split(",")] for side in grid.split("+")]

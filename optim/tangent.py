@@ -42,7 +42,7 @@ class ReferencePoint:
         tokens: T0, mean completion tokens per query, above 0.
 
     Raises:
-        InputError: An accuracy outside (0, 100] or tokens that are not above 0.
+        InputError: If the accuracy is outside (0, 100], or the tokens are not above 0.
     """
 
     accuracy: float
@@ -65,7 +65,7 @@ class ReferencePoint:
             tokens: Completion tokens of the same queries.
 
         Raises:
-            InputError: Nothing is right, or invalid arguments of `optim.e3.e3`.
+            InputError: As for `optim.e3.e3`, or if no answer is right.
         """
         a, t = validate_answers(scores, tokens)
         if not a.any():
@@ -158,9 +158,9 @@ def metric(
         threads: How many questions are answered at once.
 
     Raises:
-        InputError: An empty dev set, an example that is no question, predictions without
-            ``tokens``, or every answer wrong.
-        ScorerError: The scorer cannot be set up, or cannot score an answer.
+        InputError: If the dev set is empty, an example is not a question, predictions have no
+            ``tokens``, or every answer is wrong.
+        ScorerError: If the scorer cannot be set up, or cannot score an answer.
     """
     judge = scorer_of(scorer)
 
@@ -183,7 +183,7 @@ def question_of(given: Any) -> Question:  # noqa: ANN401 -- a Question or a dspy
     The other columns of a question (id, level, reference, …) are taken where the example has them.
 
     Raises:
-        InputError: No question or answer, or a level outside 1 to 5.
+        InputError: If the question or the answer is missing, or the level is not from 1 to 5.
     """
     if isinstance(given, Question):
         return given
@@ -207,8 +207,8 @@ def scorer_of(given: Judge) -> Scorer:
     """Return a scorer; a DSPy metric is wrapped and sees the example that it knows.
 
     Raises:
-        InputError: The scorer is unknown.
-        ScorerError: The scorer cannot be set up.
+        InputError: If the scorer is unknown.
+        ScorerError: If the scorer cannot be set up.
     """
     if isinstance(given, str | Scorer) or is_inspect_scorer(given):
         return as_scorer(given)

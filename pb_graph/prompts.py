@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Example(NamedTuple):
-    """A question that the solver is shown as answered."""
+    """A question with its answer, which the solver is shown as an example."""
 
     question: str
     working: str
@@ -29,7 +29,7 @@ class Example(NamedTuple):
     """The bare answer, which is written as the real question wants it; None if ``working`` is the
     whole reply."""
     plan: tuple[str, ...] = ()
-    """The sub-questions that it was shown with."""
+    """The sub-questions that the question is shown with."""
 
 
 @dataclass(frozen=True, slots=True)

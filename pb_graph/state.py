@@ -48,7 +48,7 @@ class Output(TypedDict):
     answer: str
     report: Report
     structured_response: NotRequired[Any]
-    """With a ``response_format``: the answer as JSON of that type; None if it could not be had."""
+    """With a ``response_format``: the answer as JSON of that type; None if it does not fit."""
 
 
 class State(Input, total=False):
@@ -73,12 +73,12 @@ class State(Input, total=False):
     run_id: str
     """Identity of the run, so that enclosing accounts count its earlier spending once."""
     budget_used_up: Annotated[bool, operator.or_]
-    """True once a call was refused because nothing was left for it."""
+    """Whether a call was refused because the budget was used up."""
     effort: str | None
     answer: str
     finish: Finish | None
     answer_id: str | None
-    """Id of the message that it was shown as while it was written, if it was."""
+    """Id of the streamed message that showed the answer; None if it was not streamed."""
     report: Report
     structured_response: Any
 

@@ -83,7 +83,7 @@ def read_prices(text: str) -> Literal["auto"] | Prices | None:
     """Return the prices that ``--prices`` names: of genai-prices, of a file, or none.
 
     Raises:
-        InputError: The file cannot be read.
+        InputError: If the file cannot be read.
     """
     if text in {"auto", "none"}:
         return "auto" if text == "auto" else None

@@ -39,7 +39,7 @@ class Question:
             them belongs into a prompt.
 
     Raises:
-        InputError: An empty id or question, or a level outside 1 to 5.
+        InputError: If the id or the question is empty, or the level is not from 1 to 5.
     """
 
     id: str
@@ -75,7 +75,7 @@ class Row(dict[str, Any]):
         """Return a column that must hold some text; a number is taken as its digits.
 
         Raises:
-            InputError: The column is absent, empty, or no text.
+            InputError: If the column is absent or empty, or holds no text.
         """
         value = self.optional_text(column)
         if value is None:
@@ -87,7 +87,7 @@ class Row(dict[str, Any]):
         """Return a column's text without outer white space, or None if it is absent or empty.
 
         Raises:
-            InputError: The column holds no text and no number.
+            InputError: If the column holds no text and no number.
         """
         value = self.get(column)
         if value is not None and not isinstance(value, str | int | float):
@@ -101,7 +101,7 @@ class Row(dict[str, Any]):
         A column may hold one answer or a list of them. Duplicates are removed.
 
         Raises:
-            InputError: All columns are absent (the error names the last), or one holds no text.
+            InputError: If all columns are absent (the error names the last), or one holds no text.
         """
         given = (name for name in columns if self.get(name) not in (None, "", []))
         column = next(given, columns[-1])
@@ -114,7 +114,7 @@ class Row(dict[str, Any]):
         """Return the column ``level`` as 1 to 5, or None without one; "Level 3" is read as 3.
 
         Raises:
-            InputError: The level is outside 1 to 5.
+            InputError: If the level is not from 1 to 5.
         """
         value = self.optional_text("level")
         if value is None:
@@ -179,7 +179,7 @@ class DataSet:
         """Read one row into a question, with the data set's defaults.
 
         Raises:
-            InputError: The row is not a valid question; the message says why.
+            InputError: If the row is not a valid question; the message says why.
         """
         question = self.read(Row(row))
         return replace(
@@ -216,7 +216,7 @@ def data_set(name: str) -> DataSet:
     """Return the data set with this name; ``NAME:TASK`` names a task of a generated data set.
 
     Raises:
-        InputError: There is no data set with this name, or the task is missing.
+        InputError: If there is no data set with this name, or the task is missing.
     """
     base, _, task = name.partition(":")
     found = DATASETS.get(base)

@@ -41,8 +41,8 @@ def parse(row: Row) -> Question:
     Columns that are not part of a `Question` are left out.
 
     Raises:
-        InputError: A missing question or answer, a level outside 1 to 5, or choices whose answer
-            is the letter of none.
+        InputError: If the question or the answer is missing, the level is not from 1 to 5, or
+            the answer is not the letter of a choice.
     """
     question, targets = row.text("question"), row.targets("answers", "answer")
     told = {

@@ -52,8 +52,8 @@ def load(  # noqa: PLR0913 - each selects questions in another way, all with def
             questions from the column ``prompt``.
 
     Raises:
-        InputError: An unknown name, no such file, a hub out of reach, a row that is no question or
-            has the id of an earlier row, or no question left.
+        InputError: If the name is unknown, the file or the hub cannot be read, a row is not a valid
+            question, two questions have the same id, or no question is left.
     """
     chosen, source = data_set(name), str(path or name)
     questions: dict[str, Question] = {}
@@ -92,7 +92,7 @@ def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
         seed: Another seed draws others.
 
     Raises:
-        InputError: n is below 1.
+        InputError: If n is below 1.
     """
     if n < 1:
         msg = f"the number of questions to draw must be at least 1, not {n}"

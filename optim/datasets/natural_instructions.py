@@ -19,7 +19,7 @@ def instances(task: Row) -> Iterator[dict[str, Any]]:
     """Turn an official task into rows: its definition goes before each instance's input.
 
     Raises:
-        InputError: No Definition, or no Instances.
+        InputError: If the task has no Definition or no Instances.
     """
     definition, items = task.get("Definition"), task.get("Instances")
     if not definition or not items:
@@ -51,9 +51,8 @@ def parse(row: Row) -> Question:
     """Read one row: query and answer (or a list of answers); id and level when present.
 
     Raises:
-        SkipRow: The reference answer is empty, as for one item in the paper's sample, so nothing
-            can match it.
-        InputError: A missing query or answer, or a level outside 1 to 5.
+        SkipRow: If the reference answer is empty, as for one item in the paper's sample.
+        InputError: If the query or the answer is missing, or the level is not from 1 to 5.
     """
     query, given = row.text("query"), row.get("answers") or row.get("answer")
     answers = given if isinstance(given, list) else [given]

@@ -53,7 +53,7 @@ def parse(row: Row) -> Question:
     are 1, 3 and 5.
 
     Raises:
-        InputError: A column is missing or unreadable. The official test split has only queries,
+        InputError: If a column is missing or unreadable. The official test split has only queries,
             so its plans cannot be checked.
     """
     query, tables = row.text("query"), _structure(row, "reference_information")

@@ -77,7 +77,7 @@ class Experiment:
             begun are finished. With ``part`` it is the limit of that part alone.
 
     Raises:
-        InputError: A number or part out of range.
+        InputError: If a number or the part is out of range.
     """
 
     dataset: str = option("The questions:", _QUESTIONS, names=tuple(DATASETS), reads=str)

@@ -83,10 +83,10 @@ def build_models(  # noqa: PLR0913 -- all but two by name
         temperature: Replaces the temperature of the models, if the user has set one.
 
     Raises:
-        InputError: A chat model has no temperature.
-        ModelSetupError: A model cannot be set up.
-        PlannerProgramError: The saved planner does not fit.
-        WeightsError: The weights of a local model cannot be had.
+        InputError: If a chat model has no temperature.
+        ModelSetupError: If a model cannot be set up.
+        PlannerProgramError: If the saved planner does not fit.
+        WeightsError: If the weights of a local model cannot be loaded.
     """
     solves = _client(model, settings, cap_policy, temperature)
     plans = solves if planner is None else _client(planner, settings, cap_policy, temperature)

@@ -37,8 +37,8 @@ def on_ray(parts: int) -> Engine:
     twice.
 
     Raises:
-        InputError: There is no part.
-        MissingPackageError: Ray is not installed.
+        InputError: If there is no part.
+        MissingPackageError: If Ray is not installed.
     """
     Shard.parse(f"1/{parts}")
     require_modules("ray")

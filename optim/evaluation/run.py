@@ -105,12 +105,12 @@ def evaluate(
         The records and the table. An error in one answer is a record, and ends nothing.
 
     Raises:
-        InputError: The experiment is invalid, another process uses the folder, or the folder holds
-            the same task with other conditions.
-        ModelSetupError: A model cannot be set up.
-        ScorerError: The scorer cannot be set up.
-        StorageError: The folder cannot be written.
-        EvaluationError: A task failed.
+        InputError: If the experiment is invalid, another process uses the folder, or the folder
+            holds the same task with other conditions.
+        ModelSetupError: If a model cannot be set up.
+        ScorerError: If the scorer cannot be set up.
+        StorageError: If the folder cannot be written.
+        EvaluationError: If a task failed.
     """
     questions = experiment.load_questions()
     if confirm is not None:
@@ -150,7 +150,7 @@ def run_here(
         share: As in `Meter`.
 
     Raises:
-        InputError: Several epochs at temperature 0, or as `evaluate`.
+        InputError: If there are several epochs at temperature 0, or as in `evaluate`.
     """
     methods, folder = experiment.chosen_methods(questions), experiment.folder
     judge = as_scorer(experiment.chosen_scorer)
@@ -235,9 +235,9 @@ def _run(tasks: Sequence[Task], meter: Meter, experiment: Experiment) -> None:
     """Run the tasks side by side, so that an interrupted run has equal progress in all tasks.
 
     Raises:
-        EvaluationError: A task failed as a whole.
-        StorageError: The folder cannot be written.
-        KeyboardInterrupt: The run was interrupted, which Inspect keeps to itself.
+        EvaluationError: If a task failed as a whole.
+        StorageError: If the folder cannot be written.
+        KeyboardInterrupt: If the run was interrupted, which Inspect does not report.
     """
     try:
         with _own_display():
@@ -299,7 +299,7 @@ def _is_left(task: Task, log: EvalLog | None, experiment: Experiment) -> bool:
     """Return whether a task has questions, and no log with a score for each of its answers.
 
     Raises:
-        InputError: The folder holds the task under other conditions.
+        InputError: If the folder holds the task under other conditions.
     """
     if log is None:
         return len(task.dataset) > 0

@@ -78,8 +78,8 @@ class Runner:
             on_call: Awaited after each model call.
 
         Raises:
-            StorageError: A reply cannot be stored.
-            CacheMissError: A reply is missing, and model calls are forbidden.
+            StorageError: If a reply cannot be stored.
+            CacheMissError: If a reply is missing, and model calls are forbidden.
         """
         with recording(Recording(epoch, replay_only, on_call)) as record:
             try:
@@ -122,7 +122,7 @@ async def score_answer(scorer: Scorer, report: Report, question: Question) -> Sc
         question: The question.
 
     Raises:
-        ScorerError: The answer could not be scored.
+        ScorerError: If the answer could not be scored.
     """
     if not report["answer"]:
         spent = report["usage"]["output_tokens"]

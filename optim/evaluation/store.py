@@ -75,7 +75,7 @@ def lock_run_dir(folder: Path) -> AcquireReturnProxy:
     """Make the folder if it does not exist, and lock it for this process until the context ends.
 
     Raises:
-        InputError: Another process uses the folder, or it cannot be written.
+        InputError: If another process uses the folder, or it cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ class ReplyCache:
         failure: The reason why nothing more can be written. From then on no model is asked.
 
     Raises:
-        StorageError: The file cannot be opened or written, or is no database.
+        StorageError: If the file cannot be opened or written, or is no database.
     """
 
     def __init__(self, path: Path) -> None:
@@ -150,7 +150,7 @@ class ReplyCache:
             reply: The reply, with the cost of its attempts.
 
         Raises:
-            StorageError: The file cannot be written.
+            StorageError: If the file cannot be written.
         """
         if not reply.text and not reply.tokens:
             return
@@ -166,7 +166,7 @@ class ReplyCache:
             lost: Charges of the attempts.
 
         Raises:
-            StorageError: The file cannot be written.
+            StorageError: If the file cannot be written.
         """
         charges = list(lost)
         tokens = sum(charge["output_tokens"] for charge in charges)

@@ -338,7 +338,7 @@ def task_for(
         options: Other fields of `Experiment`.
 
     Raises:
-        InputError: The experiment is invalid, or has several methods.
+        InputError: If the experiment is invalid, or has several methods.
     """
     if len(methods(method)) > 1:
         msg = f"a task takes one method, not {method!r}. Run one task for each method."

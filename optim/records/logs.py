@@ -51,8 +51,8 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
         partial: Whether answers of parts may be missing.
 
     Raises:
-        MissingPackageError: Inspect is not installed.
-        InputError: A folder has no log of `pb-optim eval`, or a log cannot be read. Parts are
+        MissingPackageError: If Inspect is not installed.
+        InputError: If a folder has no log of `pb-optim eval`, or a log cannot be read. Parts are
             missing or unfinished, an answer is in two folders, or logs under different conditions
             would be mixed; or methods that would be compared were asked or scored otherwise.
     """
@@ -86,7 +86,7 @@ def log_headers(log_dir: str | Path, *, recursive: bool = True) -> list[EvalLog]
         recursive: Whether logs in the folders below count, too.
 
     Raises:
-        InputError: The folder's store cannot be reached, or a log cannot be read.
+        InputError: If the folder's store cannot be reached, or a log cannot be read.
     """
     from inspect_ai.log import list_eval_logs, read_eval_log  # noqa: PLC0415
 
@@ -147,7 +147,7 @@ def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
         partial: Whether answers of parts may be missing.
 
     Raises:
-        InputError: Logs have different conditions, an answer is in two logs, or a part is missing.
+        InputError: If conditions differ, an answer is in two logs, or a part is missing.
     """
     parts = sorted(logs, key=lambda log: int(part_of_log(log).get("number", 0)))
     first, answers = parts[0], [_read_answers(log) for log in parts]

@@ -92,7 +92,7 @@ class Records(list[Record]):
             ``ceiling`` may be missing.
 
         Raises:
-            MissingPackageError: pandas is not installed.
+            MissingPackageError: If pandas is not installed.
         """
         require_modules("pandas")
         import pandas as pd  # noqa: PLC0415 -- takes a second, and is of an extra

@@ -58,7 +58,8 @@ def certify(
         baseline: Name of the method to compare with.
 
     Raises:
-        InputError: No such method, several studies, too few questions, or a number out of range.
+        InputError: If the method is unknown, the records are of several studies, there are too few
+            questions, or a number is out of range.
     """
     if len(table[list(STUDY)].drop_duplicates()) != 1:
         msg = "a certificate is about one data set, solver and planner: read their logs only"

@@ -57,7 +57,7 @@ def plot(records: Iterable[Record]) -> Chart:
     """Draw accuracy against tokens for the records of one data set, solver and planner.
 
     Raises:
-        InputError: No scored answer, or several data sets, solvers or planners.
+        InputError: If no answer is scored, or there are several data sets, solvers or planners.
     """
     rows = figures(answers(records))
     if rows.e3.isna().all():

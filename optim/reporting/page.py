@@ -62,7 +62,7 @@ def report(
         paper: Whether to show the paper's published figures beside.
 
     Raises:
-        InputError: Another ending, no record, no such baseline, or a file that cannot be written.
+        InputError: If the ending or the baseline is unknown, or the file cannot be written.
     """
     file = Path(path)
     table = records if isinstance(records, pd.DataFrame) else answers(records)
@@ -87,7 +87,7 @@ def rendered(
         paper: Whether to include the paper's published figures.
 
     Raises:
-        InputError: Another kind, no answer, or no such baseline.
+        InputError: If the kind or the baseline is unknown, or there is no answer.
     """
     if kind not in _KINDS:
         msg = f"a report ends with .html, .json or .csv, not .{kind}"

@@ -76,7 +76,7 @@ def answers(
         price_ratio: Units of a completion token; a prompt token, cached or not, is one unit.
 
     Raises:
-        InputError: A price is not a pair or triple of numbers of at least 0.
+        InputError: If a price is not a pair or triple of numbers of at least 0.
     """
     found = Records(records)
     dollars = None if prices is None else Dollars(prices)
@@ -170,7 +170,7 @@ def choose_baseline(table: pd.DataFrame, wanted: str | None = None) -> str:
         wanted: Name of the method; None for vanilla, else global_budget, else the first.
 
     Raises:
-        InputError: No method has the wanted name.
+        InputError: If no method has the wanted name.
     """
     methods = list(table.method.unique())
     if wanted is not None and wanted not in methods:

@@ -39,9 +39,9 @@ def as_scorer(value: str | Scorer | type[Scorer] | ScoreFunction | TheirScorer) 
     A scorer of Inspect, such as ``inspect_ai.scorer.match()``, is taken as well.
 
     Raises:
-        InputError: The name is unknown.
-        ScorerError: The value is none of these.
-        MissingPackageError: The scorer's libraries are not installed.
+        InputError: If the name is unknown.
+        ScorerError: If the value is none of these.
+        MissingPackageError: If the scorer's libraries are not installed.
     """
     if isinstance(value, str):
         if value not in SCORERS:

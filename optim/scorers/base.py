@@ -58,7 +58,7 @@ class Scorer(Protocol):
             The score, from 0 to 1.
 
         Raises:
-            ScorerError: The output could not be scored at all.
+            ScorerError: If the output could not be scored at all.
         """
 
 

@@ -73,7 +73,7 @@ def run_in_order(
         confidence: Coverage of the bound, between 0 and 1.
 
     Raises:
-        InputError: A method shares no question with the baseline, or a number is out of its range.
+        InputError: If a method shares no question with the baseline, or a number is out of range.
     """
     check_confidence(confidence)
     if not 0.0 < loss < 1.0:
@@ -133,7 +133,7 @@ def betting_upper_bound(losses: Sequence[float], confidence: float) -> float:
         confidence: Coverage of the bound, between 0 and 1.
 
     Raises:
-        InputError: No loss, or one outside [-1, 1].
+        InputError: If there is no loss, or a loss is outside [-1, 1].
     """
     values = validate_scores([(1.0 + loss) / 2.0 for loss in losses])
     level = math.log(1.0 / (1.0 - confidence))

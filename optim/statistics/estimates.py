@@ -96,8 +96,8 @@ def e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
         tokens: Completion tokens of the same queries, planning included, in the same order.
 
     Raises:
-        InputError: Nothing given, unequal lengths, a score outside [0, 1], negative, missing or
-            infinite tokens, or no token charged at all (T = 0).
+        InputError: If there are no answers, the lengths differ, a score is outside [0, 1], a number
+            of tokens is negative, missing or infinite, or all are 0 (T = 0).
     """
     return _plain_e3(*validate_answers(scores, tokens))
 
@@ -117,7 +117,7 @@ def smoothed_e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
         tokens: Completion tokens of the same queries.
 
     Raises:
-        InputError: Invalid arguments of `e3`.
+        InputError: As for `e3`.
     """
     a, t = validate_answers(scores, tokens)
     return math.exp(log_e3(a, t, _cluster_ids(None, len(a)), _FOR_RANKING)[0])
@@ -145,7 +145,7 @@ def interval(
         confidence: Nominal coverage, between 0 and 1.
 
     Raises:
-        InputError: Invalid arguments of `e3`, or a confidence outside (0, 1).
+        InputError: As for `e3`, or if the confidence is outside (0, 1).
     """
     check_confidence(confidence)
     a, t = validate_answers(scores, tokens)
@@ -178,7 +178,7 @@ def accuracy_interval(
         confidence: Nominal coverage, between 0 and 1.
 
     Raises:
-        InputError: No score, a score outside [0, 1], or a confidence outside (0, 1).
+        InputError: If there is no score, or a score or the confidence is out of range.
     """
     check_confidence(confidence)
     a = validate_scores(scores)
@@ -204,7 +204,7 @@ def token_interval(
         Both ends; (None, None) with a single question, or where nothing was spent.
 
     Raises:
-        InputError: No tokens, invalid ones, or a confidence outside (0, 1).
+        InputError: If the tokens are missing or invalid, or the confidence is outside (0, 1).
     """
     check_confidence(confidence)
     t = validate_tokens(tokens)
@@ -285,7 +285,7 @@ def validate_answers(scores: Sequence[float], tokens: Sequence[float]) -> tuple[
         tokens: Completion tokens of the same answers.
 
     Raises:
-        InputError: Unequal lengths, an invalid value, or no token at all.
+        InputError: If the lengths differ, a value is invalid, or there is no token at all.
     """
     a, t = validate_scores(scores), validate_tokens(tokens)
     if len(a) != len(t):

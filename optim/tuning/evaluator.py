@@ -92,8 +92,8 @@ class Evaluator(SharedOnDeepcopy):
         watcher: Called after every answer.
 
     Raises:
-        InputError: The folder is in use or cannot be written.
-        PlanAndBudgetError: A model or the scorer cannot be set up.
+        InputError: If the folder is in use or cannot be written.
+        PlanAndBudgetError: If a model or the scorer cannot be set up.
     """
 
     def __init__(self, program: GraphProgram, scorer: str | Scorer, options: TuneOptions) -> None:
@@ -150,9 +150,9 @@ class Evaluator(SharedOnDeepcopy):
             The results, in the order of the questions.
 
         Raises:
-            SearchEndedError: The limit was reached. Answers that had begun are finished and kept.
-            OutageError: A question could not be answered; with a `refusal`, no question can.
-            StorageError: The disk is full.
+            SearchEndedError: If the limit is reached. Answers that have begun are kept.
+            OutageError: If a question cannot be answered; with a `refusal`, no question can.
+            StorageError: If the disk is full.
         """
         return self.run(self._all, candidate, questions)
 

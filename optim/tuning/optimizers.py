@@ -69,7 +69,7 @@ class OptimizerTask(SharedOnDeepcopy):
         """The reflection model.
 
         Raises:
-            InputError: The optimizer was registered without ``reflects=True``.
+            InputError: If the optimizer was registered without ``reflects=True``.
         """
         if self.reflector is None:
             msg = "an optimizer that writes instructions is registered with reflects=True"
@@ -112,7 +112,7 @@ def read_instructions(path: str | Path | None, predictor: str) -> list[str]:
         predictor: The predictor that they are for.
 
     Raises:
-        InputError: The file cannot be read, or the package has no list for this predictor.
+        InputError: If the file cannot be read, or the package has no list for this predictor.
     """
     if path is None and predictor not in {"decompose", "fused"}:
         msg = f"the package has no candidates for {predictor!r}: give --candidates"
@@ -141,7 +141,7 @@ def compile_with(
         The candidates that answered all dev questions, and the one that DSPy returned.
 
     Raises:
-        InputError: The optimizer adds examples, and the predictor is not the solver's.
+        InputError: If the optimizer adds examples, and the predictor is not the solver's.
     """
     takes = inspect.signature(made.compile).parameters
     # An optimizer that evaluates on its training set, as COPRO does, gets dev for it.
@@ -209,8 +209,8 @@ class EvaluatedProgram(TunableProgram):
         """The candidate that this copy of the program is now.
 
         Raises:
-            InputError: An optimizer has added examples of plans: the evaluator knows plans as they
-                were read, not as they were written.
+            InputError: If an optimizer has added examples of plans: the evaluator knows plans as
+                they were read, not as they were written.
         """
         found, name = super().candidate, self._task.predictor
         if name != "solve" and found.examples.get(name) != self._base.examples.get(name):

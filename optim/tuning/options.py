@@ -82,7 +82,7 @@ class TuneOptions:
     """The choices of `optim.tune`; each field's help says what it does.
 
     Raises:
-        InputError: A number below 1.
+        InputError: If a number is below 1.
     """
 
     tuned: str = option(
@@ -117,7 +117,7 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
     The metric of a DSPy optimizer gets predictions with ``answer``, ``score`` and ``tokens``.
 
     Raises:
-        InputError: An unknown name, or an optimizer of something else.
+        InputError: If the name is unknown, or the optimizer cannot tune this.
     """
     tuned, chosen = options.tuned, options.optimizer
     if chosen is None:

@@ -146,7 +146,7 @@ def predictor_of(settings: Settings, tuned: str) -> str:
         tuned: Value of ``--tune``.
 
     Raises:
-        InputError: The settings send no such prompt.
+        InputError: If the settings do not use this prompt.
     """
     active = active_predictors(settings)
     if tuned == "settings":
@@ -209,8 +209,8 @@ class GraphProgram(TunableProgram):
         cap_policy: As for `build_graph`.
 
     Raises:
-        InputError: An unknown setting.
-        PlannerProgramError: The planner program does not fit.
+        InputError: If a setting is unknown.
+        PlannerProgramError: If the planner program does not fit.
     """
 
     def __init__(

@@ -71,9 +71,9 @@ class Reflector:
         An error ends the search, because an optimizer would continue and ask again.
 
         Raises:
-            SearchEndedError: The budget is spent.
-            ModelCallError: The model could not be called.
-            StorageError: The disk is full.
+            SearchEndedError: If the budget is spent.
+            ModelCallError: If the model could not be called.
+            StorageError: If the disk is full.
         """
         return self._reply([HumanMessage(prompt)]).text
 

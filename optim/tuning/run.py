@@ -97,10 +97,10 @@ def tune(  # noqa: PLR0913 -- all but three by name
             ``tuned``, ``candidates``, ``reflection_model``, ``seed``.
 
     Raises:
-        InputError: There are no usable questions, a question is in two sets, choices contradict
+        InputError: If there are no usable questions, a question is in two sets, options contradict
             each other, every answer is wrong, the budget is too small, or the folder belongs to
             another run.
-        PlanAndBudgetError: A model cannot be set up or reached, or the disk is full. Finished
+        PlanAndBudgetError: If a model cannot be set up or reached, or the disk is full. Finished
             answers are kept.
     """
     options = TuneOptions(**choices)

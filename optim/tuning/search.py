@@ -78,8 +78,8 @@ class Search:
         If the budget is used up, the search ends and the call returns.
 
         Raises:
-            InputError: Every answer wrong, a budget that is too small, or a folder of another run.
-            PlanAndBudgetError: A model is out of reach, or the disk is full.
+            InputError: If every answer is wrong, the budget is too small, or the folder is taken.
+            PlanAndBudgetError: If a model is out of reach, or the disk is full.
         """
         evaluator, dev, held_out = self.evaluator, len(self.split.dev), len(self.split.held_out)
         compared, budget = _COMPARED * held_out, evaluator.options.budget
@@ -129,7 +129,7 @@ class Search:
         """Store what must be equal in all runs of the folder, targets included, or compare it.
 
         Raises:
-            InputError: The folder belongs to a run with other conditions; the error names them.
+            InputError: If the folder belongs to a run with other conditions; the error names them.
         """
         evaluator, options = self.evaluator, self.evaluator.options
         sets = {
@@ -196,7 +196,7 @@ def questions_of(given: Iterable[Any]) -> list[Question]:
     """Return questions as they are, and examples as questions.
 
     Raises:
-        InputError: An example that is no question, or one that is there twice.
+        InputError: If an example is not a question, or is there twice.
     """
     questions = [question_of(item) for item in given]
     counts = Counter(question.id for question in questions)
@@ -221,7 +221,7 @@ def split_of(
         seed: Seed of the draw of held-out questions.
 
     Raises:
-        InputError: Too few dev questions, none held out, or a question that is in two sets.
+        InputError: If dev has too few questions, none is held out, or a question is in two sets.
     """
     if held_out is None:
         if len(dev) < _FEWEST_DEV:

@@ -289,7 +289,7 @@ class _InnerCalls(BaseCallbackHandler):
         return call if is_covered else bound
 
     def on_llm_new_token(self, *_: Any, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
-        """Note that a reply has begun."""
+        """Record that the reply has begun."""
         if run_id in self._runs:
             self._runs[run_id] = True
 

@@ -82,7 +82,7 @@ class Endpoint:
         return _json({"object": "list", "data": [{"id": name, **shared} for name in METHODS]})
 
     async def complete_chat(self, request: Request) -> Response:
-        """Answer a question, whole or as server-sent events. A client that leaves cancels the run.
+        """Answer a question, whole or as server-sent events. A disconnect ends the run.
 
         A stream begins when the first model call has ended: an error before has a status of its
         own, an error after it is an event of the stream.
