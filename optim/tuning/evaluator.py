@@ -175,8 +175,8 @@ class Evaluator(SharedOnDeepcopy):
         """Raise if the budget is used up, also for a reflection model."""
         if self.refusal is None and len(self._begun) >= self.limit:
             self.refusal = SearchEndedError(
-                f"the budget of {self.options.budget} answers is spent; finished answers are kept, "
-                "and the same command with a higher budget goes on"
+                f"the budget of {self.options.budget} answers is spent. Finished answers are kept: "
+                "to continue, run the same command with a higher budget"
             )
         if self.refusal is not None:
             raise self.refusal

@@ -119,7 +119,8 @@ def _better(task: OptimizerTask, name: str, text: str, cases: Sequence[Mapping[s
         never="" if name == "solve" else "Never ask for the solving itself. ",
     )
     try:
-        return instruction_in(task.reflection.ask(prompt)) or text
+        found = instruction_in(task.reflection.ask(prompt))
+        return text if found.split() in ([], text.split()) else found  # small models copy it
     except PlanAndBudgetError:  # the evaluator keeps it; GEPA would only ask again
         return text
 
