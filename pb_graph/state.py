@@ -73,7 +73,7 @@ class State(Input, total=False):
     run_id: str
     """Identity of the run, so that enclosing accounts count its earlier spending once."""
     budget_used_up: Annotated[bool, operator.or_]
-    """Whether a call was refused because the budget was used up."""
+    """True if a call was refused because the budget was used up."""
     effort: str | None
     answer: str
     finish: Finish | None
