@@ -62,7 +62,7 @@ def report(
         paper: Whether to show the paper's published figures beside.
 
     Raises:
-        InputError: If the ending or the baseline is unknown, or the file cannot be written.
+        InputError: If ending or baseline are unknown, no record is given, or writing fails.
     """
     file = Path(path)
     table = records if isinstance(records, pd.DataFrame) else answers(records)

@@ -78,7 +78,7 @@ class Search:
         If the budget is used up, the search ends and the call returns.
 
         Raises:
-            InputError: If every answer is wrong, the budget is too small, or the folder is taken.
+            InputError: If nothing is right, the budget is too low, or the folder is another run's.
             PlanAndBudgetError: If a model is out of reach, or the disk is full.
         """
         evaluator, dev, held_out = self.evaluator, len(self.split.dev), len(self.split.held_out)
