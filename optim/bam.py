@@ -93,17 +93,17 @@ def optimal_allocation(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> Float
     """
     power = 1.0 / (np.asarray(beta, dtype=np.float64) + 1.0)
     gain = np.log(np.asarray(c) * np.asarray(beta))
-    whole = np.asarray(total, dtype=np.float64)[..., None]
-    x = (gain - np.log(whole) / power).max(axis=-1, keepdims=True)
+    totals = np.asarray(total, dtype=np.float64)[..., None]
+    x = (gain - np.log(totals) / power).max(axis=-1, keepdims=True)
     for _ in range(_MOST_STEPS):
-        share = np.exp(power * (gain - x) - np.log(whole))
+        share = np.exp(power * (gain - x) - np.log(totals))
         sums = share.sum(axis=-1, keepdims=True)
         step = np.log(sums) * sums / (power * share).sum(axis=-1, keepdims=True)
         x = x + step
         if (step <= _LAST_STEP * (1.0 + np.abs(x))).all():
             break
     share = np.exp(power * (gain - x))
-    return np.asarray(share * (whole / share.sum(axis=-1, keepdims=True)))
+    return np.asarray(share * (totals / share.sum(axis=-1, keepdims=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +157,16 @@ def simulate(
     Returns:
         One outcome for each budget and rule, in the order of `RULES`.
     """
-    drawn = _draw(world, questions, seed=seed)
-    found = []
+    sample = _draw(world, questions, seed=seed)
+    outcomes = []
     for budget in budgets:
-        for rule, tokens in _allocations(world, drawn, budget):
-            left = utility(drawn.c, drawn.beta, tokens, drawn.aleatoric)
+        for rule, tokens in _allocations(world, sample, budget):
+            left = utility(sample.c, sample.beta, tokens, sample.aleatoric)
             right = 100 * np.clip(left, 0.0, 1.0).prod(axis=0)
             a, error = float(right.mean()), float(right.std(ddof=1)) / math.sqrt(questions)
             worth = float(left.sum(axis=0).mean())
-            found.append(Outcome(rule, budget, worth, a, error, a**2 / budget))
-    return found
+            outcomes.append(Outcome(rule, budget, worth, a, error, a**2 / budget))
+    return outcomes
 
 
 def _draw(world: World, questions: int, *, seed: int) -> Questions:
@@ -183,13 +183,13 @@ def _draw(world: World, questions: int, *, seed: int) -> Questions:
     )
 
 
-def _allocations(world: World, drawn: Questions, total: float) -> Iterator[tuple[str, Floats]]:
+def _allocations(world: World, sample: Questions, total: float) -> Iterator[tuple[str, Floats]]:
     """Yield each rule with its split of `total` tokens: real numbers, shape (steps, questions).
 
     The rules see what a planner knows, the levels; `bam` takes the settings' c and beta for them.
     Only `closed_form` and `optimal` know the true c and beta.
     """
-    graded = drawn.level
+    graded = sample.level
     if world.credits is not None:
         graded = np.ones(graded.shape) * np.array(world.credits)[:, None]
     for name in _SCHEDULES:
@@ -197,10 +197,10 @@ def _allocations(world: World, drawn: Questions, total: float) -> Iterator[tuple
         rho = schedule_weights(name, world.steps, **world.settings.shape)
         share = credit * np.array(rho)[:, None]
         yield name, share * (total / share.sum(axis=0))
-    c, beta = _typical(world, drawn.level)
+    c, beta = _typical(world, sample.level)
     yield "bam", optimal_allocation(c.T, beta.T, total).T
-    yield "closed_form", closed_form_allocation(drawn.c.T, drawn.beta.T, total).T
-    yield "optimal", optimal_allocation(drawn.c.T, drawn.beta.T, total).T
+    yield "closed_form", closed_form_allocation(sample.c.T, sample.beta.T, total).T
+    yield "optimal", optimal_allocation(sample.c.T, sample.beta.T, total).T
 
 
 def level_shares(settings: Settings | None = None, total: float = 500) -> dict[str, list[float]]:
@@ -257,27 +257,27 @@ def fit(tokens: ArrayLike, answers: ArrayLike, right: ArrayLike) -> Fit:
     if len(b) < _PARAMETERS:
         msg = f"{len(b)} budgets do not determine {_PARAMETERS} parameters: measure more"
         raise InputError(msg)
-    least = float(b.min())
+    smallest = float(b.min())
 
     def loss(point: Floats, beta: float) -> float:
-        wrong = np.clip(point[1] + point[0] * (b / least) ** -beta, _CLIP, 1 - _CLIP)
+        wrong = np.clip(point[1] + point[0] * (b / smallest) ** -beta, _CLIP, 1 - _CLIP)
         return -float((hits * np.log1p(-wrong) + (n - hits) * np.log(wrong)).sum())
 
     # For one beta the likelihood is concave in the other two, so one start is enough.
     how = {"bounds": [(0.0, 1.0), (0.0, 1.0)], "options": {"xatol": 1e-6, "fatol": 1e-8}}
     search = partial(minimize, loss, (0.4, 0.2), method="Nelder-Mead", **how)
     profile = [search(args=(beta,)) for beta in _GRID]
-    losses = np.array([one.fun for one in profile])
+    losses = np.array([result.fun for result in profile])
     at = int(losses.argmin())
     inside = _GRID[losses <= losses[at] + chi2.ppf(_CONFIDENCE, 1) / 2]
     rest, floor = profile[at].x
     beta = float(_GRID[at])
     lower, upper = float(inside.min()), float(inside.max())
-    return Fit(float(rest) * least**beta, beta, lower, upper, float(floor))
+    return Fit(float(rest) * smallest**beta, beta, lower, upper, float(floor))
 
 
 def _typical(world: World, level: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the settings' c and beta at these levels."""
-    known = world.settings.bam
-    c, beta = ([values[each] for each in LEVELS] for values in (known.c, known.beta))
+    bam = world.settings.bam
+    c, beta = ([values[each] for each in LEVELS] for values in (bam.c, bam.beta))
     return np.array(c)[level - LEVELS.start], np.array(beta)[level - LEVELS.start]

@@ -30,9 +30,9 @@ def missing_extra(error: ModuleNotFoundError) -> MissingPackageError | None:
     """Return the error that names the extra to install, or None if no extra has the package."""
     name = (error.name or "").partition(".")[0]
     for requirement in importlib.metadata.requires("plan-and-budget") or ():
-        found = _REQUIREMENT.match(requirement)
-        if found and found[1].replace("-", "_") == name and found[2] != "dev":
-            text = f"this needs {name}: pip install 'plan-and-budget[{found[2]}]'"
+        match = _REQUIREMENT.match(requirement)
+        if match and match[1].replace("-", "_") == name and match[2] != "dev":
+            text = f"this needs {name}: pip install 'plan-and-budget[{match[2]}]'"
             return MissingPackageError(text)
     return None
 

@@ -125,10 +125,10 @@ def methods(
     Raises:
         InputError: If a name is unknown, or an override is invalid or contradicts a name.
     """
-    wanted = names.split(",") if isinstance(names, str) else names
+    words = names.split(",") if isinstance(names, str) else names
     return tuple(
         _method(f"{name}{at}{cap}", overrides or {})
-        for word, at, cap in (text.strip().partition("@") for text in wanted)
+        for word, at, cap in (text.strip().partition("@") for text in words)
         for name in {PAPER: tuple(_PAPER_ROWS), PUBLISHED: tuple(_RIVAL_ROWS)}.get(word, (word,))
     )
 
@@ -168,20 +168,20 @@ def over_budgets(chosen: Sequence[Method], grid: str) -> tuple[Method, ...]:
 
 
 def _method(name: str, overrides: Mapping[str, Any]) -> Method:
-    plain, at, cap = name.partition("@")
+    base, at, cap = name.partition("@")
     if at and not (cap.isdecimal() and int(cap) > 0):
         msg = f"{name!r}: write the cap of a call in tokens after the @, such as @300"
         raise InputError(msg)
     if at:
         overrides = {**overrides, "cutoff": int(cap)}
-    if plain.endswith(".json"):
-        settings = _valid({**_read_fields(plain), **overrides}, plain)
-        return Method(f"{Path(plain).stem}{at}{cap}", settings)
-    row = _ROWS.get(plain)
+    if base.endswith(".json"):
+        settings = _valid({**_read_fields(base), **overrides}, base)
+        return Method(f"{Path(base).stem}{at}{cap}", settings)
+    row = _ROWS.get(base)
     if row is None:
-        known = (PAPER, PUBLISHED, *NAMES)
-        msg = f"no method named {plain!r}; available: {', '.join(known)}"
-        raise InputError(msg + did_you_mean(plain, known))
+        available = (PAPER, PUBLISHED, *NAMES)
+        msg = f"no method named {base!r}; available: {', '.join(available)}"
+        raise InputError(msg + did_you_mean(base, available))
     for field, value in row.fixed.items():
         if overrides.get(field, value) != value:
             msg = (

@@ -169,12 +169,12 @@ def metric(
 
     examples = [example_of(item) if isinstance(item, Question) else item for item in devset]
     with ThreadPoolExecutor(threads) as pool:
-        answered = list(pool.map(lambda example: program(**example.inputs()), examples))
-    if any(not hasattr(pred, "tokens") for pred in answered):
+        predictions = list(pool.map(lambda example: program(**example.inputs()), examples))
+    if any(not hasattr(pred, "tokens") for pred in predictions):
         msg = "the program's predictions have no tokens: use optim.tuning.GraphProgram"
         raise InputError(msg)
-    scores = [score(gold, pred) for gold, pred in zip(examples, answered, strict=True)]
-    return E3Metric(ReferencePoint.of(scores, [pred.tokens for pred in answered]), score)
+    scores = [score(gold, pred) for gold, pred in zip(examples, predictions, strict=True)]
+    return E3Metric(ReferencePoint.of(scores, [pred.tokens for pred in predictions]), score)
 
 
 def question_of(given: Any) -> Question:  # noqa: ANN401 -- a Question or a dspy.Example
@@ -227,16 +227,16 @@ def scorer_of(given: Judge) -> Scorer:
 def _feedback(gold: Any, pred: Any, score: float, reference: ReferencePoint) -> str:  # noqa: ANN401
     """Describe whether an answer was right and where its tokens went, one line each."""
     answers = gold.get("answer") or gold.get("answers") or ""
-    wanted = f" The answer is {_shortened(str(answers))}." if answers else ""
+    gold_note = f" The answer is {_shortened(str(answers))}." if answers else ""
     compared = "more" if pred.tokens > reference.tokens else "no more"
     cost = f"It cost {pred.tokens} tokens, {compared} than the {reference.tokens:.0f} on average."
     if getattr(pred, "error", None):
-        lines = [f"There is no answer: {_shortened(str(pred.error))}{wanted}", cost]
+        lines = [f"There is no answer: {_shortened(str(pred.error))}{gold_note}", cost]
     elif score >= 1.0:
         lines = ["The answer is right.", cost]
     else:
         end = _shortened(str(pred.answer)[-_SHOWN:])
-        lines = [f"The answer scores {score:g} of 1; it ends with: {end}{wanted}", cost]
+        lines = [f"The answer scores {score:g} of 1; it ends with: {end}{gold_note}", cost]
     report: Report | None = getattr(pred, "report", None)
     return "\n".join([*lines, *_account(report)] if report else lines)
 

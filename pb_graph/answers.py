@@ -62,7 +62,7 @@ def boxed_answer(text: str) -> str | None:
 
 def _boxes(text: str) -> list[tuple[int, int, str]]:
     r"""Return start, end and content of each closed `\boxed{…}`, nested ones included."""
-    found: list[tuple[int, int, str]] = []
+    boxes: list[tuple[int, int, str]] = []
     opened: list[re.Match[str]] = []
     for token in _BRACES.finditer(text):
         if token[0].endswith("{") and token[0] != r"\{":
@@ -70,8 +70,8 @@ def _boxes(text: str) -> list[tuple[int, int, str]]:
         elif token[0] == "}" and opened:
             start = opened.pop()
             if start[0] != "{":
-                found.append((start.start(), token.end(), text[start.end() : token.start()]))
-    return sorted(found)
+                boxes.append((start.start(), token.end(), text[start.end() : token.start()]))
+    return sorted(boxes)
 
 
 def final_answer(text: str) -> str | None:
@@ -125,9 +125,9 @@ def bare_result(answer: str, *, is_cut: bool) -> str | None:
         answer: The answer.
         is_cut: Whether the answer reached its cap, so that a line without a mark is no result.
     """
-    stated, text = stated_answer(answer), answer.strip()
-    if stated or is_cut or "\n" in text or len(text) > _SHORT:
-        return stated
+    result, text = stated_answer(answer), answer.strip()
+    if result or is_cut or "\n" in text or len(text) > _SHORT:
+        return result
     return text or None
 
 
@@ -174,7 +174,7 @@ class AnswerType:
         while at >= 0:
             end = at + 1
             with suppress(ValueError, RecursionError):  # ValidationError is a ValueError
-                found, end = decoder.raw_decode(text, at)
-                fitting = self._type.dump_python(self._type.validate_python(found), mode="json")
+                value, end = decoder.raw_decode(text, at)
+                fitting = self._type.dump_python(self._type.validate_python(value), mode="json")
             at = text.find("{", end)
         return fitting

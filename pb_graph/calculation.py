@@ -52,24 +52,24 @@ def evaluate(code: str) -> str | None:
 def _value(node: ast.expr, names: dict[str, Fraction]) -> Fraction:
     match node:
         case ast.Constant(value=int() | float() as number):
-            found = Fraction(str(number))
+            result = Fraction(str(number))
         case ast.Name(id=name):
-            found = names[name]
+            result = names[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            found = -_value(operand, names)
+            result = -_value(operand, names)
         case ast.BinOp(left=left, op=sign, right=right):
-            found = Fraction(_OPERATORS[type(sign)](_value(left, names), _value(right, names)))
+            result = Fraction(_OPERATORS[type(sign)](_value(left, names), _value(right, names)))
         case ast.Call(
             func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="math"), attr=name),
             args=given,
             keywords=[],
         ):
-            found = Fraction(_FUNCTIONS[name](*(_value(each, names) for each in given)))
+            result = Fraction(_FUNCTIONS[name](*(_value(each, names) for each in given)))
         case _:
             raise ValueError
-    if max(found.numerator.bit_length(), found.denominator.bit_length()) > _BITS:
+    if max(result.numerator.bit_length(), result.denominator.bit_length()) > _BITS:
         raise OverflowError
-    return found
+    return result
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:

@@ -103,7 +103,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     options = GraphOptions(
         prices=None if prices is None else Dollars(prices),
         answer_type=None if response_format is None else AnswerType(response_format),
-        tools=tuple(one if isinstance(one, BaseTool) else tool(one) for one in tools),
+        tools=tuple(each if isinstance(each, BaseTool) else tool(each) for each in tools),
         on_used_up=on_used_up,
     )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
@@ -152,18 +152,18 @@ class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
         Raises:
             InputError: If the question is empty, or its level is not from 1 to 5.
         """
-        found = self.invoke(
+        state = self.invoke(
             Input(question=question) if level is None else Input(question=question, level=level),
             config,
             interrupt_before=["review", "answer", "solve"],
             output_keys=["query", "plan", "shares", "charges", "warnings"],
         )
         return {
-            "level": found["query"]["level"],
-            "steps": found["plan"],
-            "shares": found["shares"],
-            "tokens": sum(charge["output_tokens"] for charge in found["charges"]),
-            "warnings": found["warnings"],
+            "level": state["query"]["level"],
+            "steps": state["plan"],
+            "shares": state["shares"],
+            "tokens": sum(charge["output_tokens"] for charge in state["charges"]),
+            "warnings": state["warnings"],
         }
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:

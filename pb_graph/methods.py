@@ -74,8 +74,8 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
     """
 
     def register(function: _Function) -> _Function:
-        known = METHODS.get(name)
-        if known and getattr(known.function, "__qualname__", "") != function.__qualname__:
+        existing = METHODS.get(name)
+        if existing and getattr(existing.function, "__qualname__", "") != function.__qualname__:
             msg = f"the method {name!r} is registered already"
             raise ValueError(msg)
         is_prompt = not inspect.iscoroutinefunction(function)

@@ -62,7 +62,7 @@ class Probe:
     @property
     def failed(self) -> list[str]:
         """Return the names of the checks that failed."""
-        return [name for name, found in self.findings.items() if found.verdict == "failed"]
+        return [name for name, finding in self.findings.items() if finding.verdict == "failed"]
 
 
 def probe(model: str | BaseChatModel | None = None) -> Probe:
@@ -77,23 +77,23 @@ def probe(model: str | BaseChatModel | None = None) -> Probe:
     """
     chat = resolve(model_name(model), Settings()) if isinstance(model, str | None) else model
     policy = policy_for(chat)
-    found = Probe(name_of(chat), policy.__name__)
-    free = _ask(found, chat, policy, PUZZLE, CallOptions(512, thinking="free"))
-    policy, thinking_off = _check_thinking_off(found, chat, policy, free)
-    counted = _ask(found, chat, policy, COUNT, CallOptions(24, thinking="off"))
-    found.policy = policy.__name__
-    found.findings = {**_check_count(counted), "thinking_off": thinking_off}
-    return found
+    result = Probe(name_of(chat), policy.__name__)
+    free = _ask(result, chat, policy, PUZZLE, CallOptions(512, thinking="free"))
+    policy, thinking_off = _check_thinking_off(result, chat, policy, free)
+    reply = _ask(result, chat, policy, COUNT, CallOptions(24, thinking="off"))
+    result.policy = policy.__name__
+    result.findings = {**_check_count(reply), "thinking_off": thinking_off}
+    return result
 
 
 def _ask(
-    found: Probe, model: BaseChatModel, policy: CapPolicy, prompt: str, options: CallOptions
+    result: Probe, model: BaseChatModel, policy: CapPolicy, prompt: str, options: CallOptions
 ) -> Reply:
     """Make one call as the graph makes it, without retries, and count it."""
-    found.calls += 1
+    result.calls += 1
     client = ChatClient(model, policy, RetryPolicy(max_retries=0))
     reply = run_sync(client.call([HumanMessage(prompt)], options, BLOCKING))
-    found.tokens += reply.charge["input_tokens"] + reply.tokens
+    result.tokens += reply.charge["input_tokens"] + reply.tokens
     return reply
 
 
@@ -103,7 +103,7 @@ def _hidden(reply: Reply) -> int:
 
 
 def _check_thinking_off(
-    found: Probe, model: BaseChatModel, policy: CapPolicy, free: Reply
+    result: Probe, model: BaseChatModel, policy: CapPolicy, free: Reply
 ) -> tuple[CapPolicy, Finding]:
     """Return the first policy that switches thinking off, or the given one, and the finding."""
     if _hidden(free) < _THINKS_FROM:
@@ -115,7 +115,7 @@ def _check_thinking_off(
         if candidate(model, off) == candidate(model, unbounded):
             continue
         try:
-            reply = _ask(found, model, candidate, PUZZLE, off)
+            reply = _ask(result, model, candidate, PUZZLE, off)
         except ModelCallError:  # the server does not know the argument
             continue
         finding = Finding("failed", f"{_hidden(reply)} tokens hidden")
@@ -124,21 +124,21 @@ def _check_thinking_off(
     return policy, finding
 
 
-def _check_count(counted: Reply) -> dict[str, Finding]:
+def _check_count(reply: Reply) -> dict[str, Finding]:
     """Check the cap, the finish reason and the usage of a reply that has to be cut off."""
-    cap, tokens, length = counted.charge["cap"], counted.tokens, len(counted.text)
+    cap, tokens, length = reply.charge["cap"], reply.tokens, len(reply.text)
     is_over = tokens > cap or length > cap * _LONG_TOKEN
-    is_cut, is_said = tokens == cap, counted.finish == "length"
+    is_cut, is_said = tokens == cap, reply.finish == "length"
+    reported: Verdict = "passed" if is_said else "failed"
     capped: Verdict = "passed" if is_cut or is_said else "inconclusive"
-    said: Verdict = "passed" if is_said else "failed"
     sizes = f"{tokens} tokens, {length} characters, for a cap of {cap}"
     usage = Finding("failed", "not reported")
-    if counted.charge["measured"]:
+    if reply.charge["measured"]:
         is_enough = tokens * _LONG_TOKEN >= length
-        told = f"{tokens} tokens for {length} characters"
-        usage = Finding("passed" if is_enough else "failed", told)
+        lengths = f"{tokens} tokens for {length} characters"
+        usage = Finding("passed" if is_enough else "failed", lengths)
     return {
         "output_cap": Finding("failed" if is_over else capped, sizes),
-        "cut_is_said": Finding(said if is_cut else "inconclusive", f"said: {counted.finish}"),
+        "cut_is_said": Finding(reported if is_cut else "inconclusive", f"said: {reply.finish}"),
         "usage": usage,
     }

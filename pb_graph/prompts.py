@@ -205,22 +205,22 @@ _OUR_FORMS = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
 
 
 def solver_style(
-    name: str | None, query: Query, taught: Style | None = None, *, is_free: bool = True
+    name: str | None, query: Query, program_style: Style | None = None, *, is_free: bool = True
 ) -> Style:
     """Return the style in which a question is solved.
 
     Args:
         name: The style's name; None for prose.
         query: The question. Examples are left out where its format is not one that they can show.
-        taught: Solver prompt of a planner program, which replaces the style of the settings.
+        program_style: Solver prompt of a planner program, which replaces the style of the settings.
         is_free: Whether the answer is free text. Where it has a type, or the solver has tools,
             examples would show neither, and are left out; a calculation becomes prose.
     """
-    form, style = query["answer_format"], taught or STYLES[name or "prose"]
-    shown = is_free and (taught is not None or form is None or _OUR_FORMS.search(form))
-    if not shown and style.compute:
-        return STYLES["prose"]
-    return style if shown else replace(style, examples=())
+    form, style = query["answer_format"], program_style or STYLES[name or "prose"]
+    fits = program_style is not None or form is None or _OUR_FORMS.search(form)
+    if is_free and fits:
+        return style
+    return STYLES["prose"] if style.compute else replace(style, examples=())
 
 
 def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prompt says
@@ -251,12 +251,12 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     if style.examples and not plan:
         parts.append(limit)
         form = "" if style.compute else _answer_format(query)
-        said = [query["instruction"], style.instruction, form, style.ending]
+        system = [query["instruction"], style.instruction, form, style.ending]
     else:
         parts += [style.instruction, limit, _closing(query, style)]
-        said = [query["instruction"] or DEFAULT_INSTRUCTION]
+        system = [query["instruction"] or DEFAULT_INSTRUCTION]
     return [
-        ("system", "\n".join(filter(None, said))),
+        ("system", "\n".join(filter(None, system))),
         *_exchanges(query, style),
         _human("\n\n".join(filter(None, parts)), query),
     ]
@@ -294,9 +294,9 @@ def step_prompt(  # noqa: PLR0913, PLR0917 -- one argument for each thing the pr
     )
     lines = [_line(step, None, settings) for step in plan]
     opening = "\n".join([question_block(query, show_level=True), "", lead, *lines])
-    said = [query["instruction"] or DEFAULT_INSTRUCTION]
+    system = [query["instruction"] or DEFAULT_INSTRUCTION]
     if style.examples:
-        said.append(style.instruction)
+        system.append(style.instruction)
     elif style.instruction:
         opening += f"\n\n{style.instruction}"
     tokens = [*((done["index"], done["budget"]) for done in earlier), (index, budget)]
@@ -305,12 +305,12 @@ def step_prompt(  # noqa: PLR0913, PLR0917 -- one argument for each thing the pr
     if is_final:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
         asks[-1] += f"{_answer_format(query, WITH_WORKING)} {style.ending}".rstrip()
-    messages: list[PromptMessage] = [("system", "\n".join(said))]
+    messages: list[PromptMessage] = [("system", "\n".join(system))]
     messages += _exchanges(query, style)
-    asked = [_human(asks[0], query), *(("human", ask) for ask in asks[1:])]
-    for ask, done in zip(asked, earlier, strict=False):
+    questions = [_human(asks[0], query), *(("human", ask) for ask in asks[1:])]
+    for ask, done in zip(questions, earlier, strict=False):
         messages += [ask, ("ai", done["answer"] or "(no result)")]
-    return [*messages, asked[-1]]
+    return [*messages, questions[-1]]
 
 
 def synthesis_prompt(
@@ -330,13 +330,13 @@ def synthesis_prompt(
         results: The results of the steps that have one.
         budget: Tokens of the answer.
     """
-    found = "\n".join(
+    findings = "\n".join(
         f"{done['index'] + 1}. {plan[done['index']]['question']}\n   Found: {done['answer']}"
         for done in results
     )
     parts = [
         question_block(query, show_level=False),
-        f"Its sub-questions have been worked on:\n{found}",
+        f"Its sub-questions have been worked on:\n{findings}",
         f"From these, answer the question in at most {_format_budget(budget, settings)}.",
         _answer_format(query),
     ]
@@ -369,8 +369,8 @@ def question_block(query: Query, *, show_level: bool) -> str:
         query: The question.
         show_level: Whether to say the level, if it is known.
     """
-    before = query.get("conversation")
-    lines = [f"{before}\n\nThe question to answer now:"] if before else []
+    conversation = query.get("conversation")
+    lines = [f"{conversation}\n\nThe question to answer now:"] if conversation else []
     lines.append(f"<question>\n{as_data(query['question'])}\n</question>")
     if query["reference"]:
         lines.append(f"<reference>\n{as_data(query['reference'])}\n</reference>")
@@ -409,8 +409,8 @@ def _exchanges(query: Query, style: Style) -> list[PromptMessage]:
     """Return the examples as earlier exchanges that look exactly as the question does."""
     messages: list[PromptMessage] = []
     for question, working, answer, plan in style.examples:
-        asked: Query = {**query, "question": question, "reference": None, "conversation": None}
-        parts = [question_block(asked, show_level=False)]
+        bare: Query = {**query, "question": question, "reference": None, "conversation": None}
+        parts = [question_block(bare, show_level=False)]
         if plan:
             lines = [f"{number}. {step}" for number, step in enumerate(plan, 1)]
             parts += [_outline(lines), style.instruction, _closing(query, style)]

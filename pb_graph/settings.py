@@ -186,19 +186,19 @@ class Settings(BaseModel):
             raise ValueError(_BUDGETS) from error
 
     @classmethod
-    def read(cls, given: object) -> Self:
-        """Return `given`, a `Settings` or a mapping of its fields, as `Settings`.
+    def read(cls, value: object) -> Self:
+        """Return `value`, a `Settings` or a mapping of its fields, as `Settings`.
 
         Raises:
-            InputError: If `given` is neither, or a field is unknown or wrong.
+            InputError: If `value` is neither, or a field is unknown or wrong.
         """
-        unknown = sorted(set(given) - set(cls.model_fields)) if isinstance(given, Mapping) else []
+        unknown = sorted(set(value) - set(cls.model_fields)) if isinstance(value, Mapping) else []
         if unknown:
             close = did_you_mean(unknown[0], cls.model_fields)
             msg = f"unknown setting {unknown[0]}; available: {', '.join(cls.model_fields)}{close}"
             raise InputError(msg)
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(value)
         except ValidationError as error:
             raise InputError(describe_errors(error)) from error
 
@@ -219,10 +219,10 @@ class Settings(BaseModel):
         row: dict[str, Any] = {"method": method, "style": "prose", "plan_from": 1}
         row |= {"planning": "two_call", "enforcement": "prompt"}
         row |= {"min_step": 0, "remainder": "floor"}
-        chosen = METHODS[known_method(method)]
-        if chosen.budgets:
+        entry = METHODS[known_method(method)]
+        if entry.budgets:
             row["budget"] = LevelTable()
-        if chosen.splits:
+        if entry.splits:
             row["prompt_unit"] = "words_as_tokens"
         return cls.read(row | changes)
 
@@ -235,13 +235,13 @@ class Settings(BaseModel):
 
     def for_domain(self, domain: str) -> Self:
         """Return these settings with the defaults of a domain, unless a style or plans were set."""
-        own = DOMAIN_DEFAULTS.get(domain.casefold(), {})
-        is_chosen = "plan_from" in own and "plan_from" in self.model_fields_set
+        defaults = DOMAIN_DEFAULTS.get(domain.casefold(), {})
+        is_chosen = "plan_from" in defaults and "plan_from" in self.model_fields_set
         if self.method != PLANNED or self.style not in {None, "auto"} or is_chosen:
             return self
-        chosen = self.model_fields_set - {"style"}
+        changed = self.model_fields_set - {"style"}
         return self.model_copy(
-            update={name: value for name, value in own.items() if name not in chosen}
+            update={name: value for name, value in defaults.items() if name not in changed}
         )
 
     @property
@@ -292,10 +292,10 @@ class Settings(BaseModel):
     @property
     def has_budget(self) -> bool:
         """Return whether the question has a total: the method's own, or an enforced budget."""
-        chosen = METHODS[self.method]
+        entry = METHODS[self.method]
         is_total = self.budget is not None and not isinstance(self.budget, QuestionLimit)
         is_enforced = is_total and self.enforcement != "prompt"
-        return chosen.budgets or (is_enforced and chosen.is_prompt)
+        return entry.budgets or (is_enforced and entry.is_prompt)
 
     @property
     def needs_level(self) -> bool:
@@ -348,11 +348,11 @@ class Settings(BaseModel):
             steps: The sub-questions, at most.
         """
         ceiling = METHODS[self.method].ceiling
-        most = ceiling(self, query) if ceiling else self.cutoff
+        bound = ceiling(self, query) if ceiling else self.cutoff
         if total is None or self.enforcement == "prompt":  # only the cutoff limits a call
-            return self.cutoff * (steps + 1) if self.is_stepwise else most  # + 1: synthesis
+            return self.cutoff * (steps + 1) if self.is_stepwise else bound  # + 1: synthesis
         if not self.is_stepwise:
-            return min(total, most)
+            return min(total, bound)
         by_call = self.synthesis == "call" and steps > 1
         return total + (min(self.synthesis_cap(total, 2), self.cutoff) if by_call else 0)
 
@@ -380,7 +380,7 @@ def choices(name: str) -> tuple[str, ...]:
         return tuple(METHODS)
     kind = Settings.model_fields[name].annotation
     kinds = (kind, *get_args(kind))
-    return next((get_args(one) for one in kinds if get_origin(one) is Literal), ())
+    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
 
 
 @dataclass(kw_only=True)
@@ -406,41 +406,41 @@ class Context:
     budget: Any = None
 
     @classmethod
-    def resolve(cls, found: object) -> Self:
+    def resolve(cls, value: object) -> Self:
         """Return the checked context of a run.
 
         Args:
-            found: A `Context`, or the context of a host graph: a mapping or an object.
+            value: A `Context`, or the context of a host graph: a mapping or an object.
 
         Raises:
             InputError: If the settings or the budget are wrong, or the context has another type.
         """
-        if not isinstance(found, cls | Settings):
-            fields = found if isinstance(found, Mapping) else getattr(found, "__dict__", {})
-            found = fields.get("plan_and_budget")
-        if found is None or isinstance(found, Mapping):
-            found = cls(**found or {})
-        if not isinstance(found, cls):
-            msg = f"The context of a run must be a Context, not {found!r:.100}. "
+        if not isinstance(value, cls | Settings):
+            fields = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
+            value = fields.get("plan_and_budget")
+        if value is None or isinstance(value, Mapping):
+            value = cls(**value or {})
+        if not isinstance(value, cls):
+            msg = f"The context of a run must be a Context, not {value!r:.100}. "
             msg += "Give settings as context=Context(settings=...)."
             raise InputError(msg)
-        require_budget("a context's budget", found.budget)
-        if found.settings is None:
-            return found
-        return replace(found, settings=Settings.read(found.settings))  # settings may be JSON
+        require_budget("a context's budget", value.budget)
+        if value.settings is None:
+            return value
+        return replace(value, settings=Settings.read(value.settings))  # settings may be JSON
 
 
-def require_budget(name: str, given: object) -> int | Budget | None:
+def require_budget(name: str, value: object) -> int | Budget | None:
     """Return a budget as it is: a number of completion tokens, a `Budget`, or None.
 
     Args:
         name: Name of the argument.
-        given: The given value.
+        value: The given value.
 
     Raises:
         InputError: If the budget has another type, or is below 1.
     """
-    if given is None or isinstance(given, Budget) or (type(given) is int and given >= 1):
-        return given
-    msg = f"{name} must be a Budget, such as Budget(4000), or tokens, not {given!r:.100}"
+    if value is None or isinstance(value, Budget) or (type(value) is int and value >= 1):
+        return value
+    msg = f"{name} must be a Budget, such as Budget(4000), or tokens, not {value!r:.100}"
     raise InputError(msg)

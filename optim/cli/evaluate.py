@@ -83,15 +83,15 @@ def _show(evaluation: Evaluation, answers: pd.DataFrame, *, as_json: bool, by_bu
     figures = tables.figures(answers)
     grid = tables.budget_grid(answers) if by_budget else None
     if as_json:
-        found = {
+        document = {
             "figures": tables.to_rows(figures),
             "spent": evaluation.spent,
             "not_started": evaluation.not_started,
             "log_dir": str(evaluation.log_dir),
         }
         if grid is not None:
-            found["budget_grid"] = tables.to_rows(grid.reset_index())
-        echo(found)
+            document["budget_grid"] = tables.to_rows(grid.reset_index())
+        echo(document)
         return
     lines = [formatting.text_table(formatting.displayed(figures)), *formatting.remarks(figures)]
     if grid is not None:
@@ -113,14 +113,14 @@ def _errors(evaluation: Evaluation) -> Iterator[str]:
     reasons = Counter(str(r.error) for r in evaluation.records if r.score is None)
     if not reasons:
         return
-    total, asked = sum(reasons.values()), len(evaluation.records)
+    failed, total = sum(reasons.values()), len(evaluation.records)
     yield (
-        f"Warning: {total} of {asked} answers failed (model or scorer error) and are excluded, so "
+        f"Warning: {failed} of {total} answers failed (model or scorer error) and are excluded, so "
         "methods with failures may look better than they are. The same command asks them again."
     )
     for reason, count in reasons.most_common(_REASONS):
-        shown = "".join(c for c in " ".join(reason.split()) if c.isprintable())
-        yield f"  {count} times: {shown[:200]}"
+        text = "".join(c for c in " ".join(reason.split()) if c.isprintable())
+        yield f"  {count} times: {text[:200]}"
     yield f"  All of them: inspect view --log-dir {evaluation.log_dir}"
 
 
@@ -132,6 +132,6 @@ def _comparisons(answers: pd.DataFrame) -> Iterator[str]:
     if answers.empty:
         return
     baseline = tables.choose_baseline(answers)
-    for method, found in tables.comparisons(answers, baseline).items():
-        told = found if isinstance(found, str) else describe(found)
-        yield f"{method} against {baseline}: {told}"
+    for method, result in tables.comparisons(answers, baseline).items():
+        text = result if isinstance(result, str) else describe(result)
+        yield f"{method} against {baseline}: {text}"

@@ -86,15 +86,15 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     if not records:
         msg = "there is no answer to certify yet"
         raise InputError(msg)
-    found = certified(
+    result = certified(
         answers(records, prices=read_prices(prices), price_ratio=price_ratio),
         loss=loss,
         confidence=confidence,
         baseline=baseline,
     )
-    rows = to_rows(found.rows)
+    rows = to_rows(result.rows)
     if as_json:
-        about = {n: getattr(found, n) for n in found.__slots__ if n != "rows"}
+        about = {n: getattr(result, n) for n in result.__slots__ if n != "rows"}
         echo(about | {"rows": rows})
         return
     trials = [
@@ -107,6 +107,6 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         else {}
         for row in rows
     ]
-    shown = formatting.displayed(found.rows).join(pd.DataFrame(trials).fillna(formatting.DASH))
-    typer.echo(formatting.text_table(shown))
-    typer.echo(found.sentence)
+    tests = pd.DataFrame(trials).fillna(formatting.DASH)
+    typer.echo(formatting.text_table(formatting.displayed(result.rows).join(tests)))
+    typer.echo(result.sentence)

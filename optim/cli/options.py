@@ -112,9 +112,9 @@ def with_options(
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
         offered = {
-            field.name: (field, shown)
+            field.name: (field, metadata)
             for field in dataclasses.fields(choices)
-            if (shown := field.metadata or _EXPERIMENT.get(field.name))
+            if (metadata := field.metadata or _EXPERIMENT.get(field.name))
         }
 
         @plain_errors(*modules)
@@ -124,7 +124,7 @@ def with_options(
                 values[name] = _READERS[name](values[name])
             command(values, **given)
 
-        parameters = [_parameter(field, shown) for field, shown in offered.values()]
+        parameters = [_parameter(field, metadata) for field, metadata in offered.values()]
         run.__name__, run.__doc__ = command.__name__, command.__doc__
         signature = inspect.Signature([*parameters, *own])
         run.__signature__ = signature  # type: ignore[attr-defined]
@@ -134,14 +134,14 @@ def with_options(
     return decorate
 
 
-def _parameter(field: dataclasses.Field[Any], shown: Mapping[str, Any]) -> inspect.Parameter:
+def _parameter(field: dataclasses.Field[Any], metadata: Mapping[str, Any]) -> inspect.Parameter:
     """Return the parameter from which Typer makes the option."""
-    listed = f" {', '.join(shown['names'])}." if "names" in shown else ""
+    listed = f" {', '.join(metadata['names'])}." if "names" in metadata else ""
     info = typer.Option(
-        shown.get("flags") or f"--{field.name.replace('_', '-')}",  # a flag has no --no-… form
-        help=shown["help"] + listed,
-        metavar=shown.get("metavar"),
-        rich_help_panel=shown.get("panel"),
+        metadata.get("flags") or f"--{field.name.replace('_', '-')}",  # a flag has no --no-… form
+        help=metadata["help"] + listed,
+        metavar=metadata.get("metavar"),
+        rich_help_panel=metadata.get("panel"),
     )
     default = field.default
     if default is dataclasses.MISSING:
@@ -151,7 +151,7 @@ def _parameter(field: dataclasses.Field[Any], shown: Mapping[str, Any]) -> inspe
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=Annotated[_TYPES.get(field.type, shown.get("reads", str | None)), info],
+        annotation=Annotated[_TYPES.get(field.type, metadata.get("reads", str | None)), info],
     )
 
 
@@ -173,10 +173,10 @@ def plain_errors(*modules: str) -> Iterator[None]:
     except OSError as error:
         exits.fail(f"cannot write: {error}. The same command goes on once that is mended.")
     except ModuleNotFoundError as error:
-        told = missing_extra(error)
-        if told is None:
+        hint = missing_extra(error)
+        if hint is None:
             raise
-        exits.fail(str(told))
+        exits.fail(str(hint))
 
 
 def echo(value: object) -> None:

@@ -62,19 +62,19 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
         planner_program=command.program,
     )
     names = ("dataset", "data", "split", "fields", "levels", "limit", "scorer", "seed")
-    asked = Experiment(**{name: getattr(command, name) for name in names})
+    experiment = Experiment(**{name: getattr(command, name) for name in names})
     train: list[Question] = []
-    dev = asked.load_questions()
+    dev = experiment.load_questions()
     if optimizer.learns:
         train, dev = draw(dev, 4, command.seed)
-    origin = asked.origin() | {"dataset": command.dataset}
-    told = ("dataset", "data", "split", "scorer", "command")
+    origin = experiment.origin() | {"dataset": command.dataset}
+    keys = ("dataset", "data", "split", "scorer", "command")
     result = tune(
         program,
         train,
         dev,
-        scorer=asked.chosen_scorer,
-        about={name: origin[name] for name in told if origin[name]},
+        scorer=experiment.chosen_scorer,
+        about={name: origin[name] for name in keys if origin[name]},
         **{item.name: getattr(command, item.name) for item in fields(TuneOptions)},
     )
     path = Path(command.run_dir) / PROGRAM

@@ -103,8 +103,8 @@ class Row(dict[str, Any]):
         Raises:
             InputError: If all columns are absent (the error names the last), or one holds no text.
         """
-        given = (name for name in columns if self.get(name) not in (None, "", []))
-        column = next(given, columns[-1])
+        filled = (name for name in columns if self.get(name) not in (None, "", []))
+        column = next(filled, columns[-1])
         value = self.get(column)
         if not isinstance(value, list):
             return (self.text(column),)
@@ -219,14 +219,14 @@ def data_set(name: str) -> DataSet:
         InputError: If there is no data set with this name, or the task is missing.
     """
     base, _, task = name.partition(":")
-    found = DATASETS.get(base)
-    if found is None or (found.generate is None and task):
+    entry = DATASETS.get(base)
+    if entry is None or (entry.generate is None and task):
         msg = f"no data set named {name!r}; available: {', '.join(DATASETS)}"
         raise InputError(msg + did_you_mean(name, DATASETS))
-    if found.generate is not None and not task:
+    if entry.generate is not None and not task:
         msg = f"{name} generates questions of many tasks. Name a task, such as {name}:TASK."
         raise InputError(msg)
-    return replace(found, name=name, task=task) if task else found
+    return replace(entry, name=name, task=task) if task else entry
 
 
 def content_id(prefix: str, content: str) -> str:

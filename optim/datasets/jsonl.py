@@ -45,7 +45,7 @@ def parse(row: Row) -> Question:
             the answer is not the letter of a choice.
     """
     question, targets = row.text("question"), row.targets("answers", "answer")
-    told = {
+    fields = {
         name: row.optional_text(name) or "" for name in ("instruction", "answer_format", "domain")
     }
     listed, choices = question, row.get("choices") or []
@@ -57,13 +57,13 @@ def parse(row: Row) -> Question:
             raise InputError(msg)
         lines = [f"{letter}) {choice}" for letter, choice in zip(letters, choices, strict=False)]
         listed = "\n".join([f"{question}\n", *lines])
-        told["answer_format"] = told["answer_format"] or _LETTER
+        fields["answer_format"] = fields["answer_format"] or _LETTER
     return Question(
         id=row.optional_text("id") or content_id("q", question),
         question=listed,
         level=row.level(),
         targets=targets,
         reference=row.optional_text("reference"),
-        **told,
+        **fields,
         metadata={"choices": choices} if choices else {},
     )

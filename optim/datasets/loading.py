@@ -55,11 +55,11 @@ def load(  # noqa: PLR0913 - each selects questions in another way, all with def
         InputError: If the name is unknown, the file or the hub cannot be read, a row is not a valid
             question, two questions have the same id, or no question is left.
     """
-    chosen, source = data_set(name), str(path or name)
+    dataset, source = data_set(name), str(path or name)
     questions: dict[str, Question] = {}
-    for number, row in enumerate(_rows(chosen, path, split, seed), start=1):
+    for number, row in enumerate(_rows(dataset, path, split, seed), start=1):
         try:
-            question = chosen.parse(_renamed(row, fields or {}))
+            question = dataset.parse(_renamed(row, fields or {}))
             if question.id in questions:
                 msg = f"the id {question.id!r} is already used by an earlier row"
                 raise InputError(msg)
@@ -71,12 +71,12 @@ def load(  # noqa: PLR0913 - each selects questions in another way, all with def
             raise InputError(msg) from error
         else:
             questions[question.id] = question
-    found = [item for item in questions.values() if not levels or item.level in levels]
-    if not found:
-        wanted = f" of level {', '.join(map(str, levels))}" if levels else ""
-        msg = f"{source} has no question{wanted}"
+    matching = [item for item in questions.values() if not levels or item.level in levels]
+    if not matching:
+        condition = f" of level {', '.join(map(str, levels))}" if levels else ""
+        msg = f"{source} has no question{condition}"
         raise InputError(msg)
-    return found if limit is None else sample(found, limit, seed)
+    return matching if limit is None else sample(matching, limit, seed)
 
 
 def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
@@ -116,37 +116,37 @@ def normalized(text: str) -> str:
 
 
 def _rows(
-    chosen: DataSet, path: str | Path | None, split: str | None, seed: int
+    dataset: DataSet, path: str | Path | None, split: str | None, seed: int
 ) -> Iterable[Mapping[str, Any]]:
     """Return the rows of a file, of a generated task, or of the hub."""
-    if split is not None and (path is not None or chosen.hub is None):
+    if split is not None and (path is not None or dataset.hub is None):
         msg = "a split applies to data sets of the hub only; a local file is read as a whole"
         raise InputError(msg)
     if path is not None:
-        return _read_file(Path(path), chosen)
-    if chosen.generate is not None:
-        return chosen.generate(chosen.task, seed)
-    if chosen.file is not None:
-        return _read_file(chosen.file, chosen)
-    if chosen.hub is None:
-        msg = f"{chosen.name} is not read from the hub: give a local file with --data PATH"
+        return _read_file(Path(path), dataset)
+    if dataset.generate is not None:
+        return dataset.generate(dataset.task, seed)
+    if dataset.file is not None:
+        return _read_file(dataset.file, dataset)
+    if dataset.hub is None:
+        msg = f"{dataset.name} is not read from the hub: give a local file with --data PATH"
         raise InputError(msg)
-    split = split or chosen.hub.split
+    split = split or dataset.hub.split
     library = import_or_explain("datasets")  # the import takes seconds
     try:
         rows: Iterable[Mapping[str, Any]] = library.load_dataset(
-            chosen.hub.path, chosen.hub.name, split=split
+            dataset.hub.path, dataset.hub.name, split=split
         )
     except Exception as error:
         msg = (
-            f"cannot read split {split!r} of {chosen.hub.path} from the hub ({error}). "
+            f"cannot read split {split!r} of {dataset.hub.path} from the hub ({error}). "
             "Download it elsewhere and give the file with --data PATH, or use arithmetic."
         )
         raise InputError(msg) from error
     return rows
 
 
-def _read_file(path: Path, chosen: DataSet) -> Iterable[Mapping[str, Any]]:
+def _read_file(path: Path, dataset: DataSet) -> Iterable[Mapping[str, Any]]:
     """Return the rows of a .jsonl, .json, .csv or .parquet file.
 
     The standard library reads JSON and CSV: `datasets` gives a column one type, and so refuses a
@@ -168,8 +168,8 @@ def _read_file(path: Path, chosen: DataSet) -> Iterable[Mapping[str, Any]]:
         kinds = ".jsonl, .json, .csv or .parquet"
         msg = f"cannot read {path} as a {kinds} file in UTF-8: {error}"
         raise InputError(msg) from error
-    if isinstance(document, dict) and chosen.expand is not None:
-        return chosen.expand(Row(document))
+    if isinstance(document, dict) and dataset.expand is not None:
+        return dataset.expand(Row(document))
     if not isinstance(document, list):
         msg = f"{path} holds {type(document).__name__}, not a list of objects"
         raise InputError(msg)

@@ -25,11 +25,11 @@ def instances(task: Row) -> Iterator[dict[str, Any]]:
     if not definition or not items:
         msg = "an official task needs a 'Definition' and a list of 'Instances'"
         raise InputError(msg)
-    told = "\n".join(definition) if isinstance(definition, list) else definition
+    text = "\n".join(definition) if isinstance(definition, list) else definition
     for item in items:
         yield {
             "id": item.get("id"),
-            "query": f"Instruction: {told.strip()}\nInput: {item['input'].strip()}",
+            "query": f"Instruction: {text.strip()}\nInput: {item['input'].strip()}",
             "answers": item.get("output"),
             "level": item.get("level"),
         }
@@ -54,9 +54,9 @@ def parse(row: Row) -> Question:
         SkipRow: If the reference answer is empty, as for one item in the paper's sample.
         InputError: If the query or the answer is missing, or the level is not from 1 to 5.
     """
-    query, given = row.text("query"), row.get("answers") or row.get("answer")
-    answers = given if isinstance(given, list) else [given]
-    if given is not None and not any(str(answer).strip() for answer in answers):
+    query, value = row.text("query"), row.get("answers") or row.get("answer")
+    answers = value if isinstance(value, list) else [value]
+    if value is not None and not any(str(answer).strip() for answer in answers):
         msg = "its reference answer is empty"
         raise SkipRow(msg)
     return Question(

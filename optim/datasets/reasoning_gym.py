@@ -23,10 +23,10 @@ def _generate(task: str, seed: int) -> Iterator[dict[str, Any]]:
         msg = f"reasoning-gym has no task {task!r}{did_you_mean(task, factory.DATASETS)}"
         raise InputError(msg)
     for level in LEVELS if task in factory.CURRICULA else (None,):
-        made = make_task(task, level, seed)
+        questions = make_task(task, level, seed)
         for index in range(_SIZE):
             place = {"task": task, "level": level, "seed": seed, "index": index}
-            yield place | {name: made[index][name] for name in ("question", "answer")}
+            yield place | {name: questions[index][name] for name in ("question", "answer")}
 
 
 def make_task(task: str, level: int | None, seed: int) -> Any:  # noqa: ANN401 -- ProceduralDataset

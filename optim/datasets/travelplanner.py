@@ -60,19 +60,19 @@ def parse(row: Row) -> Question:
     if not isinstance(tables, list):
         msg = "'reference_information' is not a list of {Description, Content} tables"
         raise InputError(msg)
-    named = str(row.get("level")).strip().lower()
-    found: dict[str, Any] = {name: row.text(name) for name in ("org", "dest")}
-    found |= {name: int(float(row.text(name))) for name in ("days", "people_number", "budget")}
-    found["local_constraint"] = {}
+    level = str(row.get("level")).strip().lower()
+    fields: dict[str, Any] = {name: row.text(name) for name in ("org", "dest")}
+    fields |= {name: int(float(row.text(name))) for name in ("days", "people_number", "budget")}
+    fields["local_constraint"] = {}
     for name in ("local_constraint", "date", "visiting_city_number"):
         if row.get(name):
-            found[name] = _structure(row, name)
+            fields[name] = _structure(row, name)
     return Question(
         id=row.optional_text("id") or content_id("travelplanner", query),
         question=query,
-        level=_LEVELS[named] if named in _LEVELS else row.level(),
+        level=_LEVELS[level] if level in _LEVELS else row.level(),
         reference="\n\n".join(map(_table_text, tables)),
-        metadata=found | {"reference_information": tables},
+        metadata=fields | {"reference_information": tables},
     )
 
 

@@ -38,16 +38,16 @@ _QUESTIONS, _METHODS, _MODEL = "Questions", "Methods", "Model"
 _LIMITS, _OUTPUT = "Limits", "Output"
 
 
-def option(text: str, panel: str | None = None, default: Any = MISSING, **shown: Any) -> Any:  # noqa: ANN401
+def option(text: str, panel: str | None = None, default: Any = MISSING, **further: Any) -> Any:  # noqa: ANN401
     """Return a field with the help of its option; `optim.cli.options` reads the metadata.
 
     Args:
         text: Help of the option.
         panel: Panel of the help that lists the option. None for the first one.
         default: Default of the field; `dict` for an empty mapping.
-        shown: Further metadata, as `optim.cli.options` describes them.
+        further: Further metadata, as `optim.cli.options` describes them.
     """
-    metadata = {"help": text, "panel": panel, **shown}
+    metadata = {"help": text, "panel": panel, **further}
     if default is dict:
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -150,27 +150,27 @@ class Experiment:
     def in_part(self, questions: Sequence[Question]) -> list[Question]:
         """Return the questions of this experiment's part."""
         part = Shard.parse(self.part) if self.part else None
-        return [one for one in questions if part is None or part.has(one.id)]
+        return [question for question in questions if part is None or part.has(question.id)]
 
     def chosen_methods(self, questions: Sequence[Question]) -> tuple[Method, ...]:
         """Return the methods for the questions of all parts, with estimated twins and the grid."""
-        asked = [self.methods] if isinstance(self.methods, str) else self.methods
-        chosen = [
+        selected = [self.methods] if isinstance(self.methods, str) else self.methods
+        rows = [
             self._resolve_defaults(method)
-            for one in asked
-            for method in ((one,) if isinstance(one, Method) else methods(one, self.settings))
+            for entry in selected
+            for method in ((entry,) if isinstance(entry, Method) else methods(entry, self.settings))
         ]
         if not self.estimate_level and any(question.level is not None for question in questions):
-            names = {method.name for method in chosen}
-            chosen = [row for method in chosen for row in _with_estimated_level(method, names)]
+            names = {method.name for method in rows}
+            rows = [each for method in rows for each in _with_estimated_level(method, names)]
         if self.grid is not None:
-            chosen = list(over_budgets(chosen, self.grid))
-        if len({method.name for method in chosen}) < len(chosen):
-            msg = f"a method is named twice: {', '.join(method.name for method in chosen)}"
+            rows = list(over_budgets(rows, self.grid))
+        if len({method.name for method in rows}) < len(rows):
+            msg = f"a method is named twice: {', '.join(method.name for method in rows)}"
             raise InputError(msg)
         if all(question.domain in _SERVED for question in questions):
-            return tuple(chosen)
-        return tuple(map(_without_examples, chosen))
+            return tuple(rows)
+        return tuple(map(_without_examples, rows))
 
     def _resolve_defaults(self, method: Method) -> Method:
         """Name the method in its settings, as `build_graph` chooses it for these arguments.
@@ -208,14 +208,14 @@ class Experiment:
         }
 
 
-def _with_estimated_level(method: Method, taken: set[str]) -> tuple[Method, ...]:
+def _with_estimated_level(method: Method, used_names: set[str]) -> tuple[Method, ...]:
     """Return a method, and the same method with an estimated level.
 
     The estimate is charged. Data sets have labels for the level, but questions of users do not.
     """
     base, at, cap = method.name.partition("@")
     twin = f"{base}_estimated{at}{cap}"
-    if f"{base}_estimated" not in NAMES or twin in taken or not method.settings.needs_level:
+    if f"{base}_estimated" not in NAMES or twin in used_names or not method.settings.needs_level:
         return (method,)
     return method, replace(method, name=twin, estimate_level=True)
 
@@ -249,12 +249,12 @@ def scorer_code(scorer: object) -> str:
     if is_inspect_scorer(scorer):
         return InspectScorer(scorer).arguments
     has_source = inspect.isroutine(scorer) or isinstance(scorer, type)
-    written: Any = scorer if has_source else type(scorer)
+    source: Any = scorer if has_source else type(scorer)
     try:
-        lines, number = inspect.findsource(written)
+        lines, number = inspect.findsource(source)
     except (OSError, TypeError):  # typed at a prompt, or not in Python
         return ""
-    return digest([written.__qualname__, number, "".join(lines)])
+    return digest([source.__qualname__, number, "".join(lines)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +271,8 @@ class Shard:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a part such as ``3/16``, or raise `InputError`."""
-        found = re.fullmatch(r"(\d+)/(\d+)", text)
-        number, of = map(int, found.groups()) if found else (0, 0)
+        match = re.fullmatch(r"(\d+)/(\d+)", text)
+        number, of = map(int, match.groups()) if match else (0, 0)
         if not 1 <= number <= of:
             msg = f"a part must be I/N, such as 3/16, with I from 1 to N, not {text!r}"
             raise InputError(msg)

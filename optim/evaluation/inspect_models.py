@@ -122,11 +122,11 @@ def _to_langchain(output: ModelOutput) -> AIMessage:
     usage, tokens = output.usage, None
     if usage is not None:
         cached = usage.input_tokens_cache_read or 0
-        asked = usage.input_tokens + cached + (usage.input_tokens_cache_write or 0)
+        input_tokens = usage.input_tokens + cached + (usage.input_tokens_cache_write or 0)
         tokens = UsageMetadata(
-            input_tokens=asked,
+            input_tokens=input_tokens,
             output_tokens=usage.output_tokens,
-            total_tokens=asked + usage.output_tokens,
+            total_tokens=input_tokens + usage.output_tokens,
             input_token_details=InputTokenDetails(cache_read=cached),
             output_token_details=OutputTokenDetails(reasoning=usage.reasoning_tokens or 0),
         )

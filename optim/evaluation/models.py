@@ -147,19 +147,19 @@ def _client(
 ) -> tuple[ChatClient, str, str]:
     """Return the client of a model, its name in logs, and its identity."""
     sampling = {} if temperature is None else {"temperature": temperature}
-    name = shown = None
+    name = label = None
     if isinstance(spec, BaseChatModel):
         if not sampling.keys() <= type(spec).model_fields.keys():
             msg = f"{type(spec).__name__} has no temperature. Configure the model object instead."
             raise InputError(msg)
         model = spec.model_copy(update=sampling)
     else:
-        name = shown = model_name(spec)
+        name = label = model_name(spec)
         file = name.removeprefix(LOCAL_PREFIX)
         weights.fetch_if_named(name)
         model = resolve(name, settings, **sampling)
         if file != name:
-            shown = LOCAL_PREFIX + server.public_name(file)
+            label = LOCAL_PREFIX + server.public_name(file)
     client = ChatClient(model, cap_policy, RetryPolicy(settings.max_retries))
-    chosen = "" if temperature is None else f" temperature={temperature}"
-    return client, shown or client.name, model_identity(model, name) + chosen
+    suffix = "" if temperature is None else f" temperature={temperature}"
+    return client, label or client.name, model_identity(model, name) + suffix

@@ -67,25 +67,25 @@ def _run_parts(
         ray.init(log_to_driver=False, configure_logging=False, ignore_reinit_error=True)
         account: Any = ray.remote(num_cpus=0)(_Account).remote(spent)
         run_part: Any = ray.remote(num_cpus=1, max_retries=_RESTARTS)(_run_part)
-        asked, found = ray.put(list(questions)), list[Evaluation]()
+        stored_questions, evaluations = ray.put(list(questions)), list[Evaluation]()
         tasks = {}
         for place, folder in enumerate(folders):
-            one = replace(experiment, part=f"{place + 1}/{parts}", log_dir=folder)
-            tasks[run_part.remote(one, asked, account, place)] = one.part
+            piece = replace(experiment, part=f"{place + 1}/{parts}", log_dir=folder)
+            tasks[run_part.remote(piece, stored_questions, account, place)] = piece.part
         try:
             samples = len(questions) * len(names) * experiment.epochs
             with show_progress(samples, sum(spent), limit, console) as show:
                 while tasks:
                     ready, _ = ray.wait(list(tasks), num_returns=len(tasks), timeout=1.0)
-                    found += [_result(task, tasks.pop(task)) for task in ready]
+                    evaluations += [_result(task, tasks.pop(task)) for task in ready]
                     show(*ray.get(account.totals.remote()))
         finally:
             for task in tasks:
                 ray.cancel(task)
-    records = Records(record for part in found for record in part.records)
+    records = Records(record for part in evaluations for record in part.records)
     records.sort(key=lambda record: names.index(record.method))
-    not_started = sum(part.not_started for part in found)
-    return Evaluation(records, sum(part.spent for part in found), not_started, root)
+    not_started = sum(part.not_started for part in evaluations)
+    return Evaluation(records, sum(part.spent for part in evaluations), not_started, root)
 
 
 class _Account:
@@ -121,11 +121,11 @@ def _result(task: Any, part: str | None) -> Evaluation:  # noqa: ANN401
     import ray  # noqa: PLC0415
 
     try:
-        found: Evaluation = ray.get(task)
+        evaluation: Evaluation = ray.get(task)
     except ray.exceptions.RayError as error:
         cause = getattr(error, "cause", None) or error
         if isinstance(cause, PlanAndBudgetError):
             raise cause from None
         msg = f"part {part} failed: {cause!r}. Finished answers are kept; rerun the same command."
         raise EvaluationError(msg) from error
-    return found
+    return evaluation

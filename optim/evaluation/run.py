@@ -75,14 +75,14 @@ class Evaluation:
         return figures(answers(self.records))
 
     def __repr__(self) -> str:
-        found = self.figures
-        return "\n".join([text_table(displayed(found)), *remarks(found)])
+        figures = self.figures
+        return "\n".join([text_table(displayed(figures)), *remarks(figures)])
 
     def _repr_html_(self) -> str:
         """Return the table that a notebook shows."""
-        found = self.figures
-        notes = "".join(f"<p>{escape(note)}</p>" for note in remarks(found))
-        return f"{displayed(found).to_html(index=False)}{notes}"
+        figures = self.figures
+        notes = "".join(f"<p>{escape(note)}</p>" for note in remarks(figures))
+        return f"{displayed(figures).to_html(index=False)}{notes}"
 
 
 def evaluate(
@@ -121,15 +121,15 @@ def evaluate(
 def _size(experiment: Experiment, questions: Sequence[Question]) -> tuple[str, int]:
     """Return the size of a run in a sentence, and its number of answers."""
     model, limit = experiment.model, experiment.max_tokens_total
-    asked = len(experiment.in_part(questions))
+    count = len(experiment.in_part(questions))
     names = [method.name for method in experiment.chosen_methods(questions)]
-    total = asked * len(names) * experiment.epochs
+    total = count * len(names) * experiment.epochs
     epochs = f" x {experiment.epochs} epochs" if experiment.epochs > 1 else ""
-    named = model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL"
-    most = f"at most {limit:,} tokens" if limit else "without a limit of tokens"
+    name = model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL"
+    bound = f"at most {limit:,} tokens" if limit else "without a limit of tokens"
     text = (
-        f"{len(names)} methods ({', '.join(names)}) x {asked} questions{epochs} = {total:,} "
-        f"answers by {named}, {most}."
+        f"{len(names)} methods ({', '.join(names)}) x {count} questions{epochs} = {total:,} "
+        f"answers by {name}, {bound}."
     )
     return text, total
 
@@ -185,7 +185,7 @@ def run_here(
                 _run(todo, meter, experiment)
         latest = _latest_logs(experiment)
         logs = [latest[key] for key in keys if key in latest]
-        records = Records(one for log in logs for one in pool([log], partial=True))
+        records = Records(record for log in logs for record in pool([log], partial=True))
         return Evaluation(records, cache.spent, meter.skipped, experiment.log_dir)
 
 
@@ -205,7 +205,7 @@ def show_progress(
         A function that takes the counts of the whole run so far: completion tokens, answers with
         errors included, and errors. It also estimates all tokens.
     """
-    before, began = spent, time.monotonic()
+    start, began = spent, time.monotonic()
     printed, status = began, console.status("")
 
     def show(spent: int, answers: int, errors: int) -> None:
@@ -216,7 +216,7 @@ def show_progress(
             f"{'' if limit is None else f' of {limit}'}, {now - began:.0f} s"
         )
         if _FIRST <= answers < samples:
-            total = before + (spent - before) * samples / answers
+            total = start + (spent - start) * samples / answers
             line += f"; about {total:.0f} tokens in all"
         status.update(line)
         if not console.is_terminal and now - printed >= _EVERY:
@@ -304,12 +304,12 @@ def _is_left(task: Task, log: EvalLog | None, experiment: Experiment) -> bool:
     if log is None:
         return len(task.dataset) > 0
     about = task.metadata or {}
-    before, now = metadata_of(log)["conditions"], about["conditions"]
-    if changes := differences(before, now, BY_RUN):
+    old, new = metadata_of(log)["conditions"], about["conditions"]
+    if changes := differences(old, new, BY_RUN):
         msg = (
             f"{experiment.log_dir} already holds {about['method']!r} on {experiment.dataset!r} "
             f"under other conditions ({', '.join(changes)}). Use another --log-dir."
         )
         raise InputError(msg)
     scored = log.results.completed_samples if log.results else 0
-    return bool(differences(before, now)) or scored != _samples(task)
+    return bool(differences(old, new)) or scored != _samples(task)

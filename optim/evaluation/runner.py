@@ -108,9 +108,9 @@ class Runner:
 
     def _input(self, question: Question) -> Input:
         names = ("question", "reference", "instruction", "answer_format", "domain", "level")
-        taken = names[:-1] if self.method.estimate_level else names
-        asked = {name: getattr(question, name) for name in taken}
-        return cast("Input", {name: value for name, value in asked.items() if value is not None})
+        inputs = names[:-1] if self.method.estimate_level else names
+        values = {name: getattr(question, name) for name in inputs}
+        return cast("Input", {name: value for name, value in values.items() if value is not None})
 
 
 async def score_answer(scorer: Scorer, report: Report, question: Question) -> Score:
@@ -128,15 +128,15 @@ async def score_answer(scorer: Scorer, report: Report, question: Question) -> Sc
         spent = report["usage"]["output_tokens"]
         return Score(0.0, None, f"{spent} completion tokens were paid without an answer")
     if later := getattr(scorer, "score_async", None):
-        found: Score = await later(report["answer"], question)
-        return found
+        score: Score = await later(report["answer"], question)
+        return score
     return await asyncio.to_thread(scorer.score, report["answer"], question)
 
 
 def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:
     """Return the report of a question that ended with an error: the cost of its calls."""
     charges = [call.charge for call in calls]
-    known: Any = {
+    fields: Any = {
         "method": settings.method,
         "level": level,
         "answer": "",
@@ -146,4 +146,4 @@ def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call])
         "most_billed": most_billed(charges),
         "warnings": [],
     }
-    return cast("Report", dict.fromkeys(Report.__annotations__) | known)
+    return cast("Report", dict.fromkeys(Report.__annotations__) | fields)

@@ -282,11 +282,11 @@ class CachedClient(WrapperClient):
         return reply
 
     def _key(self, messages: Sequence[BaseMessage], options: CallOptions, record: Recording) -> str:
-        asked = [{"role": one.type, "content": str(one.text)} for one in messages]
+        contents = [{"role": message.type, "content": str(message.text)} for message in messages]
         sample = 1 if self._one_sample and not options.sampling else record.sample
         request: list[object] = [options.cap, options.schema, options.thinking, sample]
         request += [how for how in ("sampling", "continue_last") if getattr(options, how)]
-        key = digest([self._identity, asked, *request])
+        key = digest([self._identity, contents, *request])
         record.request_counts[key] += 1
         return f"{key}-{record.request_counts[key]}"
 

@@ -81,7 +81,7 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
         meter: Counts the run, and limits it. Without it, Inspect decides which samples start.
     """
     runner = Runner(method, models)
-    asked = {question.id: question for question in experiment.in_part(questions)}
+    by_id = {question.id: question for question in experiment.in_part(questions)}
     samples = [  # the rest of a question's metadata may be large, or hold the solution
         Sample(
             id=question.id,
@@ -89,7 +89,7 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
             target=list(question.targets),
             metadata={"level": question.level, "domain": question.domain},
         )
-        for question in asked.values()
+        for question in by_id.values()
     ]
     dataset = experiment.dataset
     metadata = _metadata(experiment, method, questions, models)
@@ -98,11 +98,11 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
     return Task(
         name=f"{dataset}-{method.name}".replace(":", "-"),
         dataset=MemoryDataset(samples, name=dataset),
-        solver=_make_solver(runner, asked, meter),
-        scorer=_make_scorer(judge, asked, meter, metadata["made_by"]["scorer"]),
+        solver=_make_solver(runner, by_id, meter),
+        scorer=_make_scorer(judge, by_id, meter, metadata["made_by"]["scorer"]),
         epochs=experiment.epochs,
         fail_on_error=False,
-        early_stopping=EarlyStopping(meter, runner, asked) if meter else None,
+        early_stopping=EarlyStopping(meter, runner, by_id) if meter else None,
         metadata=metadata,
     )
 
@@ -132,7 +132,7 @@ def _metadata(
             "source": [about["data"], about["split"]],
             "part": experiment.part,
             "parts": part and part.of,
-            "asked": digest([[one.identity, list(one.targets)] for one in questions]),
+            "asked": digest([[each.identity, list(each.targets)] for each in questions]),
         },
         "made_by": about | shared,
     }
@@ -142,11 +142,11 @@ def _metadata(
     return metadata
 
 
-def _make_solver(runner: Runner, asked: Mapping[str, Question], meter: Meter | None) -> Solver:
+def _make_solver(runner: Runner, by_id: Mapping[str, Question], meter: Meter | None) -> Solver:
     @solver(name="plan_and_budget")
     def make() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
-            question = asked[str(state.sample_id)]
+            question = by_id[str(state.sample_id)]
             with meter.answering() if meter else nullcontext():
                 outcome = await runner.answer(question, state.epoch, on_call=show_call)
             _show_outcome(outcome, state)
@@ -178,7 +178,7 @@ def _show_outcome(outcome: Outcome, state: TaskState) -> None:
 
 
 def _make_scorer(
-    judge: Scorer, asked: Mapping[str, Question], meter: Meter | None, name: str
+    judge: Scorer, by_id: Mapping[str, Question], meter: Meter | None, name: str
 ) -> InspectScorer:
     @scorer(name=name, metrics=[figures()])
     def make() -> InspectScorer:
@@ -186,7 +186,7 @@ def _make_scorer(
             report: Report = state.store.get("report")
             is_scored = False
             try:
-                verdict = await score_answer(judge, report, asked[str(state.sample_id)])
+                verdict = await score_answer(judge, report, by_id[str(state.sample_id)])
                 is_scored = True
             finally:
                 if meter:
@@ -215,16 +215,16 @@ def figures() -> Metric:
 
     def compute(scores: list[SampleScore]) -> Value:
         names = ("accuracy", "tokens", "e3", "e3_lower", "e3_upper")
-        found: dict[str, str | int | float | bool | None] = dict.fromkeys(names, math.nan)
+        summary: dict[str, str | int | float | bool | None] = dict.fromkeys(names, math.nan)
         values = [cast("Mapping[str, float]", score.score.value) for score in scores]
         right, spent = ([value[name] for value in values] for name in ("score", "tokens"))
         if values:
-            found |= {"accuracy": 100 * fmean(right), "tokens": fmean(spent)}
+            summary |= {"accuracy": 100 * fmean(right), "tokens": fmean(spent)}
         with suppress(InputError):  # nothing scored, or no token spent
             estimate = interval(right, spent)
             ends = {"e3_lower": estimate.lower, "e3_upper": estimate.upper}
-            found |= {"e3": estimate.e3} | {k: v for k, v in ends.items() if v is not None}
-        return found
+            summary |= {"e3": estimate.e3} | {k: v for k, v in ends.items() if v is not None}
+        return summary
 
     return compute
 
@@ -362,8 +362,8 @@ def task_for(
         model=str(solver),
         planner_model=str(planner),
     )
-    chosen, judge = experiment.chosen_methods(questions)[0], as_scorer(experiment.chosen_scorer)
-    return make_task(experiment, chosen, questions, models, judge)
+    row, judge = experiment.chosen_methods(questions)[0], as_scorer(experiment.chosen_scorer)
+    return make_task(experiment, row, questions, models, judge)
 
 
 def _identity(model: Model) -> str:

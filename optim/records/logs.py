@@ -152,17 +152,17 @@ def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
     parts = sorted(logs, key=lambda log: int(part_of_log(log).get("number", 0)))
     first, answers = parts[0], [_read_answers(log) for log in parts]
     name = f"{metadata_of(first)['method']!r} on {metadata_of(first)['dataset']!r}"
-    seen: dict[tuple[str, int], str] = {}
+    places: dict[tuple[str, int], str] = {}
     for log, records in zip(parts, answers, strict=True):
-        before, now = (metadata_of(one)["conditions"] for one in (first, log))
-        if differ := differences(before, now, {"part"}):
+        old, new = (metadata_of(log)["conditions"] for log in (first, log))
+        if differ := differences(old, new, {"part"}):
             msg = (
                 f"{name} differs between {first.location} and {log.location} in "
                 f"{', '.join(differ)}. Pool logs of the same conditions only."
             )
             raise InputError(msg)
         for record in records:
-            place = seen.setdefault((record.question, record.epoch), log.location)
+            place = places.setdefault((record.question, record.epoch), log.location)
             if place != log.location:
                 msg = (
                     f"question {record.question!r} (epoch {record.epoch}) of {name} is both in "
@@ -180,7 +180,7 @@ def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
             raise InputError(msg)
         about["gaps"] = gaps
     return [
-        replace(one, made_by={**one.made_by, **about}) for records in answers for one in records
+        replace(each, made_by={**each.made_by, **about}) for records in answers for each in records
     ]
 
 
@@ -191,10 +191,10 @@ def _gaps(parts: Sequence[EvalLog], answers: Sequence[Sequence[Record]]) -> Iter
     if missing := [str(number) for number in filled if number not in numbers]:
         yield f"missing parts: {', '.join(missing)}"
     for log, number, records in zip(parts, numbers, answers, strict=True):
-        asked = len(log.eval.dataset.sample_ids or ()) * (log.eval.config.epochs or 1)
-        if len(records) < asked:
+        expected = len(log.eval.dataset.sample_ids or ()) * (log.eval.config.epochs or 1)
+        if len(records) < expected:
             name = f"part {number}" if number else "its log"
-            yield f"{name} has {len(records)} of its {asked} answers"
+            yield f"{name} has {len(records)} of its {expected} answers"
 
 
 def _rank(task: Task) -> tuple[str, str, str, int, str]:
@@ -207,17 +207,17 @@ def _rank(task: Task) -> tuple[str, str, str, int, str]:
 def _refuse_other_questions(records: Records) -> None:
     """Refuse two methods whose answers to one id differ in question or scorer."""
     first: dict[tuple[str, ...], Record] = {}
-    for other in records:
-        one = first.setdefault((other.dataset, other.model, other.planner, other.question), other)
+    for new in records:
+        earlier = first.setdefault((new.dataset, new.model, new.planner, new.question), new)
         ours, theirs = (
             {"text": each.question_text, "accepted answers": each.target}
             | {"scorer": (each.made_by.get("scorer"), each.made_by.get("scorer_code"))}
-            for each in (one, other)
+            for each in (earlier, new)
         )
         if differ := [name for name in ours if ours[name] != theirs[name]]:
             msg = (
-                f"question {other.question!r} of {other.dataset!r} differs in {', '.join(differ)} "
-                f"between {one.method!r} and {other.method!r}. Run both with the same data and "
+                f"question {new.question!r} of {new.dataset!r} differs in {', '.join(differ)} "
+                f"between {earlier.method!r} and {new.method!r}. Run both with the same data and "
                 "scorer, or read their logs from folders of their own."
             )
             raise InputError(msg)

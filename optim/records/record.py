@@ -97,12 +97,12 @@ class Records(list[Record]):
         require_modules("pandas")
         import pandas as pd  # noqa: PLC0415 -- takes a second, and is of an extra
 
-        rows = [
-            {name: getattr(one, name) for name in [*_FIELDS, "report", "tokens", "solving_tokens"]}
-            | {k: v for k, v in (*one.report["usage"].items(), *one.report.items()) if k in _TOLD}
-            | {"planning_tokens": planning_tokens(one.report)}
-            for one in self
-        ]
+        names, rows = [*_FIELDS, "report", "tokens", "solving_tokens"], []
+        for record in self:
+            row = {name: getattr(record, name) for name in names}
+            shown = (*record.report["usage"].items(), *record.report.items())
+            row |= {name: value for name, value in shown if name in _TOLD}
+            rows.append(row | {"planning_tokens": planning_tokens(record.report)})
         table = pd.DataFrame(rows, columns=_COLUMNS)
         whole = dict.fromkeys(("level", "budget", "ceiling"), "Int64")
         return table.astype({"score": "Float64"} | whole)

@@ -66,38 +66,38 @@ def certify(
         raise InputError(msg)
     choose_baseline(table, baseline)
     table = table[(table.method != baseline) | table.score.notna()]
-    answered = table.question[table.method == baseline].unique()
-    drawn = sorted(answered, key=digest)
-    places = table.question.map({question: place for place, question in enumerate(drawn)})
+    questions = table.question[table.method == baseline].unique()
+    sample = sorted(questions, key=digest)
+    places = table.question.map({question: place for place, question in enumerate(sample)})
     table = table.assign(drawn=places, right=table.score.fillna(0.0).astype(float))
     table = table.sort_values("drawn", kind="stable")
-    count = len(drawn) // _CHOOSE
+    count = len(sample) // _CHOOSE
     if not count:
-        msg = f"{len(drawn)} questions are too few: a fifth of them chooses the order of the tests"
+        msg = f"{len(sample)} questions are too few: a fifth of them chooses the order of the tests"
         raise InputError(msg)
     order = _chosen_order(table[table.drawn < count], baseline)
-    tested = table[table.drawn >= count]
+    rest = table[table.drawn >= count]
     scores = {
         name: group.groupby("question", sort=False).right.agg(list).to_dict()
-        for name, group in tested.groupby("method")
+        for name, group in rest.groupby("method")
     }
     ends = {"loss": loss / PERCENT, "confidence": confidence / PERCENT}
     tests = list(run_in_order(order, scores[baseline], scores, **ends))
     trials = pd.DataFrame(tests, columns=NonInferiorityTest._fields)
     trials = trials.astype({"loss": float, "bound": float}).assign(place=range(1, len(tests) + 1))
     trials[["loss", "bound"]] *= PERCENT
-    rows = figures(tested, ("method",)).merge(trials, on="method", how="left")
+    rows = figures(rest, ("method",)).merge(trials, on="method", how="left")
     proven = rows[rows.is_proven.eq(True)].sort_values("tokens", kind="stable")
     certified = None if proven.empty else str(proven.method.iloc[0])
     goal = f"at most {loss:g} points against {baseline}, with {confidence:g} % confidence"
     if certified is not None:
-        [pair] = to_rows(paired(tested[tested.method.isin([certified, baseline])], baseline))
+        [pair] = to_rows(paired(rest[rest.method.isin([certified, baseline])], baseline))
         ratio = PAIR_COLUMNS["ratio of T"](pair)
         sentence = f"{certified} loses {goal}, at {ratio} times its tokens."
     elif tests:
-        needed = math.ceil(math.log(1 - ends["confidence"]) / math.log(1 - ends["loss"]))
+        minimum = math.ceil(math.log(1 - ends["confidence"]) / math.log(1 - ends["loss"]))
         sentence = (
-            f"No method is proven to lose {goal}. A proof needs at least {needed} questions, even "
+            f"No method is proven to lose {goal}. A proof needs at least {minimum} questions, even "
             "if both methods have the same scores."
         )
     else:

@@ -127,8 +127,8 @@ def _label_places(
             if left < end and start < left + width and abs(middle - height) < _LINE:
                 middle = height + _LINE
         boxes[row.Index] = left, left + width, middle
-    found = [boxes[index] for index in table.index]
-    return [box[0] / per_x + x_range[0] for box in found], [box[2] / per_y for box in found]
+    ordered = [boxes[index] for index in table.index]
+    return [box[0] / per_x + x_range[0] for box in ordered], [box[2] / per_y for box in ordered]
 
 
 def _contours(
@@ -140,10 +140,10 @@ def _contours(
     curves = pd.DataFrame(product(values, along), columns=["e3", "tokens"])
     curves["accuracy"] = np.sqrt(curves.e3 * curves.tokens)
     lines = alt.Chart(curves[curves.accuracy.between(*y_range)])
-    drawn: alt.Chart = lines.mark_line(strokeDash=[2, 4], color=_GREY, strokeWidth=1).encode(
+    layer: alt.Chart = lines.mark_line(strokeDash=[2, 4], color=_GREY, strokeWidth=1).encode(
         x="tokens:Q", y="accuracy:Q", detail="e3:N"
     )
-    return drawn
+    return layer
 
 
 def parts(rows: pd.DataFrame, title: str = "mean completion tokens per question") -> alt.Chart:

@@ -135,31 +135,31 @@ def text_table(texts: pd.DataFrame) -> str:
     if texts.empty:
         return ""
     first = texts.columns[0]
-    shown = texts.set_index(first).rename_axis(None).rename_axis(first, axis=1)
-    text: str = shown.to_string(line_width=console().width)
+    titled = texts.set_index(first).rename_axis(None).rename_axis(first, axis=1)
+    text: str = titled.to_string(line_width=console().width)
     return text
 
 
 def remarks(frame: pd.DataFrame) -> list[str]:
     """Return the notes below a table of figures."""
-    found = []
+    notes = []
     if (frame.e3.notna() & (frame.questions < MIN_UNBIASED_QUESTIONS)).any():
-        found.append(
+        notes.append(
             f"E³ of fewer than {MIN_UNBIASED_QUESTIONS} questions, and a ratio of it, is biased "
             "upwards."
         )
     if names := ", ".join(frame.method[frame.level_source == "label"].unique()):
-        found.append(
+        notes.append(
             f"{names}: the data set told the levels, free of charge; --estimate-level charges them."
         )
     if (frame.runs > 1).any():
-        found.append("±: standard deviation over runs (epochs).")
+        notes.append("±: standard deviation over runs (epochs).")
     if not frame.is_measured.all():
-        found.append("Some tokens are estimated: the server reports none.")
-    return found
+        notes.append("Some tokens are estimated: the server reports none.")
+    return notes
 
 
 def console() -> Console:
     """Return a console for standard output, which is wide outside a terminal."""
-    found = Console()
-    return found if found.is_terminal else Console(width=_WIDE)
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=_WIDE)

@@ -148,7 +148,7 @@ _KINDS = {"html": _html, "json": _json, "csv": _csv}
 
 def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> Tables:
     """Return every table of one study by its name."""
-    found = {
+    frames = {
         "figures": tables.figures(study),
         "paired": tables.paired(study, tables.choose_baseline(study, baseline)),
         "token_parts": tables.token_parts(study),
@@ -160,26 +160,26 @@ def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> Tables
     if paper:
         names: tuple[PaperTable, ...] = ("rows", "certaindex", "latency", "budget_cells")
         dataset = study.dataset.iloc[0]
-        found |= {f"paper_{name}": tables.paper_figures(name, dataset) for name in names}
-    return found
+        frames |= {f"paper_{name}": tables.paper_figures(name, dataset) for name in names}
+    return frames
 
 
 def _made_by(study: pd.DataFrame) -> dict[str, Row]:
-    found: dict[str, Row] = study.groupby("method", sort=False).made_by.first().to_dict()
-    return found
+    records: dict[str, Row] = study.groupby("method", sort=False).made_by.first().to_dict()
+    return records
 
 
-def _view(study: pd.DataFrame, found: Tables, name: str) -> Row:
+def _view(study: pd.DataFrame, frames: Tables, name: str) -> Row:
     """Return the data of one study for the template."""
-    frame, pairs, levels = found["figures"], found["paired"], found["by_level"]
+    frame, pairs, levels = frames["figures"], frames["paired"], frames["by_level"]
     made_by = _made_by(study)
-    drawn: dict[str, charts.Chart] = {}
+    drawings: dict[str, charts.Chart] = {}
     if frame.e3.notna().any():
-        drawn["Accuracy against tokens"] = charts.plane(frame)
-        drawn["Where the tokens went"] = charts.parts(found["token_parts"])
+        drawings["Accuracy against tokens"] = charts.plane(frame)
+        drawings["Where the tokens went"] = charts.parts(frames["token_parts"])
     if levels.accuracy.notna().any():
-        drawn["Accuracy by level"] = charts.by_level(levels)
-    further = {key: table for key, table in found.items() if key not in _DRAWN and len(table)}
+        drawings["Accuracy by level"] = charts.by_level(levels)
+    further = {key: table for key, table in frames.items() if key not in _DRAWN and len(table)}
     return {
         "id": name,
         **{label: study[label].iloc[0] for label in STUDY},
@@ -189,16 +189,16 @@ def _view(study: pd.DataFrame, found: Tables, name: str) -> Row:
         "figures": displayed(frame).to_dict("records"),
         "baseline": pairs.baseline.max(),
         "pairs": displayed(pairs, PAIR_COLUMNS).to_dict("records"),
-        "charts": {title: charts.to_svg(chart) for title, chart in drawn.items()},
+        "charts": {title: charts.to_svg(chart) for title, chart in drawings.items()},
         "tables": {
             key.replace("_", " ").capitalize(): _texts(table).to_dict("records")
             for key, table in further.items()
         },
-        "prompts": _by_text({m: str(made.get("prompt") or "") for m, made in made_by.items()}),
+        "prompts": _by_text({m: str(about.get("prompt") or "") for m, about in made_by.items()}),
         "settings": {
-            method: "\n".join(formatting.format_settings(made["settings"]))
-            for method, made in made_by.items()
-            if "settings" in made
+            method: "\n".join(formatting.format_settings(about["settings"]))
+            for method, about in made_by.items()
+            if "settings" in about
         },
         "methods": list(frame.method),
         "questions": list(_questions(study)),
@@ -216,28 +216,28 @@ def _texts(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _by_text(texts: dict[str, str]) -> dict[str, str]:
     """Return each text once, under the names of all methods that have it."""
-    named: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name, text in texts.items():
-        named.setdefault(text, []).append(name)
-    return {", ".join(names): text for text, names in named.items() if text}
+        groups.setdefault(text, []).append(name)
+    return {", ".join(names): text for text, names in groups.items() if text}
 
 
 def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
     """Return who solved and planned, and how the methods were run."""
-    made = pd.DataFrame(made_by.values(), dtype=object)
-    made = made.drop(columns=["settings", "prompt", "gaps"], errors="ignore")
-    told = {
+    table = pd.DataFrame(made_by.values(), dtype=object)
+    table = table.drop(columns=["settings", "prompt", "gaps"], errors="ignore")
+    facts = {
         name: [shlex.join(v) if isinstance(v, list) else str(v) for v in values.dropna()]
-        for name, values in made.items()
+        for name, values in table.items()
     }
-    if "date" in told:
-        told["date"] = [min(told["date"])[:16].replace("T", " ")]
+    if "date" in facts:
+        facts["date"] = [min(facts["date"])[:16].replace("T", " ")]
     return {
         "solver": study.model.iloc[0],
         "planner": study.planner.iloc[0],
         "questions": number(study.question.nunique()),
         "answers to each": number(study.epoch.max()),
-    } | {str(n).replace("_", " "): "; ".join(dict.fromkeys(v)) for n, v in told.items()}
+    } | {str(n).replace("_", " "): "; ".join(dict.fromkeys(v)) for n, v in facts.items()}
 
 
 def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
@@ -279,11 +279,11 @@ def _doubts(study: pd.DataFrame, frame: pd.DataFrame, made_by: dict[str, Row]) -
     if len(failed):
         each = ", ".join(f"{row.method} ({row.errors})" for row in failed.itertuples())
         yield f"Answers that ended in an error, and are in no figure: {each}."
-    asked = study.groupby("method", sort=False).question.nunique()
-    missing = study.question.nunique() - asked
+    counts = study.groupby("method", sort=False).question.nunique()
+    missing = study.question.nunique() - counts
     if lacking := ", ".join(f"{name} ({n} missing)" for name, n in missing.items() if n):
         yield f"Not every method answered the same questions: {lacking}."
-    for names, gaps in _by_text({m: made.get("gaps", "") for m, made in made_by.items()}).items():
+    for names, gaps in _by_text({m: about.get("gaps", "") for m, about in made_by.items()}).items():
         yield f"Not all of {names} is here: {gaps}."
 
 
@@ -293,17 +293,17 @@ def _questions(study: pd.DataFrame) -> Iterator[Row]:
     easiest = easiest.astype({"score": float, "level": float})
     levels = dict(zip(easiest.question, easiest.level, strict=True))
     groups = easiest.groupby(["question", "method"], sort=False)
-    answered = groups.agg({"score": "mean", "is_cut": "any"})
-    asked: dict[str, dict[str, tuple[str, str]]] = {question: {} for question in levels}
-    for (question, method), score, is_cut in answered.itertuples():
+    means = groups.agg({"score": "mean", "is_cut": "any"})
+    outcomes: dict[str, dict[str, tuple[str, str]]] = {question: {} for question in levels}
+    for (question, method), score, is_cut in means.itertuples():
         mark = "error" if math.isnan(score) else _MARKS.get(score, f"{100 * score:.0f} %")
-        asked[question][method] = mark, " cut" * is_cut
-    for question, found in asked.items():
-        marks, cuts = map(set, zip(*found.values(), strict=True))
+        outcomes[question][method] = mark, " cut" * is_cut
+    for question, cells in outcomes.items():
+        marks, cuts = map(set, zip(*cells.values(), strict=True))
         classes = {"wrong": marks != {"✓"}, "differ": len(marks) > 1, "cut": any(cuts)}
         yield {
             "id": question,
             "level": number(levels[question]),
             "class": " ".join(name for name, applies in classes.items() if applies),
-            "cells": ["".join(found.get(method, DASH)) for method in study.method.unique()],
+            "cells": ["".join(cells.get(method, DASH)) for method in study.method.unique()],
         }

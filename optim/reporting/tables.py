@@ -78,21 +78,21 @@ def answers(
     Raises:
         InputError: If a price is not a pair or triple of numbers of at least 0.
     """
-    found = Records(records)
+    pooled = Records(records)
     dollars = None if prices is None else Dollars(prices)
     try:
-        money = [] if dollars is None else [_dollars(record, dollars) for record in found]
+        money = [] if dollars is None else [_dollars(record, dollars) for record in pooled]
     except InputError:  # a model without a price
         dollars = None
-    usages = [record.report["usage"] for record in found]
+    usages = [record.report["usage"] for record in pooled]
     if dollars is None:
         money = [u["input_tokens"] + price_ratio * u["output_tokens"] for u in usages]
-    return found.frame().assign(
+    return pooled.frame().assign(
         money=money,
         money_unit="units" if dollars is None else "US $ per 1,000 questions",
         is_measured=[usage["measured"] for usage in usages],
-        is_cut=list(map(was_truncated, found)),
-        made_by=[record.made_by for record in found],
+        is_cut=list(map(was_truncated, pooled)),
+        made_by=[record.made_by for record in pooled],
         by_node=[usage["by_node"] for usage in usages],
     )
 
@@ -143,40 +143,40 @@ def _figures(group: pd.DataFrame) -> dict[str, Any]:
     if not any(tokens):
         return row
     row |= {"accuracy": PERCENT * scored.score.mean()} | scored[_MEANS].mean().to_dict()
-    found = interval(scores, tokens, clusters=questions)
+    estimate = interval(scores, tokens, clusters=questions)
     runs = scored.groupby("epoch")[["score", "tokens"]].mean()
     runs["accuracy"] = PERCENT * runs.score
     runs["e3"] = runs.accuracy**2 / runs.tokens
     ends = {
         "accuracy": accuracy_interval(scores, clusters=questions),
         "tokens": token_interval(tokens, clusters=questions),
-        "e3": (found.lower, found.upper),
+        "e3": (estimate.lower, estimate.upper),
     }
     for name, (lower, upper) in ends.items():
         row |= {f"{name}_lower": lower, f"{name}_upper": upper, f"{name}_sd": runs[name].std()}
     everything = row["tokens"] + row["input_tokens"]
     return row | {
-        "e3": found.e3,
+        "e3": estimate.e3,
         "a_over_t": row["accuracy"] / row["tokens"],
         "ock_score": row["accuracy"] - 10 * log(everything / 10_000 + 1),
     }
 
 
-def choose_baseline(table: pd.DataFrame, wanted: str | None = None) -> str:
+def choose_baseline(table: pd.DataFrame, name: str | None = None) -> str:
     """Return the method to compare with.
 
     Args:
         table: Answers, from `answers`.
-        wanted: Name of the method; None for vanilla, else global_budget, else the first.
+        name: Name of the method; None for vanilla, else global_budget, else the first.
 
     Raises:
         InputError: If no method has the wanted name.
     """
     methods = list(table.method.unique())
-    if wanted is not None and wanted not in methods:
-        msg = f"no baseline named {wanted!r}; available: {', '.join(methods)}"
+    if name is not None and name not in methods:
+        msg = f"no baseline named {name!r}; available: {', '.join(methods)}"
         raise InputError(msg)
-    return wanted or next((name for name in _USUAL_BASELINES if name in methods), methods[0])
+    return name or next((name for name in _USUAL_BASELINES if name in methods), methods[0])
 
 
 def comparisons(table: pd.DataFrame, baseline: str) -> dict[str, Comparison | str]:
@@ -195,13 +195,13 @@ def comparisons(table: pd.DataFrame, baseline: str) -> dict[str, Comparison | st
         for method, group in table.groupby("method", sort=False)
     }
     against = arms.pop(baseline)
-    found: dict[str, Comparison | str] = {}
+    results: dict[str, Comparison | str] = {}
     for method, arm in arms.items():
         try:
-            found[method] = compare(arm, against, missing="drop")
+            results[method] = compare(arm, against, missing="drop")
         except InputError as error:
-            found[method] = str(error)
-    return found
+            results[method] = str(error)
+    return results
 
 
 def paired(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
@@ -217,8 +217,8 @@ def paired(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = [
         {"method": name, "baseline": baseline}
-        | ({"reason": one} if isinstance(one, str) else asdict(one))
-        for name, one in comparisons(table, baseline).items()
+        | ({"reason": comparison} if isinstance(comparison, str) else asdict(comparison))
+        for name, comparison in comparisons(table, baseline).items()
     ]
     frame = pd.DataFrame(rows, columns=None if rows else ["method", "baseline"])
     for field in ("p_value", "accuracy_p_value"):
@@ -254,8 +254,8 @@ def latency(table: pd.DataFrame) -> pd.DataFrame:
 def token_parts(table: pd.DataFrame) -> pd.DataFrame:
     """Return mean completion tokens per scored answer by ``method`` and ``part``."""
     means = _by_part(table, "output_tokens").rename(columns=PARTS).reset_index()
-    found = means.melt("method", var_name="part", value_name="tokens")
-    return found[found.tokens > 0]
+    parts = means.melt("method", var_name="part", value_name="tokens")
+    return parts[parts.tokens > 0]
 
 
 def budget_grid(table: pd.DataFrame) -> pd.DataFrame:
@@ -269,12 +269,12 @@ def budget_grid(table: pd.DataFrame) -> pd.DataFrame:
 
 def travel_rates(table: pd.DataFrame) -> pd.DataFrame:
     """Return TravelPlanner's six rates in percent for each method that was scored by its scorer."""
-    judged = table[["delivered" in said for said in table.score_metadata]]
-    found = {
-        method: rates([*said])
-        for method, said in judged.groupby("method", sort=False).score_metadata
+    rows = table[["delivered" in metadata for metadata in table.score_metadata]]
+    columns = {
+        method: rates([*metadata])
+        for method, metadata in rows.groupby("method", sort=False).score_metadata
     }
-    return (PERCENT * pd.DataFrame(found).T).rename_axis("method").reset_index()
+    return (PERCENT * pd.DataFrame(columns).T).rename_axis("method").reset_index()
 
 
 def to_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

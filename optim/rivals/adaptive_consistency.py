@@ -58,9 +58,9 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
             run.warn("call_failed", f"sample {number} failed. {failure}")
             break
         last = reply.text or last
-        if stated := _stated(reply.text, given):
-            votes[comparable(stated)] += 1
-            texts.setdefault(comparable(stated), reply.text)
+        if result := _stated(reply.text, given):
+            votes[comparable(result)] += 1
+            texts.setdefault(comparable(result), reply.text)
         first, second = [*(count for _, count in votes.most_common(2)), 0, 0][:2]
         if majority_is_stable(first, second) >= CONFIDENCE:
             break

@@ -67,22 +67,22 @@ async def certaindex(given: MethodInput, run: Run) -> State:
                 raise
             run.warn("call_failed", str(failure))
             break
-        found = result_in(probe.text)
-        if found is None or (agreed and comparable(found) != comparable(agreed[-1])):
+        result = result_in(probe.text)
+        if result is None or (agreed and comparable(result) != comparable(agreed[-1])):
             agreed = []
-        agreed += [found] if found else []
-        if found and len(agreed) == PROBES_AGREE:
-            stated = final_line(given.query, found)
-            return {"answer": f"{without_thinking(written)}\n\n{stated}".strip()}
+        agreed += [result] if result else []
+        if result and len(agreed) == PROBES_AGREE:
+            line = final_line(given.query, result)
+            return {"answer": f"{without_thinking(written)}\n\n{line}".strip()}
     return {"answer": without_thinking(written)}
 
 
 async def _piece(
     prompt: list[PromptMessage], written: str, cap: int, purpose: Purpose, run: Run
 ) -> Reply:
-    begun: list[PromptMessage] = [("ai", written)] if written else []
+    start: list[PromptMessage] = [("ai", written)] if written else []
     options = CallOptions(cap, purpose=purpose, thinking="free", continue_last=True)
-    return await run.ask([*prompt, *begun], options)
+    return await run.ask([*prompt, *start], options)
 
 
 def result_in(probe: str) -> str | None:

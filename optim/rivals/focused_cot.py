@@ -30,8 +30,8 @@ EXTRACT = (
 async def focused_cot(given: MethodInput, run: Run) -> State:
     """Make two calls; the first one, for the list, is charged to ``plan``."""
     query: Query = given.query
-    asked = question_block(query, show_level=False)
-    ask: list[PromptMessage] = [("human", f"{asked}\n\n{EXTRACT}")]
+    block = question_block(query, show_level=False)
+    ask: list[PromptMessage] = [("human", f"{block}\n\n{EXTRACT}")]
     purpose = Purpose("answer", level=query["level"])
     cap = run.settings.planner_cap
     listed = await run.ask(ask, CallOptions(cap, purpose=replace(purpose, node="plan")))

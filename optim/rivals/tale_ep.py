@@ -53,5 +53,5 @@ async def tale_ep(given: MethodInput, run: Run) -> State:
 
 def _number_in(text: str) -> int | None:
     """Return the number in double brackets, else the last number there is; at least 1."""
-    found = _BRACKETED.findall(text) or _NUMBER.findall(text)
-    return max(1, int(found[-1].replace(",", ""))) if found else None
+    numbers = _BRACKETED.findall(text) or _NUMBER.findall(text)
+    return max(1, int(numbers[-1].replace(",", ""))) if numbers else None

@@ -85,9 +85,9 @@ def register(name: str) -> Callable[[_Made], _Made]:
     one of them is used.
     """
 
-    def decorate(made: _Made) -> _Made:
-        SCORERS[name] = made
-        return made
+    def decorate(scorer: _Made) -> _Made:
+        SCORERS[name] = scorer
+        return scorer
 
     return decorate
 

@@ -54,9 +54,9 @@ class InspectScorer:
     def __init__(self, theirs: Any) -> None:  # noqa: ANN401 -- Inspect declares no such attributes
         self._theirs: TheirScorer = theirs
         self.name: str = theirs.__registry_info__.name.rpartition("/")[2]
-        given = theirs.__registry_params__
-        texts = json.dumps(given, sort_keys=True, default=lambda one: type(one).__qualname__)
-        self.arguments = digest(texts) if given else ""
+        params = theirs.__registry_params__
+        texts = json.dumps(params, sort_keys=True, default=lambda value: type(value).__qualname__)
+        self.arguments = digest(texts) if params else ""
 
     def score(self, output: str, question: Question) -> Score:
         """Score as `Scorer.score`, outside an event loop."""
@@ -66,10 +66,10 @@ class InspectScorer:
         """Score as `Scorer.score`, in the caller's event loop."""
         try:
             state = _state(output, question)
-            found: Any = await self._theirs(state, state.target)
-            value = "no score" if found is None else found.value
+            score: Any = await self._theirs(state, state.target)
+            value = "no score" if score is None else score.value
             value = _VALUES.get(value, value) if isinstance(value, str) else value
-            return Score(float(value), found.answer, found.explanation or self.name)
+            return Score(float(value), score.answer, score.explanation or self.name)
         except Exception as error:
             msg = f"the scorer {self.name} failed: {type(error).__name__}: {error}"
             raise ScorerError(msg) from error
@@ -118,6 +118,6 @@ def _state(output: str, question: Question) -> TaskState:
 def _stated_letter(output: str) -> str | None:
     """Return the letter in the box of an output, its "Final answer:", or after "answer is"."""
     visible = without_thinking(output)
-    stated = stated_answer(output) or (_STATED.findall(visible) or [visible])[-1]
-    found = _LETTER.fullmatch(without_text_commands(stated).strip())
-    return found and found[1].upper()
+    result = stated_answer(output) or (_STATED.findall(visible) or [visible])[-1]
+    match = _LETTER.fullmatch(without_text_commands(result).strip())
+    return match and match[1].upper()

@@ -93,14 +93,14 @@ class MathScorer:
             raise ScorerError(msg)
         text = without_thinking(output)[-_LONGEST:].replace("\N{MINUS SIGN}", "-")
         boxed = boxed_answer(text)
-        stated = final_answer(text) if boxed is None else boxed
+        result = final_answer(text) if boxed is None else boxed
         expected = " or ".join(question.targets)
-        if stated is not None and _plain(stated) in map(_plain, question.targets):
-            return Score(1.0, stated, f"{stated} equals {expected}")
-        prediction = _unboxed(stated, text) if boxed is None else rf"\boxed{{{_readable(boxed)}}}"
+        if result is not None and _plain(result) in map(_plain, question.targets):
+            return Score(1.0, result, f"{result} equals {expected}")
+        prediction = _unboxed(result, text) if boxed is None else rf"\boxed{{{_readable(boxed)}}}"
         golds = [_readable(_DOLLAR.sub("", target)) for target in question.targets]
         compared = WORKER.compare(golds, prediction)
-        answer = compared.answer if stated is None else stated
+        answer = compared.answer if result is None else result
         if compared.error is not None:
             return Score(0.0, answer, f"could not be compared: {compared.error}")
         if answer is None:
@@ -112,8 +112,8 @@ class MathScorer:
 
 def _has_other_base(answer: str, targets: Sequence[str]) -> bool:
     """Return whether a number such as 4210_5 differs from every target; Math-Verify ignores 5."""
-    read, *wanted = (_BASED.fullmatch(text) for text in (answer, *targets))
-    return read is not None and all(gold and gold.groups() != read.groups() for gold in wanted)
+    read, *golds = (_BASED.fullmatch(text) for text in (answer, *targets))
+    return read is not None and all(gold and gold.groups() != read.groups() for gold in golds)
 
 
 def _plain(text: str) -> str:
@@ -133,18 +133,18 @@ def _readable(formula: str) -> str:
     return formula.translate(_SYMBOLS)
 
 
-def _unboxed(stated: str | None, text: str) -> str:
+def _unboxed(result: str | None, text: str) -> str:
     """Return the text that Math-Verify reads where there is no box."""
-    if stated is not None:
-        return _formula(stated)
+    if result is not None:
+        return _formula(result)
     marks = list(_GSM8K_MARK.finditer(text))
     rest = text[marks[-1].end() :] if marks else text
     return rest if "$" in rest else _MIXED.sub(r"$\1\\frac{\2}{\3}$", rest)
 
 
-def _formula(stated: str) -> str:
+def _formula(result: str) -> str:
     """Return a stated answer between dollar signs, as LaTeX; a sentence stays as it is."""
-    line = stated if stated.startswith(_SPREAD) else stated.partition("\n")[0]
+    line = result if result.startswith(_SPREAD) else result.partition("\n")[0]
     if len(_DOLLAR.findall(line)) % 2:
         line = _DOLLAR.sub("", line)  # a price
     if _DOLLAR.search(line) or r"\(" in line or r"\[" in line:
@@ -180,7 +180,7 @@ class _Worker:
                 self._pool = ProcessPoolExecutor(1, timeout=_IDLE, initializer=_set_up)
             try:
                 task = self._pool.submit(_compare_in_time, _TIME_LIMIT, golds, prediction)
-                found: _Compared = task.result()
+                compared: _Compared = task.result()
             except BrokenExecutor as error:
                 self.stop()
                 if "SIGPROF" in str(error):
@@ -191,7 +191,7 @@ class _Worker:
             except BaseException:  # Ctrl-C: the next comparison must not wait for this one
                 self.stop()
                 raise
-            return found
+            return compared
 
     def stop(self) -> None:
         """Kill the process, if there is one."""
@@ -226,10 +226,10 @@ def _compare_in_time(seconds: float, golds: list[str], prediction: str) -> _Comp
         signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         # Without Math-Verify's own clock, which needs the main thread.
-        read = parse(prediction, parsing_timeout=None)
+        parsed = parse(prediction, parsing_timeout=None)
         references = [parse(f"${gold}$", parsing_timeout=None) for gold in golds]
-        is_equal = any(verify(gold, read, timeout_seconds=None) for gold in references)
-        answer = next((part for part in reversed(read) if isinstance(part, str)), None)
+        is_equal = any(verify(gold, parsed, timeout_seconds=None) for gold in references)
+        answer = next((part for part in reversed(parsed) if isinstance(part, str)), None)
         return _Compared(is_equal, answer)
     except Exception as error:  # noqa: BLE001 -- sympy raises anything at all on odd input
         reason = f"{type(error).__name__}: {error}"[:500]

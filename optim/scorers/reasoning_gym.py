@@ -21,7 +21,7 @@ def score_reasoning_gym(output: str, question: Question) -> Score:
     answer = read_answer(output)
     place = dict(question.metadata)
     index = place.pop("index")
-    made = _make_task(**place)
-    value = made.score_answer(answer, made[index])
+    questions = _make_task(**place)
+    value = questions.score_answer(answer, questions[index])
     expected = f"expected {' or '.join(question.targets)}"
     return Score(min(1.0, max(0.0, value)), answer or None, expected)

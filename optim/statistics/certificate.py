@@ -108,14 +108,14 @@ def order_for_testing(methods: Mapping[str, tuple[float, float]], baseline: str)
         methods: Mean tokens and accuracy of each method.
         baseline: Name of the baseline among them.
     """
-    kept: list[str] = []
+    order: list[str] = []
     best = -math.inf
     for name in sorted(methods, key=lambda name: (methods[name][0], -methods[name][1], name)):
         tokens, accuracy = methods[name]
         if name != baseline and tokens < methods[baseline][0] and accuracy > best:
-            kept.append(name)
+            order.append(name)
             best = accuracy
-    return kept[::-1]
+    return order[::-1]
 
 
 def _clopper_pearson_upper(flips: int, questions: int, confidence: float) -> float:

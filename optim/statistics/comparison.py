@@ -217,8 +217,8 @@ class _Arm(NamedTuple):
 
     @classmethod
     def of(cls, samples: Mapping[str, list[Sample]], questions: Sequence[str]) -> _Arm:
-        chosen = [sample for question in questions for sample in samples[question]]
-        scores, tokens = validate_answers([s.score for s in chosen], [s.tokens for s in chosen])
+        pooled = [sample for question in questions for sample in samples[question]]
+        scores, tokens = validate_answers([s.score for s in pooled], [s.tokens for s in pooled])
         groups = np.repeat(np.arange(len(questions)), [len(samples[q]) for q in questions])
         return cls(scores, tokens, groups, mean_of(scores, groups), mean_of(tokens, groups))
 
@@ -242,8 +242,8 @@ def _intervals(a: _Arm, b: _Arm, confidence: float) -> dict[str, Any]:
     centre, error = log_a - log_b, standard_error(influence_a - influence_b, _CELLS_A)
     low, high = exp_interval(centre, quantile * error)
     # The plain figures say 1 where they are equal, also when both are 0.
-    plain = 1.0 if a.e3 == b.e3 else a.e3 / b.e3 if b.e3 else math.inf
-    agree = (centre > 0.0 and plain > 1.0) or (centre < 0.0 and plain < 1.0)
+    ratio = 1.0 if a.e3 == b.e3 else a.e3 / b.e3 if b.e3 else math.inf
+    agree = (centre > 0.0 and ratio > 1.0) or (centre < 0.0 and ratio < 1.0)
     p = _t_p_value(centre / error, degrees) if agree else 1.0
 
     cost_error = standard_error(a.cost.relative() - b.cost.relative())
@@ -254,8 +254,8 @@ def _intervals(a: _Arm, b: _Arm, confidence: float) -> dict[str, Any]:
     reach = quantile * standard_error(ours.influence - theirs.influence, _CELLS_A)
     middle, difference = ours.value - theirs.value, a.score.value - b.score.value
     return {
-        "lower": min(low, plain),
-        "upper": None if high is None or math.isinf(plain) else max(high, plain),
+        "lower": min(low, ratio),
+        "upper": None if high is None or math.isinf(ratio) else max(high, ratio),
         "log_se": error,
         "p_value": p,
         "probability_higher": 1.0 - p / 2.0 if centre > 0.0 else p / 2.0,

@@ -151,16 +151,16 @@ def interval(
     a, t = validate_answers(scores, tokens)
     groups = _cluster_ids(clusters, len(a))
     count = int(groups.max()) + 1
-    plain = _plain_e3(a, t)
+    point = _plain_e3(a, t)
     if count == 1:
-        return Interval(plain, None, None, None, count)
+        return Interval(point, None, None, None, count)
     centre, influence = log_e3(a, t, groups, _FOR_E3)
     error = standard_error(influence, _FOR_E3)
     low, high = exp_interval(centre, t_quantile(confidence, count - 1) * error)
     cheapest, _ = _token_ends(t, groups, confidence)
     if high is not None:
-        high = max(plain, min(high, PERCENT**2 / cheapest if cheapest else math.inf))
-    return Interval(plain, min(low, plain), high, error, count)
+        high = max(point, min(high, PERCENT**2 / cheapest if cheapest else math.inf))
+    return Interval(point, min(low, point), high, error, count)
 
 
 def accuracy_interval(
@@ -185,8 +185,8 @@ def accuracy_interval(
     mean = mean_of(a, _cluster_ids(clusters, len(a)), _FOR_ACCURACY)
     questions = len(mean.influence) - len(_FOR_ACCURACY.scores)
     reach = t_quantile(confidence, questions + 3) * standard_error(mean.influence, _FOR_ACCURACY)
-    plain = float(a.mean())
-    low, high = min(plain, mean.value - reach), max(plain, mean.value + reach)
+    point = float(a.mean())
+    low, high = min(point, mean.value - reach), max(point, mean.value + reach)
     return PERCENT * max(0.0, low), PERCENT * min(1.0, high)
 
 
@@ -307,9 +307,9 @@ def validate_tokens(values: Sequence[float]) -> Floats:
     return _within(values, sys.float_info.max, "the tokens of a query are known and 0 or more")
 
 
-def _within(values: Sequence[float], most: float, rule: str) -> Floats:
+def _within(values: Sequence[float], maximum: float, rule: str) -> Floats:
     numbers = np.array(values, dtype=np.float64)
-    outside = numbers[~((numbers >= 0.0) & (numbers <= most))]  # NaN is outside, too
+    outside = numbers[~((numbers >= 0.0) & (numbers <= maximum))]  # NaN is outside, too
     if not numbers.size or outside.size:
         msg = f"{rule}: got {f'{outside[0]:g}' if outside.size else 'none'}"
         raise InputError(msg)

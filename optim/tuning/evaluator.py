@@ -163,13 +163,13 @@ class Evaluator(SharedOnDeepcopy):
             candidate: The candidate.
             questions: The questions.
         """
-        found = self._known[candidate]
-        return [found[one.identity] for one in questions if one.identity in found]
+        results = self._known[candidate]
+        return [results[q.identity] for q in questions if q.identity in results]
 
     def measured(self, questions: Sequence[Question]) -> list[Candidate]:
         """Return the candidates that have answered all of these questions."""
-        asked = {question.identity for question in questions}
-        return [one for one, results in self._known.items() if asked <= results.keys()]
+        identities = {question.identity for question in questions}
+        return [each for each, results in self._known.items() if identities <= results.keys()]
 
     def check(self) -> None:
         """Raise if the budget is used up, also for a reflection model."""

@@ -62,7 +62,7 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
     from the evaluator instead.
     """
     options = task.evaluator.options
-    made = dspy.GEPA(
+    optimizer = dspy.GEPA(
         metric=task.metric(),
         max_metric_calls=task.evaluator.limit,
         reflection_minibatch_size=min(_MINIBATCH, len(task.train)),
@@ -81,7 +81,7 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
             "stop_callbacks": [lambda _: task.evaluator.refusal is not None],
         },
     )
-    return compile_with(task, made)
+    return compile_with(task, optimizer)
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,13 @@ def _better(task: OptimizerTask, name: str, text: str, cases: Sequence[Mapping[s
         never="" if name == "solve" else "Never ask for the solving itself. ",
     )
     try:
-        found = instruction_in(task.reflection.ask(prompt))
-        return text if found.split() in ([], text.split()) else found  # small models copy it
+        proposal = instruction_in(task.reflection.ask(prompt))
+        return text if proposal.split() in ([], text.split()) else proposal  # small models copy it
     except PlanAndBudgetError:  # the evaluator keeps it; GEPA would only ask again
         return text
 
 
 def _case(number: int, case: Mapping[str, Any]) -> str:
     problem = str(case["Inputs"].get("problem", ""))[:_PROBLEM]
-    ((what, said),) = case["Generated Outputs"].items()
-    return f"Problem {number}: {problem}\n{what.title()}:\n{said}\nOutcome:\n{case['Feedback']}"
+    ((kind, output),) = case["Generated Outputs"].items()
+    return f"Problem {number}: {problem}\n{kind.title()}:\n{output}\nOutcome:\n{case['Feedback']}"

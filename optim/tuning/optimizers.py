@@ -90,18 +90,18 @@ class OptimizerTask(SharedOnDeepcopy):
 
 def candidates(task: OptimizerTask) -> list[Candidate]:
     """Return the incumbent with each instruction that the user gives, or of the package's list."""
-    given = task.evaluator.options.candidates
-    if given is None or isinstance(given, str | Path):
-        given = read_instructions(given, task.predictor)
-    return task.candidates(given)
+    texts = task.evaluator.options.candidates
+    if texts is None or isinstance(texts, str | Path):
+        texts = read_instructions(texts, task.predictor)
+    return task.candidates(texts)
 
 
 def copro(task: OptimizerTask) -> list[Candidate]:
     """Return the instructions that DSPy's COPRO writes, in as many rounds as the budget allows."""
     rounds = task.evaluator.limit // (_BREADTH * len(task.dev))
     lm = task.reflection.language_model()
-    made = dspy.COPRO(lm, task.metric(), breadth=_BREADTH, depth=max(1, rounds))
-    return compile_with(task, made)
+    optimizer = dspy.COPRO(lm, task.metric(), breadth=_BREADTH, depth=max(1, rounds))
+    return compile_with(task, optimizer)
 
 
 def read_instructions(path: str | Path | None, predictor: str) -> list[str]:
@@ -129,13 +129,13 @@ def read_instructions(path: str | Path | None, predictor: str) -> list[str]:
 
 def compile_with(
     task: OptimizerTask,
-    made: Any,  # noqa: ANN401 -- an optimizer of DSPy's, which has no types
+    optimizer: Any,  # noqa: ANN401 -- an optimizer of DSPy's, which has no types
 ) -> list[Candidate]:
     """Compile the incumbent with an optimizer of DSPy.
 
     Args:
         task: The work.
-        made: The optimizer, with a metric for predictions with ``answer``, ``score``, ``tokens``.
+        optimizer: The optimizer. Its metric takes predictions with answer, score and tokens.
 
     Returns:
         The candidates that answered all dev questions, and the one that DSPy returned.
@@ -143,7 +143,7 @@ def compile_with(
     Raises:
         InputError: If the optimizer adds examples, and the predictor is not the solver's.
     """
-    takes = inspect.signature(made.compile).parameters
+    takes = inspect.signature(optimizer.compile).parameters
     # An optimizer that evaluates on its training set, as COPRO does, gets dev for it.
     train = task.dev if "eval_kwargs" in takes else task.train
     arguments = {
@@ -156,7 +156,7 @@ def compile_with(
     last: list[Candidate] = []
     try:
         with silenced(), dspy.context(trace=None, disable_history=True):
-            last = [made.compile(EvaluatedProgram(task), **given).candidate]
+            last = [optimizer.compile(EvaluatedProgram(task), **given).candidate]
     except AdapterParseError:
         msg = "a reply with instructions cannot be read: choose a more able model to write them"
         task.evaluator.refusal = SearchEndedError(msg)
@@ -186,11 +186,11 @@ def shortest(task: OptimizerTask) -> list[Candidate]:
             if fits and result.score >= 1.0 and sum(part["calls"] for part in solving) == 1:
                 right.append((sum(part["output_tokens"] for part in solving), question, answer))
     turns: dict[int | None, Iterator[int]] = defaultdict(count)
-    by_length = sorted(right, key=lambda one: one[0])
-    in_turn = sorted(by_length, key=lambda one: next(turns[one[1].level]))
-    found = [{"problem": one.question, "solution": answer} for _, one, answer in in_turn]
-    sets = [found[:size] for size in _SIZES]
-    return [incumbent.with_examples("solve", shown) for shown in sets if len(shown) >= _SIZES[0]]
+    by_length = sorted(right, key=lambda pair: pair[0])
+    in_turn = sorted(by_length, key=lambda pair: next(turns[pair[1].level]))
+    demos = [{"problem": one.question, "solution": answer} for _, one, answer in in_turn]
+    sets = [demos[:size] for size in _SIZES]
+    return [incumbent.with_examples("solve", demos) for demos in sets if len(demos) >= _SIZES[0]]
 
 
 # What DSPy's optimizers run
@@ -202,7 +202,7 @@ class EvaluatedProgram(TunableProgram):
     def __init__(self, task: OptimizerTask) -> None:
         super().__init__(task.incumbent, task.predictor)
         self._task = task
-        self._questions = {one.identity: one for one in (*task.train, *task.dev)}
+        self._questions = {question.identity: question for question in (*task.train, *task.dev)}
 
     @property
     def candidate(self) -> Candidate:
@@ -212,30 +212,30 @@ class EvaluatedProgram(TunableProgram):
             InputError: If an optimizer has added examples of plans: the evaluator knows plans as
                 they were read, not as they were written.
         """
-        found, name = super().candidate, self._task.predictor
-        if name != "solve" and found.examples.get(name) != self._base.examples.get(name):
+        candidate, name = super().candidate, self._task.predictor
+        if name != "solve" and candidate.examples.get(name) != self._base.examples.get(name):
             msg = "only instructions are tuned: use an optimizer without examples (0 demos)"
             raise InputError(msg)
-        return found
+        return candidate
 
     def forward(self, question: str, id: str) -> dspy.Prediction:  # noqa: A002, ARG002
         """Answer one of the task's questions, which is known by its id.
 
         Never raises, since an optimizer would score that with a constant.
         """
-        task, asked = self._task, self._questions[id]
+        task, item = self._task, self._questions[id]
         try:
-            [result] = task.evaluator.measure(self.candidate, [asked])
+            [result] = task.evaluator.measure(self.candidate, [item])
         except Exception as error:  # noqa: BLE001 -- see above
             refused = {"answer": "", "score": 0.0, "tokens": _REFUSED, "report": None}
             return dspy.Prediction(**refused, error=str(error))
         report = result.report
         if task.predictor == "solve":
-            said = {"solution": report["answer"]}
+            outputs = {"solution": report["answer"]}
         else:
-            said = {"plan": "\n".join(map(_line, report["steps"])) or "(no plan)"}
-        given = {"domain": asked.domain, "problem": asked.question}
-        self._trace(task.predictor, given, **said)
+            outputs = {"plan": "\n".join(map(_line, report["steps"])) or "(no plan)"}
+        inputs = {"domain": item.domain, "problem": item.question}
+        self._trace(task.predictor, inputs, **outputs)
         return dspy.Prediction(
             answer=report["answer"],
             score=result.score,

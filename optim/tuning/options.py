@@ -39,11 +39,9 @@ class Optimizer:
 
     def candidates(self, task: Any) -> Sequence[Any]:  # noqa: ANN401 -- typing it would load DSPy
         """Return the candidates that it proposes for a task."""
-        propose = self.propose
-        if isinstance(propose, str):
-            propose = resolve_name(propose)
-        found: Sequence[Any] = propose(task)
-        return found
+        propose = resolve_name(self.propose) if isinstance(self.propose, str) else self.propose
+        proposals: Sequence[Any] = propose(task)
+        return proposals
 
 
 OPTIMIZERS: dict[str, Optimizer] = {}
@@ -62,8 +60,8 @@ def optimizer(
     """
 
     def register(propose: Callable[[Any], Sequence[Any]] | str) -> Optimizer:
-        made = OPTIMIZERS[name] = Optimizer(name, propose, **properties)
-        return made
+        entry = OPTIMIZERS[name] = Optimizer(name, propose, **properties)
+        return entry
 
     return register
 
@@ -119,25 +117,25 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
     Raises:
         InputError: If the name is unknown, or the optimizer cannot tune this.
     """
-    tuned, chosen = options.tuned, options.optimizer
-    if chosen is None:
-        chosen = "candidates" if options.candidates else _USUAL.get(tuned, "gepa")
-    if isinstance(chosen, str):
-        if chosen not in OPTIMIZERS:
-            msg = f"no optimizer named {chosen!r}; available: {', '.join(OPTIMIZERS)}"
-            raise InputError(msg + did_you_mean(chosen, OPTIMIZERS))
-        chosen = OPTIMIZERS[chosen]
-    elif not isinstance(chosen, Optimizer):
-        chosen = _of_dspy(chosen)
-    if tuned not in chosen.tunes:
-        msg = f"{chosen.name} tunes {', '.join(chosen.tunes)}, not {tuned}: change one of the two"
+    tuned, optimizer = options.tuned, options.optimizer
+    if optimizer is None:
+        optimizer = "candidates" if options.candidates else _USUAL.get(tuned, "gepa")
+    if isinstance(optimizer, str):
+        if optimizer not in OPTIMIZERS:
+            msg = f"no optimizer named {optimizer!r}; available: {', '.join(OPTIMIZERS)}"
+            raise InputError(msg + did_you_mean(optimizer, OPTIMIZERS))
+        optimizer = OPTIMIZERS[optimizer]
+    elif not isinstance(optimizer, Optimizer):
+        optimizer = _of_dspy(optimizer)
+    if tuned not in optimizer.tunes:
+        msg = f"{optimizer.name} tunes {', '.join(optimizer.tunes)}, not {tuned}: change either"
         raise InputError(msg)
-    return chosen
+    return optimizer
 
 
 def _of_dspy(made: Any) -> Optimizer:  # noqa: ANN401 -- an optimizer of DSPy's has no type
     def propose(task: Any) -> Sequence[Any]:  # noqa: ANN401
-        found: Sequence[Any] = resolve_name("optim.tuning.optimizers:compile_with")(task, made)
-        return found
+        proposals: Sequence[Any] = resolve_name("optim.tuning.optimizers:compile_with")(task, made)
+        return proposals
 
     return Optimizer(type(made).__name__.lower(), propose, learns=True)

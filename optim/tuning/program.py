@@ -65,10 +65,10 @@ class Candidate(SharedOnDeepcopy):
     def __post_init__(self) -> None:
         texts = {name: text.strip() for name, text in sorted(self.instructions.items())}
         changed = {name: text for name, text in texts.items() if text != DEFAULT_INSTRUCTIONS[name]}
-        examples = {name: _plain(name, given) for name, given in sorted(self.examples.items())}
-        shown = {name: demos for name, demos in examples.items() if demos}
+        examples = {name: _plain(name, demos) for name, demos in sorted(self.examples.items())}
+        non_empty = {name: demos for name, demos in examples.items() if demos}
         object.__setattr__(self, "instructions", MappingProxyType(changed))
-        object.__setattr__(self, "examples", MappingProxyType(shown))
+        object.__setattr__(self, "examples", MappingProxyType(non_empty))
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -92,14 +92,14 @@ class Candidate(SharedOnDeepcopy):
         """
         return replace(self, instructions={**self.instructions, predictor: text})
 
-    def with_examples(self, predictor: str, shown: Sequence[Mapping[str, Any]]) -> Candidate:
+    def with_examples(self, predictor: str, examples: Sequence[Mapping[str, Any]]) -> Candidate:
         """Return the candidate with other examples for one predictor.
 
         Args:
             predictor: Name of the predictor.
-            shown: The examples: inputs and output by name.
+            examples: The examples: inputs and output by name.
         """
-        return replace(self, examples={**self.examples, predictor: shown})
+        return replace(self, examples={**self.examples, predictor: examples})
 
     def prompts(self) -> Planner:
         """Return a new planner with these instructions and examples."""
@@ -107,17 +107,17 @@ class Candidate(SharedOnDeepcopy):
         for name, text in self.instructions.items():
             predictor = getattr(planner, name)
             predictor.signature = predictor.signature.with_instructions(text)
-        for name, shown in self.examples.items():
-            getattr(planner, name).demos = [dict(example) for example in shown]
+        for name, examples in self.examples.items():
+            getattr(planner, name).demos = [dict(example) for example in examples]
         return planner
 
 
-def _plain(name: str, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _plain(name: str, examples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return examples as they are saved, without what DSPy adds to them."""
     predictor = getattr(Planner(), name)
     predictor.demos = [
         {key: example[key] for key in predictor.signature.fields if example.get(key) is not None}
-        for example in shown
+        for example in examples
         if is_demo(predictor.signature, example)
     ]
     demos: list[dict[str, Any]] = predictor.dump_state()["demos"]
@@ -128,14 +128,14 @@ def active_predictors(settings: Settings) -> dict[str, str]:
     """Return the predictors whose prompts the settings use, by their ``--tune`` name."""
     fused = settings.method == PLANNED and settings.planning == "fused"
     is_planned = settings.has_plan and settings.plan_from is not None
-    found = {"decompose": "fused" if fused else "decompose"} if is_planned else {}
+    names = {"decompose": "fused" if fused else "decompose"} if is_planned else {}
     if settings.needs_credits and is_planned and not fused:
-        found["estimate"] = "estimate"
+        names["estimate"] = "estimate"
     if settings.needs_level:
-        found["level" if "estimate" in found else "estimate"] = "level"
+        names["level" if "estimate" in names else "estimate"] = "level"
     if METHODS[settings.method].style and not settings.has_plan:
-        found["solve"] = "solve"
-    return found
+        names["solve"] = "solve"
+    return names
 
 
 def predictor_of(settings: Settings, tuned: str) -> str:
@@ -181,17 +181,17 @@ class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no type
     @property
     def candidate(self) -> Candidate:
         """The candidate that this copy of the program is now."""
-        found = self._base
+        result = self._base
         for name in self._open:
             predictor = getattr(self, name)
-            found = found.with_instruction(name, predictor.signature.instructions)
-            found = found.with_examples(name, predictor.demos)
-        return found
+            result = result.with_instruction(name, predictor.signature.instructions)
+            result = result.with_examples(name, predictor.demos)
+        return result
 
-    def _trace(self, name: str, given: Mapping[str, Any], **said: str) -> None:
+    def _trace(self, name: str, given: Mapping[str, Any], **outputs: str) -> None:
         """Report a predictor's call by the graph, or a stored reply, to DSPy."""
         if dspy.settings.trace is not None:
-            call = getattr(self, name), dict(given), dspy.Prediction(**said)
+            call = getattr(self, name), dict(given), dspy.Prediction(**outputs)
             dspy.settings.trace.append(call)
 
 
@@ -226,13 +226,13 @@ class GraphProgram(TunableProgram):
         if isinstance(saved, str | Path):
             saved = PlannerProgram.load(saved)
         if not isinstance(settings, Settings):
-            own = getattr(saved, "settings", None)
-            settings = Settings.read((own.model_dump() if own else {}) | dict(settings or {}))
-        found = load_planner(getattr(saved, "prompts", saved))
-        predictors = dict(found.named_predictors())
+            base = getattr(saved, "settings", None)
+            settings = Settings.read((base.model_dump() if base else {}) | dict(settings or {}))
+        loaded = load_planner(getattr(saved, "prompts", saved))
+        predictors = dict(loaded.named_predictors())
         texts = {name: predictor.signature.instructions for name, predictor in predictors.items()}
-        shown = {name: predictor.demos for name, predictor in predictors.items()}
-        super().__init__(Candidate(texts, settings, shown), *active_predictors(settings).values())
+        demos = {name: predictor.demos for name, predictor in predictors.items()}
+        super().__init__(Candidate(texts, settings, demos), *active_predictors(settings).values())
         self.graph = GraphCache(model, planner, cap_policy)
 
     @property
@@ -259,10 +259,10 @@ class GraphProgram(TunableProgram):
 
     def load(self, path: str | Path) -> Self:
         """Take over the prompts of a saved program; the settings stay."""
-        found = GraphProgram(planner_program=path, settings=self.settings)
+        loaded = GraphProgram(planner_program=path, settings=self.settings)
         for name in self._open:
-            setattr(self, name, getattr(found, name))
-        self._base = found._base
+            setattr(self, name, getattr(loaded, name))
+        self._base = loaded._base
         return self
 
     def forward(self, question: str, **inputs: Any) -> dspy.Prediction:  # noqa: ANN401
@@ -282,10 +282,10 @@ class GraphProgram(TunableProgram):
         """
         graph = self.graph.compiled(self.settings)
         known = {name: inputs[name] for name in _INPUTS if inputs.get(name) is not None}
-        asked = cast("Input", {**known, "question": question})
+        given = cast("Input", {**known, "question": question})
         error: str | None = None
         try:
-            report = graph.invoke(asked, context=Context(planner_program=self.prompts))["report"]
+            report = graph.invoke(given, context=Context(planner_program=self.prompts))["report"]
         except NoAnswerError as failure:
             error, report = str(failure), failure.report
         answer = "" if error else report["answer"]

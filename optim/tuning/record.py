@@ -92,8 +92,8 @@ def _candidate(trial: Trial, search: Search) -> Record:
         "role": role,
         "instructions": dict(candidate.instructions),
         "settings": _changed(candidate.settings, search.original.candidate.settings),
-        "examples": {name: len(shown) for name, shown in candidate.examples.items()},
-        "is_on_front": any(trial is one for one in search.front),
+        "examples": {name: len(examples) for name, examples in candidate.examples.items()},
+        "is_on_front": any(trial is other for other in search.front),
         **trial.figures(),
     }
 
@@ -114,7 +114,7 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield safe("\n".join(f"{name}: {value}" for name, value in facts.items()))
         yield safe(_table(record))
         yield Text(_note(record), "dim")
-        yield from (safe(f"{one['name']}: {_changes(one)}") for one in record["candidates"][1:])
+        yield from (safe(f"{c['name']}: {_changes(c)}") for c in record["candidates"][1:])
     before = Settings(**(record or {}).get("settings_before", {}))
     if changes := _changed(program.settings or before, before):
         yield safe(f"Settings that differ: {', '.join(format_settings(changes))}")
@@ -132,10 +132,10 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
 def _table(record: Record) -> str:
     """Return the figures of every candidate on dev, and of the comparison that decided."""
     rows = []
-    for one in sorted(record["candidates"], key=lambda one: -one["e3"]):
-        mark = " *" if one["is_on_front"] else ""
-        role = ", best on dev" if one["role"] == "chosen" else ""
-        rows.append(one | {"method": f"{one['name']}{role}{mark}"})
+    for candidate in sorted(record["candidates"], key=lambda candidate: -candidate["e3"]):
+        mark = " *" if candidate["is_on_front"] else ""
+        role = ", best on dev" if candidate["role"] == "chosen" else ""
+        rows.append(candidate | {"method": f"{candidate['name']}{role}{mark}"})
     if held_out := record["held_out"]:
         rows += [held_out[n] | {"method": f"{n}, held out"} for n in ("original", "chosen")]
     return text_table(displayed(pd.DataFrame(rows), {name: COLUMNS[name] for name in _FIGURES}))
@@ -150,5 +150,6 @@ def _changes(candidate: Record) -> str:
 
 def _note(record: Record) -> str:
     note = "*: on the front of accuracy and tokens. The dev figures favor the winner."
-    few = min(record["facts"][name] for name in ("dev", "held out")) < MIN_UNBIASED_QUESTIONS
-    return note + (" E³ of few questions is biased upwards, and so are its ratios." if few else "")
+    count: int = min(record["facts"][name] for name in ("dev", "held out"))
+    bias = " E³ of few questions is biased upwards, and so are its ratios."
+    return note + bias * (count < MIN_UNBIASED_QUESTIONS)

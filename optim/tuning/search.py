@@ -120,7 +120,7 @@ class Search:
     def front(self) -> list[Trial]:
         """The Pareto front of accuracy and tokens on dev."""
         front: list[Trial] = []
-        for trial in sorted(self.trials, key=lambda one: (one.tokens, -one.accuracy)):
+        for trial in sorted(self.trials, key=lambda trial: (trial.tokens, -trial.accuracy)):
             if not front or trial.accuracy > front[-1].accuracy:
                 front.append(trial)
         return front
@@ -133,7 +133,7 @@ class Search:
         """
         evaluator, options = self.evaluator, self.evaluator.options
         sets = {
-            name: digest([[one.identity, list(one.targets)] for one in questions])
+            name: digest([[question.identity, list(question.targets)] for question in questions])
             for name, questions in self.split._asdict().items()
         }
         ours = sets | {
@@ -172,7 +172,7 @@ class Search:
         )
         with suppress(SearchEndedError):  # of a user's optimizer that measures beyond the budget
             for candidate in self.optimizer.candidates(task):
-                if all(candidate != one.candidate for one in self.trials):
+                if all(candidate != trial.candidate for trial in self.trials):
                     with suppress(SearchEndedError, OutageError):  # others may be known already
                         self._measure(candidate, self.optimizer.name)
         refusal = evaluator.refusal
@@ -185,7 +185,7 @@ class Search:
     def _measure(self, candidate: Candidate, origin: str) -> None:
         trial = Trial(candidate, self.evaluator.measure(candidate, self.split.dev), origin)
         self.trials.append(trial)
-        better = ", the best so far" if trial is max(self.trials, key=lambda one: one.e3) else ""
+        better = ", the best so far" if trial is max(self.trials, key=lambda t: t.e3) else ""
         self.callback(
             f"{origin}: E³ {trial.e3:.2f} (accuracy {trial.accuracy:.1f} %, "
             f"T {trial.tokens:.0f}){better}"
@@ -235,12 +235,12 @@ def split_of(
         msg = "give questions of dev, to choose candidates, and held-out ones, to judge the winner"
         raise InputError(msg)
     sets = {"train": train, "dev": dev, "held-out": held_out}
-    for (first, some), (second, others) in combinations(sets.items(), 2):
-        texts = {normalized(question.question) for question in some}
-        both = [question.id for question in others if normalized(question.question) in texts]
-        if both:
-            named = f"{len(both)} questions ({', '.join(both[:_NAMED])})"
-            msg = f"{second} and {first} share {named}: remove them from one set"
+    for (first, left), (second, right) in combinations(sets.items(), 2):
+        texts = {normalized(question.question) for question in left}
+        shared = [question.id for question in right if normalized(question.question) in texts]
+        if shared:
+            listed = f"{len(shared)} questions ({', '.join(shared[:_NAMED])})"
+            msg = f"{second} and {first} share {listed}: remove them from one set"
             raise InputError(msg)
     return Split(train or dev, dev, held_out)
 
@@ -258,6 +258,6 @@ def draw(
     Returns:
         The drawn questions, and the rest.
     """
-    drawn = sample(questions, max(1, len(questions) // of), seed)
-    ids = {question.id for question in drawn}
-    return drawn, [question for question in questions if question.id not in ids]
+    part = sample(questions, max(1, len(questions) // of), seed)
+    ids = {question.id for question in part}
+    return part, [question for question in questions if question.id not in ids]

@@ -49,16 +49,16 @@ def halving(task: OptimizerTask) -> list[Candidate]:
     questions = sample(task.dev, len(task.dev), seed)
     counts = [*(FIRST << k for k in range(16) if FIRST << k < len(questions)), len(questions)]
     width = width_of(counts, task.evaluator.limit - len(questions))  # the original met all of dev
-    entered = _settings_around(task.incumbent.settings, width, seed)
-    racing = [Trial(replace(task.incumbent, settings=each), ()) for each in entered]
+    variants = _settings_around(task.incumbent.settings, width, seed)
+    racing = [Trial(replace(task.incumbent, settings=each), ()) for each in variants]
     with suppress(SearchEndedError):
-        for rung, asked in enumerate(counts):
+        for rung, count in enumerate(counts):
             racing = sorted(racing, key=_rank, reverse=True)[: math.ceil(width / 2**rung)]
             for number, trial in enumerate(racing):
                 with suppress(OutageError):  # the server may refuse these settings
-                    results = task.evaluator.measure(trial.candidate, questions[:asked])
+                    results = task.evaluator.measure(trial.candidate, questions[:count])
                     racing[number] = replace(trial, results=results)
-            racing = [trial for trial in racing if len(trial.results) == asked]
+            racing = [trial for trial in racing if len(trial.results) == count]
     return [trial.candidate for trial in racing if len(trial.results) == len(questions)]
 
 
@@ -74,9 +74,9 @@ def width_of(counts: list[int], answers: int) -> int:
         counts: Questions that each rung has asked at its end.
         answers: The most answers of all rungs together.
     """
-    new = [count - before for before, count in zip([0, *counts], counts, strict=False)]
+    new = [count - last for last, count in zip([0, *counts], counts, strict=False)]
     for width in range(MOST, 1, -1):
-        if sum(math.ceil(width / 2**rung) * asked for rung, asked in enumerate(new)) <= answers:
+        if sum(math.ceil(width / 2**rung) * size for rung, size in enumerate(new)) <= answers:
             return width
     return 1
 
@@ -84,13 +84,13 @@ def width_of(counts: list[int], answers: int) -> int:
 def _settings_around(base: Settings, count: int, seed: int) -> list[Settings]:
     """Return the methods without a plan, and random settings of plan-and-budget around a base."""
     rng = random.Random(seed)  # noqa: S311 -- no secret
-    entered = [_changed(base, {"method": name}) for name in (*REFERENCES, PLANNED)]
+    variants = [_changed(base, {"method": name}) for name in (*REFERENCES, PLANNED)]
     for _ in range(20 * count):  # some draws come to the same settings
         point = {name: rng.choice(DIMENSIONS[name]) for name in DIMENSIONS if rng.getrandbits(1)}
         if "budget" in point:
             point["budget"] = _scale_budget(base.budget_rule, 2.0 ** (point["budget"] / 2))
-        entered.append(_changed(base, {"method": PLANNED} | point))
-    different = {one.model_dump_json(): one for one in entered if one != base}
+        variants.append(_changed(base, {"method": PLANNED} | point))
+    different = {new.model_dump_json(): new for new in variants if new != base}
     return list(different.values())[:count]
 
 

@@ -62,7 +62,7 @@ class Trial:
     def against(self, other: Trial) -> Comparison:
         """Compare with another candidate's answers to the same questions, paired."""
         mine, others = (
-            [Sample(one.question, one.score, one.tokens) for one in trial.results]
+            [Sample(result.question, result.score, result.tokens) for result in trial.results]
             for trial in (self, other)
         )
         return compare(mine, others)
@@ -70,15 +70,15 @@ class Trial:
     def figures(self) -> dict[str, float | None]:
         """Return accuracy, tokens and E³ with the ends of their 95 % intervals, by column."""
         spread = interval(self.scores, self.costs, clusters=[r.question for r in self.results])
-        inputs = sum(one.report["usage"]["input_tokens"] for one in self.results)
-        found: dict[str, float | None] = {"n": len(self.results)}
+        inputs = sum(result.report["usage"]["input_tokens"] for result in self.results)
+        figures: dict[str, float | None] = {"n": len(self.results)}
         for name, value, (lower, upper) in (
             ("accuracy", self.accuracy, accuracy_interval(self.scores)),
             ("tokens", self.tokens, token_interval(self.costs)),
             ("e3", self.e3, (spread.lower, spread.upper)),
         ):
-            found |= {name: value, f"{name}_lower": lower, f"{name}_upper": upper}
-        return found | {"input_tokens": inputs / len(self.results)}
+            figures |= {name: value, f"{name}_lower": lower, f"{name}_upper": upper}
+        return figures | {"input_tokens": inputs / len(self.results)}
 
 
 def winner_of(trials: Sequence[Trial]) -> Trial | None:
@@ -136,15 +136,15 @@ def judge(
             evaluator.measure(candidate, held_out)
     if isinstance(evaluator.refusal, OutageError):
         raise evaluator.refusal
-    answered = [one for one in held_out if all(evaluator.known(each, [one]) for each in pair)]
-    if len(answered) < _FEWEST:
+    questions = [q for q in held_out if all(evaluator.known(each, [q]) for each in pair)]
+    if len(questions) < _FEWEST:
         return Verdict("kept", "Too few held-out questions were answered.", winner)
-    before, after = (Trial(one, evaluator.known(one, answered)) for one in pair)
+    before, after = (Trial(candidate, evaluator.known(candidate, questions)) for candidate in pair)
     comparison = after.against(before)
     verdict = decide(after, before, comparison)
     reason = f"On the held-out questions, against the original: {describe(comparison)}."
     reason += f" {_conclusion(verdict, comparison)}"
-    if failed := len(held_out) - len(answered):
+    if failed := len(held_out) - len(questions):
         reason += f" Excluded, because they failed: {failed} questions."
     return Verdict(verdict, reason, winner, before, after, comparison)
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, Self
 from uuid import UUID
 
@@ -26,7 +27,7 @@ from langchain_core.messages.ai import add_usage
 from langchain_core.outputs import LLMResult
 from langchain_core.tracers.context import register_configure_hook
 
-from pb_graph.budget.account import Budget, Reservation
+from pb_graph.budget.account import Budget, Reservation, Wishes
 from pb_graph.budget.ledger import spending_of
 from pb_graph.budget.rates import Bill
 from pb_graph.errors import BudgetUsedUpError, InputError
@@ -91,36 +92,36 @@ class BudgetedRequest:
             InputError: If the request asks for several answers, or its model is no chat model.
         """
         _check(self.request)
-        made = await self._reserve_or_decide(io)
-        if made == "stop":
+        outcome = await self._reserve_or_decide(io)
+        if outcome == "stop":
             return ModelResponse([AIMessage(_STOPPED, response_metadata=_USED_UP)])
-        begun: ModelResponse[Any] | None = None
-        if made != "finish":
+        response: ModelResponse[Any] | None = None
+        if outcome != "finish":
             with suppress(BudgetUsedUpError):
-                begun = await self._ask(ask, self._with_note(made), made, keep=self.keep)
-        if begun and finish_of(_answer(begun)) != "length":
-            return begun
+                response = await self._ask(ask, self._with_note(outcome), outcome, keep=self.keep)
+        if response and finish_of(_answer(response)) != "length":
+            return response
         try:
-            fuller = max(self.accounts, self.last or self.accounts, key=lambda some: some[0].left)
-            ending = self._ending(begun)
+            fuller = max(self.accounts, self.last or self.accounts, key=lambda group: group[0].left)
+            ending = self._ending(response)
             reservation = await self._reserve(io, fuller, ending)
-            ended = await self._ask(ask, ending, reservation, thinking="off")
+            final = await self._ask(ask, ending, reservation, thinking="off")
         except BudgetUsedUpError as error:
             if self.by_tool or "response_format" in self.request.model_settings:
                 raise
-            return begun or ModelResponse([AIMessage(error.note, response_metadata=_USED_UP)])
+            return response or ModelResponse([AIMessage(error.note, response_metadata=_USED_UP)])
         except Exception:
-            if begun is None or self._is_typed or not _answer(begun).text:
+            if response is None or self._is_typed or not _answer(response).text:
                 raise
-            return begun  # its tokens are paid for
-        return _join(begun, ended, typed=self._is_typed) if begun else ended
+            return response  # its tokens are paid for
+        return _join(response, final, is_typed=self._is_typed) if response else final
 
     async def _reserve_or_decide(self, io: IO) -> Reservation | Literal["finish", "stop"]:
         """Reserve the call, or return the decision on how to end without it."""
-        least = min(_LEAST, self._enough) if self.on_used_up else 1
+        minimum = min(_LEAST, self._enough) if self.on_used_up else 1
         for decide in (self.on_used_up, None):
             try:
-                return await self._reserve(io, self.accounts, self.request, self.keep, least)
+                return await self._reserve(io, self.accounts, self.request, self.keep, minimum)
             except BudgetUsedUpError as error:
                 decision = decide(error) if decide else "finish"
                 if decision != "raise":
@@ -133,22 +134,22 @@ class BudgetedRequest:
         accounts: tuple[Budget, ...],
         request: ModelRequest[Any],
         keep: float = 0,
-        least: int = 1,
+        minimum: int = 1,
     ) -> Reservation:
         caps = _numbers(self.request, CAP_NAMES)
         profile: Any = getattr(request.model, "profile", None) or {}
         limits = [*caps, self.per_call, profile.get("max_output_tokens")]
-        most = min([limit for limit in limits if limit], default=None)
+        cap = min([limit for limit in limits if limit], default=None)
         call = Bill(key_of(request.model))
-        if any(one.needs_input for one in accounts):
+        if any(account.needs_input for account in accounts):
             call = await io.load(_bound, request, request.model)
-        own, *also = accounts
+        account, *also = accounts
         return await io.call(
-            own.reserve,
-            own.areserve,
-            most,
+            account.reserve,
+            account.areserve,
+            cap,
             keep=keep,
-            at_least=min(least, most or least),
+            at_least=min(minimum, cap or minimum),
             wait_for=self._enough,
             call=call,
             also=also,
@@ -169,36 +170,36 @@ class BudgetedRequest:
                 response = await ask(capped)
             except Exception as error:
                 calls.settle_failed(error)
-                said = getattr(error, "ai_message", None)  # LangChain cannot parse the output
-                if said is None or finish_of(said) != "length":
+                answer = getattr(error, "ai_message", None)  # LangChain cannot parse the output
+                if answer is None or finish_of(answer) != "length":
                     raise
-                return _drop_tool_calls(said)
-            said = _answer(response)
-            tokens, is_cut = tokens_of(said, capped.messages), finish_of(said) == "length"
+                return _drop_tool_calls(answer)
+            answer = _answer(response)
+            tokens, is_cut = tokens_of(answer, capped.messages), finish_of(answer) == "length"
             if is_cut and not tokens.measured:
                 tokens = tokens._replace(output=max(tokens.output, reservation.tokens))
             calls.settle(tokens.bill(calls.reservation.call))
-        return _drop_tool_calls(said) if is_cut else response
+        return _drop_tool_calls(answer) if is_cut else response
 
     @property
     def _enough(self) -> int:
         """Return the completion tokens to wait for while other calls may return unspent tokens."""
-        kept = self.keep or (self.last[0].total if self.last else 0)
-        if kept and self.accounts[0].unit == "dollars":
+        reserve = self.keep or (self.last[0].total if self.last else 0)
+        if reserve and self.accounts[0].unit == "dollars":
             return _LEAST
-        return max(1, int(kept))
+        return max(1, int(reserve))
 
     @property
     def _is_typed(self) -> bool:
         """Return whether the answer is structured, so that it must come in one piece."""
-        given = self.request.response_format, self.request.model_settings.get("response_format")
-        return self.by_tool or any(one is not None for one in given)
+        formats = self.request.response_format, self.request.model_settings.get("response_format")
+        return self.by_tool or any(form is not None for form in formats)
 
     def _with_note(self, reservation: Reservation) -> ModelRequest[Any]:
         """Return the request with a message about the remaining budget, if one is due."""
         first, request = self.accounts[0], self.request
         # Read now: other calls may have returned tokens while this call waited.
-        left = min(one.left for one in self.accounts if one.unit == first.unit)
+        left = min(account.left for account in self.accounts if account.unit == first.unit)
         left += first.rate.cost(reservation.most) / first.rate.scale
         if left <= _LOW * first.total:
             note = f"Remaining budget: {first.rate.text(left)}. Finish this task now."
@@ -208,10 +209,10 @@ class BudgetedRequest:
         if not isinstance(last, ToolMessage) or not self.tell_every or rounds % self.tell_every:
             return request
         note = f"Remaining budget: {first.rate.text(left)} of {first.rate.text(first.total)}."
-        told = last.model_copy(update={"content": _joined(last.content, note)})
-        return request.override(messages=[*request.messages[:-1], told])
+        message = last.model_copy(update={"content": _joined(last.content, note)})
+        return request.override(messages=[*request.messages[:-1], message])
 
-    def _ending(self, begun: ModelResponse[Any] | None) -> ModelRequest[Any]:
+    def _ending(self, response: ModelResponse[Any] | None) -> ModelRequest[Any]:
         """Return the request for a final answer, without tools and after the text so far."""
         settings = self.request.model_settings
         dropped = frozenset[str]() if self.by_tool else _TOOL_SETTINGS
@@ -220,11 +221,11 @@ class BudgetedRequest:
             tool_choice=None,
             model_settings={name: settings[name] for name in settings.keys() - dropped},
         )
-        partial = _answer(begun).text if begun and not self._is_typed else ""
+        partial = _answer(response).text if response and not self._is_typed else ""
         if not partial:
             return _append_system_note(bare, FINISH)
-        said: list[AnyMessage] = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
-        return bare.override(messages=[*self.request.messages, *said])
+        messages: list[AnyMessage] = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
+        return bare.override(messages=[*self.request.messages, *messages])
 
 
 class _InnerCalls(BaseCallbackHandler):
@@ -263,13 +264,14 @@ class _InnerCalls(BaseCallbackHandler):
         """Reserve tokens for a call after a failed call, or for a call that may cost more."""
         if parent_run_id in self._runs:
             return  # the wrapping model reports the usage of this call
-        call, made = self._call_of(messages[0], about), self.reservation
-        if self._failed or call != made.call:
+        call, reservation = self._call_of(messages[0], about), self.reservation
+        if self._failed or call != reservation.call:
             if not self._failed:
-                made.settle(0)
-            own, *also = made.accounts
-            cap = made.tokens  # the cap in the request
-            self.reservation = own.reserve(cap, keep=self._keep, at_least=cap, call=call, also=also)
+                reservation.settle(0)
+            account, *also = reservation.accounts
+            cap = reservation.tokens  # the cap in the request
+            wishes = Wishes(keep=self._keep, at_least=cap, call=call, also=also)
+            self.reservation = account.reserve(cap, **wishes)
             self._failed = False
         self._runs[run_id] = False
 
@@ -279,8 +281,8 @@ class _InnerCalls(BaseCallbackHandler):
         They equal the reserved ones, unless another middleware has changed the model or extended
         the prompt.
         """
-        call, told = self.reservation.call, about.get("metadata") or {}
-        name, provider = told.get("ls_model_name"), told.get("ls_provider")
+        call, metadata = self.reservation.call, about.get("metadata") or {}
+        name, provider = metadata.get("ls_model_name"), metadata.get("ls_provider")
         key = call.model if not name or name in call.model else f"{provider}:{name}"
         if not self._has_input:
             return call._replace(model=key)
@@ -305,10 +307,11 @@ class _InnerCalls(BaseCallbackHandler):
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
         """Count the tokens of a call that succeeded."""
         if self._runs.pop(run_id, None) is not None:
-            made = [getattr(one, "message", None) for many in response.generations for one in many]
-            replies = [one for one in made if isinstance(one, AIMessage)]
+            generated = chain.from_iterable(response.generations)
+            messages = [getattr(generation, "message", None) for generation in generated]
+            replies = [message for message in messages if isinstance(message, AIMessage)]
             call = self.reservation.call
-            self._counted += [tokens_of(one, []).bill(call) for one in replies]
+            self._counted += [tokens_of(reply, []).bill(call) for reply in replies]
 
     def settle(self, own: Bill) -> None:
         """Settle a call that has an answer; other calls may have been counted, too."""
@@ -373,16 +376,16 @@ def _check(request: ModelRequest[Any]) -> None:
 def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> ModelRequest[Any]:
     """Return the request with the cap as its model expects it, and without SDK retries."""
     model = copy_for_attempts(request.model)
-    given = request.model_settings
-    settings = {name: given[name] for name in given.keys() - {*CAP_NAMES}}
+    original = request.model_settings
+    settings = {name: original[name] for name in original.keys() - {*CAP_NAMES}}
     policy = policy_for(model)
     change = constructor_overrides(model)
     if getattr(model, "stream_usage", True) is None:
         change["stream_usage"] = True  # else only OpenAI's own server reports the usage of streams
     # Settings of this call, such as an effort, count as settings of the model.
-    told = {name: settings[name] for name in settings.keys() & type(model).model_fields.keys()}
+    fields = {name: settings[name] for name in settings.keys() & type(model).model_fields.keys()}
     options = CallOptions(cap, timeout=math.inf, thinking=thinking)
-    arguments = policy(model.model_copy(update=change | told), options)
+    arguments = policy(model.model_copy(update=change | fields), options)
     arguments.pop("timeout", None)  # the host sets it
     return request.override(
         model=model.model_copy(update=change) if change else model,
@@ -392,56 +395,58 @@ def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> Model
 
 def _bound(request: ModelRequest[Any], model: BaseChatModel | str) -> Bill:
     """Return the bound of a request's input, with room for a note."""
-    said = [*filter(None, [request.system_message]), *request.messages]
+    messages = [*filter(None, [request.system_message]), *request.messages]
     form: Any = request.response_format
-    typed = [OutputToolBinding.from_schema_spec(one) for one in getattr(form, "schema_specs", ())]
-    tools = [*request.tools, *(one.tool for one in typed)]
+    specs = getattr(form, "schema_specs", ())
+    output_tools = [OutputToolBinding.from_schema_spec(spec).tool for spec in specs]
+    tools = [*request.tools, *output_tools]
     schema = form.schema_spec.json_schema if hasattr(form, "schema_spec") else None
-    sent = {"tools": tools, "format": schema, **request.model_settings}
-    bound = bound_input(model, said, sent)
-    most = bound.input + _NOTE
-    return bound._replace(input=most, written=most)
+    arguments = {"tools": tools, "format": schema, **request.model_settings}
+    bound = bound_input(model, messages, arguments)
+    tokens = bound.input + _NOTE
+    return bound._replace(input=tokens, written=tokens)
 
 
 def _numbers(request: ModelRequest[Any], names: tuple[str, ...]) -> list[int]:
     """Return the positive values of these arguments of the call, or else of its model."""
-    own = {name: getattr(request.model, name, None) for name in names} | request.model_settings
-    return [one for name in names if isinstance(one := own.get(name), int) and one > 0]
+    fields = {name: getattr(request.model, name, None) for name in names} | request.model_settings
+    return [value for name in names if isinstance(value := fields.get(name), int) and value > 0]
 
 
 def _append_system_note(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
-    said = request.system_message
-    if said is None:
+    message = request.system_message
+    if message is None:
         return request.override(system_message=SystemMessage(note))
-    content = _joined(said.content, note)
-    return request.override(system_message=said.model_copy(update={"content": content}))
+    content = _joined(message.content, note)
+    return request.override(system_message=message.model_copy(update={"content": content}))
 
 
 def _join(
-    begun: ModelResponse[Any], ended: ModelResponse[Any], *, typed: bool
+    response: ModelResponse[Any], final: ModelResponse[Any], *, is_typed: bool
 ) -> ModelResponse[Any]:
     """Return both answers as one message with the usage of both calls.
 
     An answer that is read by its type is whole in the second response.
     """
-    first, second = _answer(begun), _answer(ended)
+    first, second = _answer(response), _answer(final)
     content: Any = second.content
-    if first.text and not typed and ended.structured_response is None:
+    if first.text and not is_typed and final.structured_response is None:
         content = _joined(first.content, content) if content else first.content
-    usage = [one.usage_metadata for one in (first, second)]
+    usage = [answer.usage_metadata for answer in (first, second)]
     update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
     joined = second.model_copy(update=update)
-    return replace(ended, result=[joined if one is second else one for one in ended.result])
+    result = [joined if message is second else message for message in final.result]
+    return replace(final, result=result)
 
 
-def _drop_tool_calls(said: AIMessage) -> ModelResponse[Any]:
+def _drop_tool_calls(message: AIMessage) -> ModelResponse[Any]:
     """Return a cut-off answer without its tool calls, because the last one may be incomplete."""
-    content: Any = said.content
+    content: Any = message.content
     if not isinstance(content, str):
-        kinds = [one.get("type") if isinstance(one, dict) else None for one in content]
+        kinds = [block.get("type") if isinstance(block, dict) else None for block in content]
         content = [content[n] for n, kind in enumerate(kinds) if kind not in _TOOL_BLOCKS]
     update = {"content": content, "tool_calls": [], "invalid_tool_calls": []}
-    return ModelResponse([said.model_copy(update=update)])
+    return ModelResponse([message.model_copy(update=update)])
 
 
 def _joined(first: Any, second: Any) -> Any:  # noqa: ANN401 -- text, or blocks
@@ -456,4 +461,4 @@ def _joined(first: Any, second: Any) -> Any:  # noqa: ANN401 -- text, or blocks
 
 
 def _answer(response: ModelResponse[Any]) -> AIMessage:
-    return next(one for one in response.result if isinstance(one, AIMessage))
+    return next(message for message in response.result if isinstance(message, AIMessage))

@@ -36,9 +36,9 @@ _LOCK = threading.Lock()
 _MOST_RUNS = 1000  # accounts that a middleware keeps; abandoned runs count as well
 
 
-def _add_spending(one: Spending | None, other: Spending | None) -> Spending:
+def _add_spending(first: Spending | None, second: Spending | None) -> Spending:
     """Return the sum of two records of tokens by model: the reducer of an agent's state."""
-    return spending_of([*bills_of(one or {}), *bills_of(other or {})])
+    return spending_of([*bills_of(first or {}), *bills_of(second or {})])
 
 
 class TokenBudgetState(AgentState[Any]):
@@ -112,10 +112,10 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             ValueError: If an argument is out of its range.
         """
         super().__init__()
-        given = isinstance(budget, Budget)
-        self.budget = budget if given else whole_number("budget", budget, least=2)
+        is_account = isinstance(budget, Budget)
+        self.budget = budget if is_account else whole_number("budget", budget, minimum=2)
         self.per_call = (
-            per_call if per_call is None else whole_number("per_call", per_call, least=1)
+            per_call if per_call is None else whole_number("per_call", per_call, minimum=1)
         )
         if not 0 < reserve < 1:
             msg = f"reserve must lie between 0 and 1, not {reserve}"
@@ -123,7 +123,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         if on_used_up not in get_args(OnUsedUp):
             msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"
             raise ValueError(msg)
-        self.tell_every = whole_number("tell_every", tell_every, least=0)
+        self.tell_every = whole_number("tell_every", tell_every, minimum=0)
         self.reserve, self.on_used_up = reserve, on_used_up
         self._runs: dict[str, Budget] = {}
 
@@ -174,10 +174,10 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         another account, or has continued in another process.
         """
         run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
-        around = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
+        enclosing = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
         with _LOCK:
             account = self._runs.get(run)
-            is_elsewhere = account is not None and around and account.parent is not around[0]
+            is_elsewhere = account is not None and enclosing and account.parent is not enclosing[0]
             if account is None or is_elsewhere or _output(account.spending) < _output(earlier):
                 account = open_run(self.budget, run=run, earlier=earlier)
                 assert account  # noqa: S101 -- a budget is given
@@ -192,9 +192,9 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     async def _response(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], io: IO
     ) -> ExtendedModelResponse[Any]:
-        async def ask(asked: ModelRequest[Any]) -> ModelResponse[Any]:
-            made: ModelResponse[Any] = await io.call(handler, handler, asked)
-            return made
+        async def ask(capped: ModelRequest[Any]) -> ModelResponse[Any]:
+            answer: ModelResponse[Any] = await io.call(handler, handler, capped)
+            return answer
 
         state: Mapping[str, Any] = request.state
         account = self._account(state)
@@ -202,11 +202,11 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         keep = share_of(account, self.reserve)
         if isinstance(model := request.model, BudgetedChatModel):  # the call must be counted once
             own = model.account
-            if own and all(own.line[-1] is not one.line[-1] for one in accounts):
+            if own and all(own.line[-1] is not account.line[-1] for account in accounts):
                 accounts = (*accounts, own)
-            per_call = min((most for most in (per_call, model.per_call) if most), default=None)
+            per_call = min((cap for cap in (per_call, model.per_call) if cap), default=None)
             request = request.override(model=model.plain)
-        asked = str(request.messages[-1].text) if request.messages else ""
+        prompt = str(request.messages[-1].text) if request.messages else ""
         budgeted = BudgetedRequest(
             request,
             accounts,
@@ -215,14 +215,15 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             self.tell_every,
             on_used_up=None
             if self.on_used_up == "answer"
-            else lambda error: decide(account, self.on_used_up, error, asked),
+            else lambda error: decide(account, self.on_used_up, error, prompt),
         )
         response = await budgeted.respond(ask, io)
-        calls = sum(len(one.tool_calls) for one in response.result if isinstance(one, AIMessage))
-        spent, before = account.spending, state.get("tokens_by_model") or {}
-        negative = {name: [*(-count for count in row[:-1]), 0] for name, row in before.items()}
+        replies = [message for message in response.result if isinstance(message, AIMessage)]
+        calls = sum(len(reply.tool_calls) for reply in replies)
+        spent, earlier = account.spending, state.get("tokens_by_model") or {}
+        negative = {name: [*(-count for count in row[:-1]), 0] for name, row in earlier.items()}
         update = {
-            "tokens_spent": _output(spent) - _output(before),
+            "tokens_spent": _output(spent) - _output(earlier),
             "tokens_by_model": _add_spending(spent, negative),
             "budget_per_tool_call": self._left(account) / max(1, calls),
             "budget_total": account.total,
@@ -239,9 +240,9 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         account = self._account(state)
         left = self._left(account)
         try:
-            most = min(left, state.get("budget_per_tool_call", left))
-            most = most if account.unit == "dollars" else int(most)
-            with account.limit(most) as part:
+            share = min(left, state.get("budget_per_tool_call", left))
+            share = share if account.unit == "dollars" else int(share)
+            with account.limit(share) as part:
                 yield part
         except GraphInterrupt:  # the run continues from its state, perhaps in another process
             self._runs.pop(state.get("token_budget_run", ""), None)

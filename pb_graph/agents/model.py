@@ -59,8 +59,8 @@ class BudgetedChatModel(BaseChatModel):
 
     @field_validator("budget", mode="before")
     @classmethod
-    def _open_budget(cls, given: object) -> object:
-        return Budget(given) if isinstance(given, int) else given
+    def _open_budget(cls, value: object) -> object:
+        return Budget(value) if isinstance(value, int) else value
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 -- pydantic's
         """Set the reserve aside before other callers can spend it.
@@ -120,12 +120,12 @@ class BudgetedChatModel(BaseChatModel):
         if parallel_tool_calls is not None and "parallel_tool_calls" in signature(bind).parameters:
             kwargs["parallel_tool_calls"] = parallel_tool_calls
         bound: Any = bind(tools, **kwargs)
-        made = self.model_copy()
+        copy = self.model_copy()
         # LangChain marks structured output by this key, or by tools that have no function to run.
-        run = [not isinstance(one, StructuredTool) or one.func or one.coroutine for one in tools]
+        run = [not isinstance(t, StructuredTool) or t.func or t.coroutine for t in tools]
         only_a_type = "ls_structured_output_format" in kwargs or (run and not any(run))
-        made._by_tool = bool(only_a_type)  # noqa: SLF001 -- a copy of ours
-        return made.bind(**bound.kwargs)
+        copy._by_tool = bool(only_a_type)  # noqa: SLF001 -- a copy of ours
+        return copy.bind(**bound.kwargs)
 
     def _generate(
         self,
@@ -156,12 +156,12 @@ class BudgetedChatModel(BaseChatModel):
         async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
             # The model's cache, rate limiter and streaming callbacks apply. `invoke` would start
             # a second run, and usage callbacks would count the call twice.
-            said = [*filter(None, [request.system_message]), *request.messages]
+            messages = [*filter(None, [request.system_message]), *request.messages]
             calls = calls_of(request.model)
-            made = await io.call(*calls, said, stop, run_manager, **request.model_settings)
-            return ModelResponse(result=[one.message for one in made.generations])
+            result = await io.call(*calls, messages, stop, run_manager, **request.model_settings)
+            return ModelResponse(result=[generation.message for generation in result.generations])
 
-        system = next((one for one in messages[:1] if isinstance(one, SystemMessage)), None)
+        system = messages[0] if messages and isinstance(messages[0], SystemMessage) else None
         request = ModelRequest(
             model=self.plain,
             system_message=system,
@@ -178,12 +178,13 @@ class BudgetedChatModel(BaseChatModel):
                 if wait is None:
                     raise
             await io.sleep(wait)
-        return ChatResult(generations=[ChatGeneration(message=one) for one in response.result])
+        generations = [ChatGeneration(message=message) for message in response.result]
+        return ChatResult(generations=generations)
 
     def _budgeted(self, request: ModelRequest[Any]) -> BudgetedRequest | None:
         """Return the request with its accounts; `None` if a call around it has reserved for it."""
         own, tracked = self.account, tracked_accounts()
-        if tracked and (own is None or any(own in one.line for one in tracked)):
+        if tracked and (own is None or any(own in account.line for account in tracked)):
             return None
         accounts = accounts_in_scope(own)
         if not accounts:

@@ -75,8 +75,8 @@ def plan_and_budget_tool(
     async def answer(io: IO, question: str, config: RunnableConfig, limit: int | None) -> Answer:
         try:
             with use_budget(open_run(own, limit=limit)):
-                given = {"question": question}
-                out = await io.call(graph.invoke, graph.ainvoke, given, config)
+                inputs = {"question": question}
+                out = await io.call(graph.invoke, graph.ainvoke, inputs, config)
         except (InputError, NoAnswerError) as error:
             return str(error), getattr(error, "report", None)
         return out["answer"], out["report"]

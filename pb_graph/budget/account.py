@@ -98,7 +98,7 @@ class Budget:
         name, figure = given[0]
         rates = {"total": COMPLETION_TOKENS, "total_tokens": ALL_TOKENS}
         self._begin(rates.get(name) or Dollars(prices))
-        self._own: int | None = self._units(name, figure, least=1)
+        self._own: int | None = self._units(name, figure, minimum=1)
 
     def _begin(self, rate: Rate, size: int | None = None, parent: Budget | None = None) -> None:
         self.rate, self.parent = rate, parent
@@ -112,9 +112,9 @@ class Budget:
         self._runs: set[str] | None = None  # paused runs already counted; None: a user's account
 
     def _open(self, rate: Rate, size: int | None) -> Budget:
-        made = object.__new__(Budget)
-        made._begin(rate, size, self)
-        return made
+        account = object.__new__(Budget)
+        account._begin(rate, size, self)
+        return account
 
     @property
     def total(self) -> float:
@@ -167,15 +167,15 @@ class Budget:
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             wishes["wait_for"] = 0  # a wait would block all tasks
-        while isinstance(made := self._try_reserve(tokens, wishes), Future):
-            made.result()
-        return made
+        while isinstance(outcome := self._try_reserve(tokens, wishes), Future):
+            outcome.result()
+        return outcome
 
     async def areserve(self, tokens: int | None = None, **wishes: Unpack[Wishes]) -> Reservation:
         """Reserve tokens as `reserve` does, without blocking the event loop."""
-        while isinstance(made := self._try_reserve(tokens, wishes), Future):
-            await asyncio.wrap_future(made)
-        return made
+        while isinstance(outcome := self._try_reserve(tokens, wishes), Future):
+            await asyncio.wrap_future(outcome)
+        return outcome
 
     def charge(self, tokens: int | Spending, *, run: str | None = None) -> None:
         """Charge tokens without a reservation, such as earlier spending of another process.
@@ -189,7 +189,7 @@ class Budget:
         if isinstance(tokens, dict):
             bills = bills_of(tokens)
         else:
-            bills = [Bill(output=whole_number("tokens", tokens, least=0))]
+            bills = [Bill(output=whole_number("tokens", tokens, minimum=0))]
             if self.needs_input:
                 msg = f"{tokens} tokens cannot be charged to a budget that counts the input. "
                 raise InputError(msg + "Give the `spending` of the other budget.")
@@ -198,7 +198,7 @@ class Budget:
                 self._count(bills)
             elif self._runs is not None and run not in self._runs:
                 self._runs.add(run)
-                of_user = next((one for one in self.line if one._runs is None), None)
+                of_user = next((account for account in self.line if account._runs is None), None)
                 self._count(bills, below=of_user)
 
     def limit(
@@ -217,13 +217,13 @@ class Budget:
             earlier: Tokens that the run spent before it was paused; they count in the limit alone.
         """
         if tokens is not None:
-            made = self._open(COMPLETION_TOKENS, whole_number("tokens", tokens, least=0))
+            account = self._open(COMPLETION_TOKENS, whole_number("tokens", tokens, minimum=0))
         else:
-            made = self._open(self.rate, None if amount is None else self._part(amount))
-        made._runs = set()
+            account = self._open(self.rate, None if amount is None else self._part(amount))
+        account._runs = set()
         if earlier:
-            made._count(bills_of(earlier), below=self)
-        return made
+            account._count(bills_of(earlier), below=self)
+        return account
 
     def grant(self, amount: float, name: str | None = None) -> Budget:
         """Set an amount aside as a separate account. Closing the account returns the rest.
@@ -233,14 +233,14 @@ class Budget:
                 left.
             name: Opens the grant once: later calls with this name return the same account.
         """
-        wanted, key = self._part(amount), (self, name) if name else object()
+        units, key = self._part(amount), (self, name) if name else object()
         with _LOCK:
             if key not in self._grants:
-                made = self._open(self.rate, min(wanted, max(0, self._free())))
-                made._key = key
-                made._runs = None if self._runs is None else set()
+                grant = self._open(self.rate, min(units, max(0, self._free())))
+                grant._key = key
+                grant._runs = None if self._runs is None else set()
                 for account in self._until_grant():
-                    account._grants[key] = made
+                    account._grants[key] = grant
             return self._grants[key]
 
     def close(self) -> None:
@@ -264,19 +264,19 @@ class Budget:
         Raises:
             ValueError: If the total would fall.
         """
-        units = self._units("total", total, least=1)
+        units = self._units("total", total, minimum=1)
         with _LOCK:
             more = units - self._size()
             if more < 0:
                 msg = f"total must not fall below {self.rate.text(self.total)}, but is {total}"
                 raise ValueError(msg)
-            wanted = self._free(after_pending=True) + more
+            target = self._free(after_pending=True) + more
             for account in self._chains()[0]:
-                short = more if account is self else wanted - account._rest(after_pending=True)
+                short = more if account is self else target - account._rest(after_pending=True)
                 if account._own is not None:
                     account._own += max(0, short)
                 if account._key:  # a grant's size is already set aside in its parent
-                    wanted = 0
+                    target = 0
         _notify_waiters()
 
     def tokens_left(self, model: str = "") -> int:
@@ -300,9 +300,9 @@ class Budget:
         msg = "A Budget cannot be pickled: it belongs to its process. Open a new Budget there."
         raise TypeError(msg)
 
-    def _units(self, name: str, figure: object, *, least: int = 0) -> int:
+    def _units(self, name: str, figure: object, *, minimum: int = 0) -> int:
         parse = pico_dollars if self.unit == "dollars" else whole_number
-        return parse(name, figure, least=least)
+        return parse(name, figure, minimum=minimum)
 
     def _part(self, amount: float) -> int:
         units = self._units("amount", amount)
@@ -336,7 +336,7 @@ class Budget:
 
     def _aside(self, *, after_pending: bool = False) -> int:
         """Return the amount that the grants of this account hold, without their pending calls."""
-        left = (one._unspent(after_pending=after_pending) for one in self._grants.values())
+        left = (grant._unspent(after_pending=after_pending) for grant in self._grants.values())
         return sum(max(0, units) for units in left)
 
     def _rest(self, *, after_pending: bool = False) -> int:
@@ -346,7 +346,7 @@ class Budget:
     def _free(self, *, after_pending: bool = False) -> int:
         """Return the amount that a call can reserve here and in the parents of the same unit."""
         own = len(self._until_grant())
-        rests = [one._rest(after_pending=after_pending) for one in self._chains()[0]]
+        rests = [account._rest(after_pending=after_pending) for account in self._chains()[0]]
         # Parents have what they set aside, unless a server ignored a cap and spent it.
         return min(rests[:own]) + sum(min(0, rest) for rest in rests[own:])
 
@@ -368,8 +368,8 @@ class Budget:
 
     def _is_busy(self) -> bool:
         """Return whether a call under way may return some of its reservation, here or above."""
-        path = [one for chain in self._chains() for one in chain[0]._until_grant()]
-        return any(one._rest() < one._rest(after_pending=True) for one in path)
+        path = [account for chain in self._chains() for account in chain[0]._until_grant()]
+        return any(account._rest() < account._rest(after_pending=True) for account in path)
 
     def _hold(self, call: Bill, sign: int = 1) -> None:
         """Add or remove the largest cost of a call as pending."""
@@ -395,24 +395,24 @@ class Budget:
         call, also = wishes.get("call", Bill()), wishes.get("also", ())
         accounts = (self, *also)
         at_least, keep = wishes.get("at_least", 1), self._units("keep", wishes.get("keep", 0))
-        if call.model == "" and any(one.needs_input for one in accounts):
+        if call.model == "" and any(account.needs_input for account in accounts):
             msg = "A budget that counts the input needs the model and the prompt of a call. "
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
-        most = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, least=1)
+        limit = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, minimum=1)
         with _LOCK:
-            cap = min(most, self._cap(call, keep), *(one._cap(call) for one in also))
-            is_short = cap < min(most, wishes.get("wait_for", 0))
+            cap = min(limit, self._cap(call, keep), *(account._cap(call) for account in also))
+            is_short = cap < min(limit, wishes.get("wait_for", 0))
             # No wait inside a reservation's block: the call might wait for itself.
-            if is_short and not _OPEN.get() and any(one._is_busy() for one in accounts):
+            if is_short and not _OPEN.get() and any(account._is_busy() for account in accounts):
                 future: Future[None] = Future()
                 WAITING.add(future)
                 return future
             if cap < max(1, at_least):
                 raise _used_up(accounts, call, at_least)
-            made = Reservation(cap, accounts, call)
+            reservation = Reservation(cap, accounts, call)
             for account in accounts:
-                account._hold(made.most)
-            return made
+                account._hold(reservation.most)
+            return reservation
 
 
 class Reservation:
@@ -439,7 +439,7 @@ class Reservation:
                 for a call that was refused. Or the bills of all calls that were made.
         """
         if not isinstance(cost, list):
-            output = whole_number("cost", cost, least=0)
+            output = whole_number("cost", cost, minimum=0)
             cost = [self.call._replace(output=output) if output else Bill(self.call.model)]
         self._settle(cost)
 
@@ -466,16 +466,16 @@ class Reservation:
         self.forfeit()
 
 
-def whole_number(name: str, value: object, *, least: int) -> int:
+def whole_number(name: str, value: object, *, minimum: int) -> int:
     """Return a whole number as an int; raise a ValueError for every other value.
 
     Args:
         name: Name of the number, for the error.
         value: The number, of any integral type.
-        least: The smallest valid number.
+        minimum: The smallest valid number.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < least:
-        msg = f"{name} must be a whole number of at least {least}, not {value!r}"
+    if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < minimum:
+        msg = f"{name} must be a whole number of at least {minimum}, not {value!r}"
         raise ValueError(msg)
     return int(value)
 
@@ -483,7 +483,7 @@ def whole_number(name: str, value: object, *, least: int) -> int:
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:
     """Return an error that names the highest used-up account, which is the user's."""
     least = call._replace(output=at_least)
-    path = [one for account in accounts for one in reversed(account.line)]
+    path = [above for account in accounts for above in reversed(account.line)]
     first = next((one for one in path if one._free() < one.rate.cost(least)), accounts[0])
     figures = (first._size(), first.rate.cost(call), max(0, first._free()))
     size, prompt, left = (first.rate.text(first._value(units)) for units in figures)

@@ -48,7 +48,7 @@ def schedule_weights(
     if name not in get_args(Schedule):
         msg = f"schedule must be one of {', '.join(get_args(Schedule))}, not {name!r}"
         raise ValueError(msg)
-    whole_number("m", m, least=1)
+    whole_number("m", m, minimum=1)
     match name:
         case "uniform" | "weighted":
             return [1.0] * m
@@ -92,8 +92,8 @@ def split(
         msg = f"shares must be finite numbers of at least 0, and one above 0, not {numbers}"
         raise ValueError(msg)
     largest = max(numbers)
-    total = whole_number("total", total, least=1)
-    minimum = min(whole_number("minimum", minimum, least=0), total // len(numbers))
+    total = whole_number("total", total, minimum=1)
+    minimum = min(whole_number("minimum", minimum, minimum=0), total // len(numbers))
     quotas = _quotas([number / largest for number in numbers], total, minimum)
     tokens = [quota // _PARTS for quota in quotas]
     if remainder == "largest":
@@ -108,14 +108,14 @@ def _quotas(shares: list[float], total: int, minimum: int) -> list[int]:
 
     The largest part is never raised, so something always remains to scale by.
     """
-    least, raised = minimum * _PARTS, set[int]()
+    floor, raised = minimum * _PARTS, set[int]()
     while True:
-        left = total * _PARTS - least * len(raised)
-        whole = sum(share for j, share in enumerate(shares) if j not in raised)
+        left = total * _PARTS - floor * len(raised)
+        scale = sum(share for j, share in enumerate(shares) if j not in raised)
         quotas = [
-            least if j in raised else round(share / whole * left) for j, share in enumerate(shares)
+            floor if j in raised else round(share / scale * left) for j, share in enumerate(shares)
         ]
-        low = {j for j, quota in enumerate(quotas) if quota < least}
+        low = {j for j, quota in enumerate(quotas) if quota < floor}
         if not low:
             return quotas
         raised |= low
@@ -164,7 +164,7 @@ def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) 
     if not c or min(*c, *beta, total) <= 0:
         msg = f"c, beta and total must be above 0, not {list(c)}, {list(beta)} and {total}"
         raise ValueError(msg)
-    gains = [(log(one * b), b + 1) for one, b in zip(c, beta, strict=True)]
+    gains = [(log(a * b), b + 1) for a, b in zip(c, beta, strict=True)]
 
     def tokens_at(log_lambda: float) -> list[float]:
         return [exp((gain - log_lambda) / power) for gain, power in gains]
@@ -176,5 +176,5 @@ def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) 
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if sum(tokens_at(middle)) > total else (low, middle)
     tokens = tokens_at(low)
-    whole = sum(tokens)
-    return [one / whole * total for one in tokens]
+    scale = sum(tokens)
+    return [part / scale * total for part in tokens]

@@ -24,7 +24,7 @@ def by_node(charges: Iterable[Charge], prices: Dollars | None = None) -> QueryUs
         nodes.setdefault(row["node"], []).append(row)
     return QueryUsage(
         **_total(rows, prices),
-        by_node={node: _node_usage(made, prices) for node, made in nodes.items()},
+        by_node={node: _node_usage(calls, prices) for node, calls in nodes.items()},
     )
 
 
@@ -53,11 +53,11 @@ def _node_usage(rows: list[Charge], prices: Dollars | None) -> NodeUsage:
 
 def _cost(row: Charge, prices: Dollars) -> float | None:
     """Return the dollars of one call; None if its model has no price."""
-    counted = Bill(*row["bill"]) if "bill" in row else Bill(row.get("model") or "")
-    given, cached = row["input_tokens"], row["cached_tokens"]
-    written = min(counted.written, given - cached) if row["measured"] else 0
+    bill = Bill(*row["bill"]) if "bill" in row else Bill(row.get("model") or "")
+    inputs, cached = row["input_tokens"], row["cached_tokens"]
+    written = min(bill.written, inputs - cached) if row["measured"] else 0
     try:
-        cost = prices.cost(Bill(counted.model, row["output_tokens"], given, cached, written))
+        cost = prices.cost(Bill(bill.model, row["output_tokens"], inputs, cached, written))
     except InputError:
         return None
     return cost / prices.scale

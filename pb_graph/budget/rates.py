@@ -86,15 +86,15 @@ class Rate:
                 completion of this one.
             keep_tokens: Completion tokens to keep for such a call.
         """
-        given = self.cost(call)
-        each = self.cost(call._replace(output=1)) - given
+        base = self.cost(call)
+        each = self.cost(call._replace(output=1)) - base
         if keep or keep_tokens:
-            units -= keep + given + keep_tokens * each
+            units -= keep + base + keep_tokens * each
             longer = call._replace(input=call.input + 1, written=call.written + 1)
-            each += self.cost(longer) - given
-        if given > units:
+            each += self.cost(longer) - base
+        if base > units:
             return 0
-        return (units - given) // each if each else MOST_TOKENS
+        return (units - base) // each if each else MOST_TOKENS
 
     def text(self, value: float) -> str:
         """Return a figure with its unit."""
@@ -130,40 +130,40 @@ class Dollars(Rate):
         fresh = max(0, bill.input - bill.cached - bill.written)
         # The bound of a call counts as written: that input is never the cheapest.
         dearest = max(price.input, price.cached, price.written)
-        read = bill.cached * price.cached + bill.written * dearest
-        return fresh * price.input + read + bill.output * price.output
+        cache_cost = bill.cached * price.cached + bill.written * dearest
+        return fresh * price.input + cache_cost + bill.output * price.output
 
     def price(self, model: str) -> list[Price]:
         """Return the prices of a model by the length of a prompt; raise InputError without any."""
         if self._table is None:
-            found = _known_price(model)
+            prices = _known_price(model)
         else:
             names = {model, plain_name(model)}
             pairs = self._table.items()
-            found = [price for name, price in pairs if names & {name, name.partition(":")[2]}][:1]
-        if not found:
+            prices = [price for name, price in pairs if names & {name, name.partition(":")[2]}][:1]
+        if not prices:
             name = plain_name(model)
             msg = f"No price is known for the model {name!r}. Give it in dollars per million "
             msg += f'tokens of input and output: prices={{"{name}": (0.25, 2.0)}}.'
             raise InputError(msg)
-        return found
+        return prices
 
 
-def pico_dollars(name: str, value: object, *, least: int) -> int:
+def pico_dollars(name: str, value: object, *, minimum: int) -> int:
     """Return dollars in the whole units of an account.
 
     Args:
         name: Name of the figure, for the error.
         value: Dollars.
-        least: 1 for a figure that must be above 0, else 0.
+        minimum: 1 for a figure that must be above 0, else 0.
 
     Raises:
         ValueError: If the value is no number, or too small.
     """
     is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
     number = Decimal(str(value)) if is_number else Decimal("NaN")
-    if not number.is_finite() or number < 0 or (least and number <= 0):
-        size = "more than 0" if least else "at least 0"
+    if not number.is_finite() or number < 0 or (minimum and number <= 0):
+        size = "more than 0" if minimum else "at least 0"
         msg = f"{name} must be a number of dollars, {size}, not {value!r}"
         raise ValueError(msg)
     return int(number * _PER_DOLLAR)
@@ -205,19 +205,19 @@ def _known_price(model: str) -> list[Price]:
     usage = Usage(input_tokens=0, output_tokens=0)
     try:
         if address:
-            found = calc_price(usage, name, provider_api_url=address).model_price
+            known = calc_price(usage, name, provider_api_url=address).model_price
         else:
             owner = provider if tail else None
-            found = calc_price(usage, tail or name, provider_id=owner).model_price
+            known = calc_price(usage, tail or name, provider_id=owner).model_price
     except LookupError:
         return []
-    fresh, output = found.input_mtok, found.output_mtok
+    fresh, output = known.input_mtok, known.output_mtok
     if fresh is None or output is None:
         return []
-    cached, written = found.cache_read_mtok, found.cache_write_mtok
-    fields = [fresh, output, *(fresh if one is None else one for one in (cached, written))]
-    starts = sorted({0, *(tier.start for one in fields for tier in getattr(one, "tiers", ()))})
+    cached, written = known.cache_read_mtok, known.cache_write_mtok
+    fields = [fresh, output, *(fresh if price is None else price for price in (cached, written))]
+    starts = sorted({0, *(tier.start for price in fields for tier in getattr(price, "tiers", ()))})
     return [
-        Price(start, *(_pico(calc_unit_price(one, 1, start + 1, 1)) for one in fields))
+        Price(start, *(_pico(calc_unit_price(price, 1, start + 1, 1)) for price in fields))
         for start in starts
     ]

@@ -37,11 +37,11 @@ def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
             its part of that account. If another account of the tree encloses the caller, such as a
             grant, only that account is spent.
     """
-    around = ACCOUNTS.get()
+    enclosing = ACCOUNTS.get()
     if own is None:
-        return around
-    part = next((one for one in around if own in one.line), own)
-    return (part, *(one for one in around if one.line[-1] is not own.line[-1]))
+        return enclosing
+    part = next((account for account in enclosing if own in account.line), own)
+    return (part, *(account for account in enclosing if account.line[-1] is not own.line[-1]))
 
 
 def available_tokens(tokens: int, model: str = "") -> int:
@@ -54,7 +54,7 @@ def available_tokens(tokens: int, model: str = "") -> int:
         tokens: Completion tokens.
         model: The model's key or name, for its price.
     """
-    return min([tokens, *(one.tokens_left(model) for one in ACCOUNTS.get())])
+    return min([tokens, *(account.tokens_left(model) for account in ACCOUNTS.get())])
 
 
 def prices_in_scope() -> Dollars | None:
@@ -88,14 +88,14 @@ def open_run(
     Raises:
         ValueError: If a total is not a whole number of at least 0.
     """
-    around = accounts_in_scope(own if isinstance(own, Budget) else None)
+    enclosing = accounts_in_scope(own if isinstance(own, Budget) else None)
     total = own if isinstance(own, int) else None
-    totals = [whole_number("budget", n, least=0) for n in (total, limit) if n is not None]
-    if not (around or totals):
+    totals = [whole_number("budget", n, minimum=0) for n in (total, limit) if n is not None]
+    if not (enclosing or totals):
         return None
-    for account in around:
+    for account in enclosing:
         account.charge(earlier or {}, run=run)
-    first = around[0] if around else Budget(max(1, min(totals)))
+    first = enclosing[0] if enclosing else Budget(max(1, min(totals)))
     if not totals:
         return first.limit(earlier=earlier)
     if first.unit == "completion tokens":

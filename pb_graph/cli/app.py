@@ -77,9 +77,9 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
 ) -> None:
     """Solve one question within a ceiling, and show its plan and spending."""
-    given: Input = {"question": sys.stdin.read() if question == "-" else question}
+    inputs: Input = {"question": sys.stdin.read() if question == "-" else question}
     if level is not None:
-        given["level"] = level
+        inputs["level"] = level
     from rich.console import Console  # noqa: PLC0415 -- takes a moment
 
     from pb_graph.cli.display import Display  # noqa: PLC0415
@@ -90,7 +90,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
             total = {"usd": budget_usd} if budget_usd else budget
             graph = _graph(model, planner, program, caps, set_, method=method, budget=total)
             # An event loop ends a call immediately on Ctrl-C.
-            report = asyncio.run(display.follow(graph, given))
+            report = asyncio.run(display.follow(graph, inputs))
         except KeyboardInterrupt:
             exits.fail(f"interrupted. {display.describe_spending()}", INTERRUPTED)
         except NoAnswerError as error:
@@ -120,8 +120,8 @@ def _graph(
 
     tuned = None if program is None else PlannerProgram.load(program)
     base = tuned.settings.model_dump() if tuned and tuned.settings else {}
-    named = {name: value for name, value in fields.items() if value is not None}
-    settings = Settings.read(base | named | read_set(set_))
+    options = {name: value for name, value in fields.items() if value is not None}
+    settings = Settings.read(base | options | read_set(set_))
     if settings.review_plan:
         msg = "review_plan pauses for a host that can answer: use the graph from Python"
         raise InputError(msg)
@@ -138,9 +138,9 @@ def models() -> None:
     """List the local models (Apache-2.0) and whether their weights are downloaded."""
     from pb_graph.local import weights  # noqa: PLC0415
 
-    for one in weights.CATALOG.values():
-        state = "downloaded" if weights.installed(one.name) else "not downloaded"
-        typer.echo(f"local:{one.name:<20} {one.bytes / 2**20:>5.0f} MiB  {state}")
+    for model in weights.CATALOG.values():
+        state = "downloaded" if weights.installed(model.name) else "not downloaded"
+        typer.echo(f"local:{model.name:<20} {model.bytes / 2**20:>5.0f} MiB  {state}")
 
 
 @app.command()
@@ -214,12 +214,12 @@ def probe(model: Annotated[str, typer.Argument(help="'provider:model' or 'local:
 
     with exits.handle_errors():
         weights.fetch_if_named(model)
-        found = probing.probe(model)
-    for name, (verdict, observed) in found.findings.items():
+        result = probing.probe(model)
+    for name, (verdict, observed) in result.findings.items():
         typer.echo(f"{verdict:<12} {probing.CHECKS[name]}: {printable(observed)}")
-    typer.echo(f"{found.calls} calls, {found.tokens:,} tokens; --caps {found.policy}")
-    if found.failed:
-        exits.fail(f"{found.model} failed: {', '.join(found.failed)}")
+    typer.echo(f"{result.calls} calls, {result.tokens:,} tokens; --caps {result.policy}")
+    if result.failed:
+        exits.fail(f"{result.model} failed: {', '.join(result.failed)}")
 
 
 @app.command()

@@ -49,31 +49,31 @@ class ScriptedModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ANN401, D102 -- inherited
-        return self.bind(tools=[one.name for one in tools], **kwargs)
+        return self.bind(tools=[tool.name for tool in tools], **kwargs)
 
     def _generate(self, *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401
         raise NotImplementedError
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:  # noqa: ANN401
-        done = sum(isinstance(one, AIMessage) for one in messages)
+        done = sum(isinstance(message, AIMessage) for message in messages)
         tools = kwargs.get("tools", []) if done < self.rounds else []
         length = 150 + (37 * sum(map(ord, messages[0].text)) + 53 * done) % 100  # by job and round
         words = ["hmm"] * length if tools else self.answer.split()
-        written = min(len(words), kwargs.get("max_tokens", len(words)))
-        for _token in range(written):  # the agents take turns, in the same order each time
+        count = min(len(words), kwargs.get("max_tokens", len(words)))
+        for _token in range(count):  # the agents take turns, in the same order each time
             self.run.spent += 1
             if self.run.spent % _PAUSE_EVERY == 0:
                 sleep(_SECONDS)  # noqa: ASYNC251 -- with timers, the order would depend on the machine
             await asyncio.sleep(0)
-        is_cut = written < len(words)
+        is_cut = count < len(words)
         calls = [
             ToolCall(name=name, args={"job": f"job {n}"}, id=f"{done} {n}")
             for name in tools
             for n in range(0 if is_cut else self.calls)
         ]
-        usage = UsageMetadata(input_tokens=9, output_tokens=written, total_tokens=written + 9)
+        usage = UsageMetadata(input_tokens=9, output_tokens=count, total_tokens=count + 9)
         message = AIMessage(
-            " ".join(words[:written]),
+            " ".join(words[:count]),
             tool_calls=calls,
             usage_metadata=usage,
             response_metadata={"finish_reason": "length" if is_cut else "stop"},
@@ -92,8 +92,8 @@ class CheckAfterEachCall(AgentMiddleware[AgentState[Any], Any]):
 
     async def aafter_model(self, state: AgentState[Any], runtime: object) -> None:  # noqa: ARG002
         """Count the call that has just ended."""
-        said = state["messages"][-1]
-        self.spent += tokens_of(said, []).output if isinstance(said, AIMessage) else 0
+        message = state["messages"][-1]
+        self.spent += tokens_of(message, []).output if isinstance(message, AIMessage) else 0
         if self.spent > BUDGET:
             raise OverBudgetError
 
@@ -127,10 +127,10 @@ class Run:
             return str(out["messages"][-1].text)
 
         try:
-            said = await ask("Go.", delegate, calls=_WORKERS, rounds=1, answer=_ANSWER)
+            reply = await ask("Go.", delegate, calls=_WORKERS, rounds=1, answer=_ANSWER)
         except OverBudgetError:
-            said = ""
-        self.end = "an answer" if said.endswith(_ANSWER) else "no answer"
+            reply = ""
+        self.end = "an answer" if reply.endswith(_ANSWER) else "no answer"
 
 
 def draw(runs: Sequence[Run]) -> Table:

@@ -36,16 +36,16 @@ class Display:
         self._spent: dict[int, str] = {}
         self._tokens = self._solving = self._calls = 0
 
-    async def follow(self, graph: CompiledStateGraph[Any, Any, Any, Any], given: Input) -> Report:
+    async def follow(self, graph: CompiledStateGraph[Any, Any, Any, Any], inputs: Input) -> Report:
         """Run a graph, and return the report. The plan stays on the screen if the run fails.
 
         Args:
             graph: Graph that answers the question.
-            given: The question, with its level if the user gave one.
+            inputs: The question, with its level if the user gave one.
         """
-        self._given = given.get("level")
+        self._given = inputs.get("level")
         report: Report | None = None
-        run: Any = graph.astream(given, stream_mode=["custom", "values"])
+        run: Any = graph.astream(inputs, stream_mode=["custom", "values"])
         try:
             with Live(get_renderable=self._draw, console=self._console, transient=True):
                 async for mode, data in run:

@@ -105,27 +105,27 @@ Sets = Annotated[
 ]
 
 
-def read_assignments(option: str, given: Sequence[str] | None) -> dict[str, str]:
+def read_assignments(option: str, texts: Sequence[str] | None) -> dict[str, str]:
     """Return the values by their names.
 
     Args:
         option: The option that they were given with, for the error.
-        given: Texts of the form NAME=VALUE.
+        texts: Texts of the form NAME=VALUE.
 
     Raises:
         InputError: If a text has no equals sign.
     """
-    found: dict[str, str] = {}
-    for assignment in given or []:
+    values: dict[str, str] = {}
+    for assignment in texts or []:
         name, separator, text = assignment.partition("=")
         if not separator:
             msg = f"{option} must be NAME=VALUE, not {assignment!r}"
             raise InputError(msg)
-        found[name.strip()] = text
-    return found
+        values[name.strip()] = text
+    return values
 
 
-def read_set(given: Sequence[str] | None) -> dict[str, object]:
+def read_set(texts: Sequence[str] | None) -> dict[str, object]:
     """Return the fields of `Settings` that ``--set`` gives.
 
     Raises:
@@ -133,4 +133,4 @@ def read_set(given: Sequence[str] | None) -> dict[str, object]:
     """
     from pb_graph.settings import value_of  # noqa: PLC0415 -- pydantic takes a moment
 
-    return {name: value_of(text) for name, text in read_assignments("--set", given).items()}
+    return {name: value_of(text) for name, text in read_assignments("--set", texts).items()}

@@ -54,11 +54,11 @@ class LocalServer:
             _servers.pop(self.path, None)
             # The destructor waits for clients while it blocks the threads that would close them.
             address = (urlsplit(self.url).hostname, urlsplit(self.url).port)
-            sockets = [one.name for one in Path("/dev/fd").glob("*") if one.is_socket()]
+            sockets = [file.name for file in Path("/dev/fd").glob("*") if file.is_socket()]
             for number in sorted(map(int, sockets)):  # the listening socket was opened first
-                with suppress(OSError), fromfd(number, AF_INET, SOCK_STREAM) as found:
-                    if found.getsockname() == address:
-                        found.shutdown(SHUT_RDWR)
+                with suppress(OSError), fromfd(number, AF_INET, SOCK_STREAM) as connection:
+                    if connection.getsockname() == address:
+                        connection.shutdown(SHUT_RDWR)
             self._native = None  # the last reference: its destructor joins its threads
 
 
@@ -74,8 +74,8 @@ def serve(name_or_path: str | Path) -> LocalServer:
             extra is missing.
         WeightsError: If the weights of a named model cannot be fetched or verified.
     """
-    named = not is_path(name_or_path)
-    path = weights.fetch(str(name_or_path)) if named else Path(name_or_path).expanduser()
+    is_named = not is_path(name_or_path)
+    path = weights.fetch(str(name_or_path)) if is_named else Path(name_or_path).expanduser()
     path = path.resolve()
     with _lock:
         if path not in _servers:
@@ -173,8 +173,8 @@ def _start(name: str, path: Path) -> LocalServer:
 
 def _threads() -> int:
     """Return ``PB_THREADS``, else the cores of the container, which llama.cpp cannot see."""
-    if chosen := os.environ.get("PB_THREADS"):
-        return int(chosen)
+    if setting := os.environ.get("PB_THREADS"):
+        return int(setting)
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     if _CGROUP_CPU.exists():

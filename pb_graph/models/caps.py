@@ -97,8 +97,8 @@ def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
     if is_openai_like(model):
         return {"max_tokens": None}
     if _CLAUDE in classes_of(model) and settings.thinking is not None:
-        own = settings.model_kwargs | {"thinking": settings.thinking}
-        return {"thinking": None, "model_kwargs": own}
+        kwargs = settings.model_kwargs | {"thinking": settings.thinking}
+        return {"thinking": None, "model_kwargs": kwargs}
     return {}
 
 
@@ -109,9 +109,9 @@ def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str |
         arguments: The arguments of the call.
         options: The options that they were made from.
     """
-    said = {**arguments, **arguments.get("extra_body", {}), **arguments.get("output_config", {})}
+    fields = {**arguments, **arguments.get("extra_body", {}), **arguments.get("output_config", {})}
     for name in _EFFORTS:
-        if (value := said.get(name)) is not None:
+        if (value := fields.get(name)) is not None:
             if isinstance(value, Mapping):
                 value = value.get("effort") or value.get("type")
             room = f"{options.thinking_room} of {options.cap} tokens are left for thinking"
@@ -122,9 +122,9 @@ def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str |
 def known_levels(model: BaseChatModel) -> tuple[list[str], str | None]:
     """Return the effort levels of a model's LangChain profile, lowest first, and its default."""
     profile: Any = getattr(model, "profile", None) or {}
-    named = profile.get("reasoning_effort_levels") if profile.get("reasoning_output") else None
-    known = [level for level in THINKING_TOKENS if level in (named or ())]
-    return known, profile.get("reasoning_effort_default")
+    names = profile.get("reasoning_effort_levels") if profile.get("reasoning_output") else None
+    levels = [level for level in THINKING_TOKENS if level in (names or ())]
+    return levels, profile.get("reasoning_effort_default")
 
 
 def effort_level(
@@ -237,7 +237,7 @@ def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 def vllm(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of vLLM. A server without ``--reasoning-parser`` refuses a thinking budget."""
     # vLLM's documents do not say whether a budget of 0 is allowed.
-    extra = _thinking_budget(model, options, "thinking_token_budget", least=1)
+    extra = _thinking_budget(model, options, "thinking_token_budget", minimum=1)
     if options.continue_last:
         extra |= {"continue_final_message": True, "add_generation_prompt": False}
     return _old_cap(model, options, extra | _response_format(model, options))
@@ -286,12 +286,12 @@ def _response_format(model: Any, options: CallOptions) -> dict[str, Any]:  # noq
 
 
 def _thinking_budget(
-    model: BaseChatModel, options: CallOptions, name: str, least: int = 0
+    model: BaseChatModel, options: CallOptions, name: str, minimum: int = 0
 ) -> dict[str, Any]:
     """Return the thinking budget for your own server, unless thinking is free."""
     if options.thinking == "free":
         return {}
-    budget = {name: max(least, options.thinking_room)}
+    budget = {name: max(minimum, options.thinking_room)}
     if options.thinking == "bounded":
         return budget
     # Chat templates of hybrid models read this argument; others ignore it.
@@ -339,8 +339,8 @@ def _claude_thinking(
 ) -> dict[str, Any] | None:
     own = model.thinking or model.model_kwargs.get("thinking") or {}
     if own.get("type") == "enabled":
-        most = options.cap - 1 if options.thinking == "free" else options.thinking_room
-        if own["budget_tokens"] <= most:
+        limit = options.cap - 1 if options.thinking == "free" else options.thinking_room
+        if own["budget_tokens"] <= limit:
             return None
         if options.thinking_room < MIN_THINKING:  # the API's minimum
             return {"type": "disabled"}
@@ -384,8 +384,8 @@ def ollama(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """
     settings: Any = model
     # The argument replaces the model's own options, so these are repeated.
-    given = {name: getattr(settings, name, None) for name in OLLAMA_OPTIONS}
-    own = {name: value for name, value in given.items() if value is not None}
+    values = {name: getattr(settings, name, None) for name in OLLAMA_OPTIONS}
+    own = {name: value for name, value in values.items() if value is not None}
     bound: dict[str, Any] = {"options": {**own, "num_predict": options.cap}}
     is_tight = options.thinking == "bounded" and options.thinking_room < MIN_THINKING
     if options.thinking == "off" or (is_tight and settings.reasoning is None):

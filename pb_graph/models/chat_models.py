@@ -24,8 +24,8 @@ _NAMES = ("model_name", "model", "model_id", "deployment_name")
 
 def name_of(model: BaseChatModel) -> str:
     """Return the provider's name of a model, or the name of its class."""
-    named = (getattr(model, name, None) for name in _NAMES)
-    return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
+    names = (getattr(model, name, None) for name in _NAMES)
+    return next((name for name in names if isinstance(name, str) and name), type(model).__name__)
 
 
 def key_of(model: BaseChatModel) -> str:
@@ -38,8 +38,8 @@ def key_of(model: BaseChatModel) -> str:
 
 def describe_model(model: BaseChatModel) -> str:
     """Return a model's name and the address of its server, without user, password and query."""
-    own = address_of(model) if is_openai_like(model) else getattr(model, "base_url", None)
-    parts = urlsplit(own or "")
+    url = address_of(model) if is_openai_like(model) else getattr(model, "base_url", None)
+    parts = urlsplit(url or "")
     host = parts.netloc.rpartition("@")[2]
     return f"{name_of(model)} at {parts.scheme}://{host}{parts.path}" if host else name_of(model)
 

@@ -117,11 +117,11 @@ class RetryPolicy:
             longest: Longest wait, in seconds, that a server may ask for. If a server asks for more,
                 no attempt follows, because it would be refused.
         """
-        asked = retry_after(error)
-        if failed > self.max_retries or asked > longest or not is_transient(error):
+        delay = retry_after(error)
+        if failed > self.max_retries or delay > longest or not is_transient(error):
             return None
         ceiling = min(self.max_interval, self.initial_interval * 2.0 ** (failed - 1))
-        return asked + random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
+        return delay + random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
 
 
 class ChatClient:
@@ -166,9 +166,9 @@ class ChatClient:
         """Make one call, as `ModelClient.call` describes it."""
         if options.continue_last and self._policy not in CONTINUING:
             raise ModelSetupError(_NO_CONTINUATION)
-        around = ACCOUNTS.get()
-        own = around[0].limit(tokens=options.cap) if around else Budget(options.cap)
-        accounts = (own, *around[1:])  # `own` limits all attempts together
+        enclosing = ACCOUNTS.get()
+        own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
+        accounts = (own, *enclosing[1:])  # `own` limits all attempts together
         lost: list[Charge] = []
         failed, is_bare = 0, self._refuses_schema
         while True:
@@ -210,8 +210,8 @@ class ChatClient:
             arguments = self._arguments(messages, options)
             call = await io.load(bound_input, self.model, messages, arguments)
         own, *also = accounts
-        most = min(map(Budget.tokens_left, accounts))
-        wishes = Wishes(wait_for=most, call=call, also=also)
+        limit = min(map(Budget.tokens_left, accounts))
+        wishes = Wishes(wait_for=limit, call=call, also=also)
         with await io.call(own.reserve, own.areserve, options.cap, **wishes) as reservation:
             options = replace(options, cap=reservation.tokens)
             attempt = Attempt(options, call, self.name)

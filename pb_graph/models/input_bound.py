@@ -54,26 +54,26 @@ def bound_input(
     arguments = dict(arguments or {})
     if getattr(model, "use_previous_response_id", None):
         arguments["previous_response_id"] = True
-    kept = [name for name in _SERVER_KEPT if arguments.get(name)]
-    if kept:
-        msg = f"{kept[0]} adds a history that only the server knows, so its tokens have no bound. "
-        msg += "Send the messages, or budget completion tokens."
+    histories = [name for name in _SERVER_KEPT if arguments.get(name)]
+    if histories:
+        msg = f"{histories[0]} adds a history that only the server knows, so its tokens have no "
+        msg += "bound. Send the messages, or budget completion tokens."
         raise InputError(msg)
     key, count = model if isinstance(model, str) else key_of(model), _counter(model)
     tools = [_schema(tool) for tool in arguments.get("tools") or ()]
     others = [arguments[name] for name in _SENT if arguments.get(name) is not None]
     fixed = _PER_REQUEST + (_TOOLS if tools else 0) + sum(map(count, [*tools, *others]))
     sizes = [_message_bound(message, count) for message in messages]
-    most = fixed + sum(sizes)
+    bound = fixed + sum(sizes)
     for number, message in reversed([*enumerate(messages)]):
         if known := _reported(message, plain_name(key)):
-            system = sum(_message_bound(one, count) for one in messages if one.type == "system")
-            most = min(most, known + fixed + system + sum(sizes[number + 1 :]))
+            system = [_message_bound(other, count) for other in messages if other.type == "system"]
+            bound = min(bound, known + fixed + sum(system) + sum(sizes[number + 1 :]))
             break
     body = {**arguments.get("extra_body", {}), "tools": tools}
     if counted := _count_locally(model, messages, body):
-        most = min(most, counted + _PER_REQUEST + sum(map(count, others)))
-    return Bill(key, 0, most, 0, most)
+        bound = min(bound, counted + _PER_REQUEST + sum(map(count, others)))
+    return Bill(key, 0, bound, 0, bound)
 
 
 def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a tool
@@ -87,7 +87,7 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
 
 def _message_bound(message: BaseMessage, count: Callable[[Any], int]) -> int:
     content, images = message.content, 0
-    said: list[Any] = []
+    parts: list[Any] = []
     for block in [content] if isinstance(content, str) else content:
         kind = str(block.get("type", "")) if isinstance(block, dict) else ""
         if kind in ("audio", "input_audio", "video", "file", "document", "media"):
@@ -96,10 +96,10 @@ def _message_bound(message: BaseMessage, count: Callable[[Any], int]) -> int:
         if "image" in kind:
             images += 1
         else:
-            said.append(block)
+            parts.append(block)
     if isinstance(message, AIMessage):
-        said += [message.tool_calls, message.invalid_tool_calls]
-    return _PER_MESSAGE + images * _IMAGE + count([said, message.name, message.additional_kwargs])
+        parts += [message.tool_calls, message.invalid_tool_calls]
+    return _PER_MESSAGE + images * _IMAGE + count([parts, message.name, message.additional_kwargs])
 
 
 def _reported(message: BaseMessage, name: str) -> int:

@@ -68,11 +68,11 @@ def to_model_call_error(
         return error
     status = status_of(error)
     kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
-    said = _message(error)
+    text = _message(error)
     *_, cause = _chain(error)
-    if status is None and str(cause) not in said:  # SDKs say no more than 'Connection error.'
-        said += f" ({cause})"
-    detail = " ".join(redact(said, secrets).split())[:_MAX_DETAIL].rstrip(". ")
+    if status is None and str(cause) not in text:  # SDKs say no more than 'Connection error.'
+        text += f" ({cause})"
+    detail = " ".join(redact(text, secrets).split())[:_MAX_DETAIL].rstrip(". ")
     reason = f"{kind}: {detail}." if detail else f"{kind}."
     times = f", {attempts} times," if attempts > 1 else ""
     to = f" to {redact(model, secrets)}" if model else ""
@@ -84,9 +84,10 @@ def status_of(error: Exception) -> int | None:
     """Return the HTTP status of a refusal behind an exception, if it carries one."""
     for cause in _chain(error):
         body = cause.args[0] if cause.args else None  # a router's refusal with status 200
-        told = body.get("code") if isinstance(body, Mapping) else getattr(cause, "code", None)
+        code = body.get("code") if isinstance(body, Mapping) else getattr(cause, "code", None)
         response = getattr(cause, "response", None)
-        for status in (told, *(getattr(one, "status_code", None) for one in (cause, response))):
+        codes = [getattr(source, "status_code", None) for source in (cause, response)]
+        for status in (code, *codes):
             if isinstance(status, int) and status >= 400:  # noqa: PLR2004
                 return status
     return None
@@ -128,11 +129,12 @@ def retry_after(error: Exception) -> float:
 
 def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
     """Return the keys of a chat model, and its headers, which may be keys; the longest first."""
-    given = [own.get_secret_value() for own in vars(model).values() if isinstance(own, SecretStr)]
+    fields = vars(model).values()
+    keys = [field.get_secret_value() for field in fields if isinstance(field, SecretStr)]
     headers: Mapping[str, Any] = getattr(model, "default_headers", None) or {}
     for header in map(str, headers.values()):
-        given += [header, header.partition(" ")[2]]  # the key in 'Bearer KEY'
-    return tuple(sorted({one for one in given if len(one) >= _MIN_SECRET}, key=len, reverse=True))
+        keys += [header, header.partition(" ")[2]]  # the key in 'Bearer KEY'
+    return tuple(sorted({key for key in keys if len(key) >= _MIN_SECRET}, key=len, reverse=True))
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
@@ -188,10 +190,10 @@ def _is_a(error: BaseException, names: set[str]) -> bool:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and its causes, down to the HTTP client's."""
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__ or found.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _is_out_of_credit(error: Exception) -> bool:

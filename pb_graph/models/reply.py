@@ -182,16 +182,16 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
     usage: Any = message.usage_metadata
     if usage is None:
         return _estimate(message, prompt)
-    given = usage["input_tokens"]
-    output = max(usage["output_tokens"], usage["total_tokens"] - given)
+    inputs = usage["input_tokens"]
+    output = max(usage["output_tokens"], usage["total_tokens"] - inputs)
     # Some servers report 0 or `true` for unknown usage. LangChain reads `true` as 1.
     if output < min(2, len(_written_text(message).split())):
         return _estimate(message, prompt)
     details = usage.get("input_token_details") or {}
-    cached = min(details.get("cache_read") or 0, given)
-    stored = min(details.get("cache_creation") or 0, given - cached)
+    cached = min(details.get("cache_read") or 0, inputs)
+    written = min(details.get("cache_creation") or 0, inputs - cached)
     reasoning = (usage.get("output_token_details") or {}).get("reasoning") or 0
-    return Tokens(given, output, min(reasoning, output), cached, measured=True, written=stored)
+    return Tokens(inputs, output, min(reasoning, output), cached, measured=True, written=written)
 
 
 def tokens_of_error(error: Exception) -> Tokens | None:
@@ -220,16 +220,16 @@ def _estimate(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
     text = _written_text(message)
     overhead = count_tokens_approximately([AIMessage("")])
     output = count_tokens_approximately([AIMessage(text)]) - overhead
-    least = 1 if text else 0
-    return Tokens(count_tokens_approximately(list(prompt)), max(least, output), 0, 0, False)
+    minimum = 1 if text else 0
+    return Tokens(count_tokens_approximately(list(prompt)), max(minimum, output), 0, 0, False)
 
 
 def finish_of(message: AIMessage) -> str:
     """Return why a response ended, in one vocabulary: ``stop``, ``length`` or ``filter``."""
     meta = message.response_metadata
     incomplete = meta.get("incomplete_details") or {}
-    named = (meta.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
-    reason = str(next(filter(None, named), None) or incomplete.get("reason") or "stop").lower()
+    reasons = (meta.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
+    reason = str(next(filter(None, reasons), None) or incomplete.get("reason") or "stop").lower()
     if reason in _LENGTH_REASONS:
         return "length"
     return "filter" if reason in _FILTER_REASONS else "stop"
@@ -237,17 +237,17 @@ def finish_of(message: AIMessage) -> str:
 
 def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
     """Return a continuation without the beginning, which some servers repeat."""
-    begun = prompt[-1].text if prompt[-1].type == "ai" else ""
-    said = begun if message.text.startswith(begun) else begun.rstrip()  # some templates strip it
-    return message.text.removeprefix(said)
+    start = prompt[-1].text if prompt[-1].type == "ai" else ""
+    prefix = start if message.text.startswith(start) else start.rstrip()  # some templates strip it
+    return message.text.removeprefix(prefix)
 
 
 def _written_text(message: AIMessage) -> str:
     """Return everything that a model wrote: thinking and tool calls were paid for, too."""
     thought = message.additional_kwargs.get("reasoning_content")
-    made = [*message.tool_calls, *message.invalid_tool_calls]
-    called = [json.dumps([call["name"], call["args"]], default=str) for call in made]
-    return "".join([message.text, thought if isinstance(thought, str) else "", *called])
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    texts = [json.dumps([call["name"], call["args"]], default=str) for call in calls]
+    return "".join([message.text, thought if isinstance(thought, str) else "", *texts])
 
 
 @dataclass(frozen=True, slots=True)

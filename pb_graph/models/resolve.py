@@ -31,7 +31,7 @@ _WAYS_OUT = (
 )
 
 
-def model_name(given: str | None) -> str:
+def model_name(spec: str | None) -> str:
     """Return the given model string, the one in ``PB_MODEL``, or the local default.
 
     Never an implicit paid call: without any of them this is an error. Nothing is fetched or loaded.
@@ -40,7 +40,7 @@ def model_name(given: str | None) -> str:
         ModelSetupError: If no model is configured.
         UnknownModelError: If the string is not ``provider:model``, or no local model has this name.
     """
-    name = given or os.environ.get(MODEL_VARIABLE)
+    name = spec or os.environ.get(MODEL_VARIABLE)
     if not name:
         if find_spec("xllamacpp") is None:
             raise ModelSetupError(_WAYS_OUT)
@@ -76,13 +76,13 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
 
     provider, _, model = name.partition(":")
     try:
-        made: BaseChatModel = init_chat_model(
+        chat_model: BaseChatModel = init_chat_model(
             model, model_provider=provider, timeout=settings.timeout or TIMEOUT, **options
         )
     except Exception as error:
         msg = f"Cannot set up {name!r}: {' '.join(redact(str(error)).split())}"
         raise ModelSetupError(msg) from error
-    return made
+    return chat_model
 
 
 def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy) -> ModelClient:
@@ -100,7 +100,7 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
         return ChatClient(model, policy, retry_policy)
     if isinstance(model, RunnableWithFallbacks):
         models = (model.runnable, *model.fallbacks)
-        first, *others = (client_of(one, policy, retry_policy) for one in models)
+        first, *others = (client_of(candidate, policy, retry_policy) for candidate in models)
         return FallbackClient(first, others)
     msg = (
         f"{type(model).__name__} is not a chat model. Pass 'provider:model' or a chat model object "

@@ -35,9 +35,9 @@ def allocate(state: State, run: Run) -> State:
             run.emit("plan", steps=plan)
         update["shares"] = shares = _split(total, plan, plan, query["level"], settings)
     to_come = available_tokens(settings.solving_bound(query, total, len(plan)))
-    known = most_billed(state["charges"]) + to_come
+    bound = most_billed(state["charges"]) + to_come
     ceiling = state["ceiling"]
-    update["ceiling"] = known if ceiling is None else min(known, ceiling)
+    update["ceiling"] = bound if ceiling is None else min(bound, ceiling)
     run.emit("budgets", level=query["level"], budget=total, shares=shares)
     return update
 
@@ -67,16 +67,16 @@ def _total(state: State, run: Run) -> int:
 
     A run that does not go on with less pauses here for a decision, or raises BudgetUsedUpError.
     """
-    wanted = run.settings.total(state["query"]["level"])
-    left, shared = available_tokens(wanted, model=run.price_key), run.models.budget
+    total = run.settings.total(state["query"]["level"])
+    left, shared = available_tokens(total, model=run.price_key), run.models.budget
     on_used_up = run.options.on_used_up
-    if left < wanted and on_used_up != "answer" and isinstance(shared, Budget):
+    if left < total and on_used_up != "answer" and isinstance(shared, Budget):
         error = BudgetUsedUpError(shared.rate.text(shared.total))
         if decide(shared, on_used_up, error, state["query"]["question"]) == "stop":
             raise error
-        left = available_tokens(wanted, model=run.price_key)
-    if left < wanted:
-        note = f"the shared budget had {left} tokens left: the question's budget of {wanted}"
+        left = available_tokens(total, model=run.price_key)
+    if left < total:
+        note = f"the shared budget had {left} tokens left: the question's budget of {total}"
         run.warn("budget_lowered", f"{note} shrank to it")
     return max(1, left)
 
@@ -123,14 +123,14 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
     results = {result["index"]: result for result in state["results"]}
     wave: list[Send] = []
     for step in plan:
-        needed = _needed_steps(plan, step["index"], settings)
-        if step["index"] in results or not all(index in results for index in needed):
+        needs = _needed_steps(plan, step["index"], settings)
+        if step["index"] in results or not all(index in results for index in needs):
             continue
         task = SolveTask(
             settings=state["settings"],
             query=state["query"],
             plan=plan,
-            results=[results[index] for index in needed],
+            results=[results[index] for index in needs],
             index=step["index"],
             budget=state["shares"][step["index"]],
             run_id=state["run_id"],
@@ -147,11 +147,11 @@ def _needed_steps(plan: Sequence[SubQuestion], index: int, settings: Settings) -
     """
     if is_final(plan, index, settings):
         return list(range(index))
-    needed = {*plan[index]["depends_on"]}
+    needs = {*plan[index]["depends_on"]}
     for step in reversed(plan[:index]):  # a step depends on earlier steps only
-        if step["index"] in needed:
-            needed |= {*step["depends_on"]}
-    return sorted(needed)
+        if step["index"] in needs:
+            needs |= {*step["depends_on"]}
+    return sorted(needs)
 
 
 def is_final(plan: Sequence[SubQuestion], index: int, settings: Settings) -> bool:

@@ -56,13 +56,13 @@ def _build_report(state: State, run: Run) -> Report:
     """Return the account of a question."""
     settings, query, method = run.settings, state["query"], METHODS[run.settings.method]
     prices = run.options.prices or prices_in_scope()
-    usage, most = by_node(state["charges"], prices), most_billed(state["charges"])
+    usage, bound = by_node(state["charges"], prices), most_billed(state["charges"])
     warnings, ceiling = state["warnings"], state["ceiling"]
-    if ceiling is not None and most > ceiling:
-        note = f"up to {most} completion tokens may be billed, above the ceiling of {ceiling}"
+    if ceiling is not None and bound > ceiling:
+        note = f"up to {bound} completion tokens may be billed, above the ceiling of {ceiling}"
         note += ": a server ignored its cap, as `pb-graph probe` shows"
         warnings = [*warnings, ReportWarning(code="ceiling_exceeded", message=note)]
-    answer, ended = state.get("answer", ""), state.get("finish")
+    answer, ending = state.get("answer", ""), state.get("finish")
     return Report(
         method=settings.method,
         execution=settings.execution if method.splits else None,
@@ -73,11 +73,11 @@ def _build_report(state: State, run: Run) -> Report:
         level_source=state["level_source"],
         budget=state["total"],
         ceiling=ceiling,
-        most_billed=most,
+        most_billed=bound,
         answer=answer,
-        result=bare_result(answer, is_cut=ended == "length"),
-        finish=ended,
-        cut_off=ended in ("length", "forced"),
+        result=bare_result(answer, is_cut=ending == "length"),
+        finish=ending,
+        cut_off=ending in ("length", "forced"),
         steps=_steps(state, run),
         usage=usage,
         warnings=warnings,

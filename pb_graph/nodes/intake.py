@@ -49,12 +49,12 @@ def intake(state: State, run: Run) -> State:
     if given.budget is not None:
         settings = settings.model_copy(update={"budget": given.budget})
     domain = given.domain or settings.domain
-    typed = run.options.answer_type.form if run.options.answer_type else None
+    form = run.options.answer_type.form if run.options.answer_type else None
     query = Query(
         question=given.question,
         reference=given.reference or None,
         instruction=given.instruction or None,
-        answer_format="\n".join(filter(None, (given.answer_format, typed))) or None,
+        answer_format="\n".join(filter(None, (given.answer_format, form))) or None,
         domain=domain,
         level=given.level,
         conversation=given.conversation,
@@ -114,58 +114,61 @@ def read_conversation(messages: Sequence[AnyMessage]) -> dict[str, Any]:
         ``question``, ``instruction`` from the system messages, ``conversation`` marked off as data,
         ``media`` of all of a person's messages, and ``turns_left_out``. Empty without a question.
     """
-    asked = next((said for said in reversed(messages) if isinstance(said, HumanMessage)), None)
-    if asked is None:
+    human = [message for message in messages if isinstance(message, HumanMessage)]
+    if not human:
         return {}
+    question = human[-1]
     turns = [
         (
-            " ".join(filter(None, (_ROLES.get(said.type, said.type), said.name))),
-            "(the question below)" if said is asked else _words(said),
+            " ".join(filter(None, (_ROLES.get(message.type, message.type), message.name))),
+            "(the question below)" if message is question else _words(message),
         )
-        for said in (messages[:-1] if messages[-1] is asked else messages)
+        for message in (messages[:-1] if messages[-1] is question else messages)
     ]
-    shown, turns_left_out = _newest([turn for turn in turns if turn[1]])
-    system = [_text(said) for said in messages if isinstance(said, SystemMessage)]
+    recent, turns_left_out = _newest([turn for turn in turns if turn[1]])
+    lines = ["<conversation>", *recent, "</conversation>"]
+    system = [_text(message) for message in messages if isinstance(message, SystemMessage)]
     return {
-        "question": _text(asked),
+        "question": _text(question),
         "instruction": "\n\n".join(filter(None, system)) or None,
-        "conversation": "\n".join(["<conversation>", *shown, "</conversation>"]) if shown else None,
-        "media": [block for said in messages for block in _files_of(said)],
+        "conversation": "\n".join(lines) if recent else None,
+        "media": [block for message in messages for block in _files_of(message)],
         "turns_left_out": turns_left_out,
     }
 
 
-def _text(said: AnyMessage) -> str:
+def _text(message: AnyMessage) -> str:
     """Return the text of a message, each block on lines of its own."""
-    if isinstance(said, AIMessage):  # citations may split its text anywhere
-        return said.text
-    return "\n".join(block["text"] for block in said.content_blocks if block["type"] == "text")
+    if isinstance(message, AIMessage):  # citations may split its text anywhere
+        return message.text
+    return "\n".join(block["text"] for block in message.content_blocks if block["type"] == "text")
 
 
-def _words(said: AnyMessage) -> str:
+def _words(message: AnyMessage) -> str:
     """Return the text of a turn as data; empty for system messages and hand-overs."""
-    if isinstance(said, SystemMessage) or any("handoff" in key for key in said.response_metadata):
+    is_handoff = any("handoff" in key for key in message.response_metadata)
+    if isinstance(message, SystemMessage) or is_handoff:
         return ""
-    files = len(_files_of(said))
-    parts = [_text(said).strip(), f"[{files} image(s) or file(s)]" if files else ""]
+    files = len(_files_of(message))
+    parts = [_text(message).strip(), f"[{files} image(s) or file(s)]" if files else ""]
     return as_data("\n".join(filter(None, parts)))
 
 
 def _newest(turns: list[tuple[str, str]]) -> tuple[list[str], int]:
     """Return the newest turns that fit, and the number of missing or shortened turns."""
-    shown: list[str] = []
+    recent: list[str] = []
     room = MAX_CONVERSATION
     while turns and room > 0:
         role, text = turns.pop()
         cut = "[…] " if len(text) > room else ""
-        shown.insert(0, f'<turn role="{role}">\n{cut}{text[-room:]}\n</turn>')
+        recent.insert(0, f'<turn role="{role}">\n{cut}{text[-room:]}\n</turn>')
         room -= len(text)
-    return shown, len(turns) + (room < 0)
+    return recent, len(turns) + (room < 0)
 
 
-def _files_of(said: AnyMessage) -> list[dict[str, Any]]:
+def _files_of(message: AnyMessage) -> list[dict[str, Any]]:
     """Return the content blocks of a human message that are images or files."""
-    if not isinstance(said, HumanMessage) or isinstance(said.content, str):
+    if not isinstance(message, HumanMessage) or isinstance(message.content, str):
         return []
-    blocks = [block for block in said.content if isinstance(block, dict)]
+    blocks = [block for block in message.content if isinstance(block, dict)]
     return [block for block in blocks if block.get("type") != "text"]

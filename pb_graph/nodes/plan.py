@@ -75,9 +75,9 @@ async def _decompose(query: Query, run: Run) -> list[SubQuestion]:
     """Return the sub-questions; empty if the planner finds fewer than two."""
     graded = run.settings.planning == "fused" and run.settings.splits_budget
     request = plan_request(query, run.settings, graded=graded)
-    found, steps = await run.ask_planner(request), list[SubQuestion]()
-    if found:
-        steps, notes = clean_plan(found, query, run.settings.max_steps)
+    raw_plan, steps = await run.ask_planner(request), list[SubQuestion]()
+    if raw_plan:
+        steps, notes = clean_plan(raw_plan, query, run.settings.max_steps)
         for note in notes:
             run.warn(**note)
     if len(steps) > 1:
@@ -88,16 +88,16 @@ async def _decompose(query: Query, run: Run) -> list[SubQuestion]:
 
 async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
     """Estimate the level of the question and the grades of its steps, and return the update."""
-    query, found = state["query"], None
+    query, difficulty = state["query"], None
     if not steps and (judged := await run.ask_planner(level_request(query, run.settings))):
-        found = Difficulty(level=judged.level)
-    if found is None:
+        difficulty = Difficulty(level=judged.level)
+    if difficulty is None:
         request = estimate_request(query, steps, run.settings)
-        found = await run.ask_planner(request) or Difficulty()
-    level, graded, notes = grade_steps(found, steps, query["level"])
+        difficulty = await run.ask_planner(request) or Difficulty()
+    level, graded, notes = grade_steps(difficulty, steps, query["level"])
     for note in notes:
         run.warn(**note)
-    source = state["level_source"] or ("default" if found.level is None else "estimated")
+    source = state["level_source"] or ("default" if difficulty.level is None else "estimated")
     run.emit("estimate", level=level, level_source=source, steps=graded)
     update: State = {"query": {**query, "level": level}, "level_source": source}
     return {**update, "plan": graded} if steps else update
@@ -134,7 +134,7 @@ def review(state: State, run: Run) -> State:
     An edited plan is not estimated again: it keeps its levels and credits. The settings of the run
     note that the plan has been reviewed, and a total that the reviewer chose.
     """
-    shown = {
+    payload = {
         "plan": state["plan"],
         "level": state["query"]["level"],
         "budget": state["total"],
@@ -142,12 +142,12 @@ def review(state: State, run: Run) -> State:
         "ceiling": state["ceiling"],
         "warnings": state["warnings"],
     }
-    answer = interrupt(shown)
+    answer = interrupt(payload)
     while answer is not True:
         try:
             return _edited(Review.model_validate(answer), state, run)
         except ValidationError as error:
-            answer = interrupt({**shown, "error": describe_errors(error)})
+            answer = interrupt({**payload, "error": describe_errors(error)})
     return {"settings": state["settings"] | {"review_plan": False}}
 
 
@@ -155,9 +155,9 @@ def _edited(edit: Review, state: State, run: Run) -> State:
     """Return the state update of an edit: a plan without shares, which is allocated again."""
     plan = state["plan"] if edit.plan is None else []
     for place, step in enumerate(edit.plan or []):
-        named = [place - 1] if step.depends_on is None else step.depends_on
-        needed = sorted({other for other in named if 0 <= other < place})
-        edited = step.model_dump() | {"index": place, "depends_on": needed}
+        indices = [place - 1] if step.depends_on is None else step.depends_on
+        needs = sorted({other for other in indices if 0 <= other < place})
+        edited = step.model_dump() | {"index": place, "depends_on": needs}
         plan.append(cast("SubQuestion", edited))
     run.emit("plan", steps=plan)
     settings = state["settings"] | {"review_plan": False}

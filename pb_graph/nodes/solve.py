@@ -56,10 +56,10 @@ def _step_prompt(
 ) -> list[PromptMessage]:
     query, plan, budget = task["query"], task["plan"], task["budget"]
     if _is_single_step(plan, query):
-        said = budget if settings.enforcement == "prompt" else None
-        return single_call_prompt(query, settings, style, budget=said)
-    index, found = task["index"], task["results"]
-    return step_prompt(query, settings, style, plan, index, found, budget=budget, is_final=closes)
+        limit = budget if settings.enforcement == "prompt" else None
+        return single_call_prompt(query, settings, style, budget=limit)
+    index, results = task["index"], task["results"]
+    return step_prompt(query, settings, style, plan, index, results, budget=budget, is_final=closes)
 
 
 async def synthesize(state: State, run: Run) -> State:
@@ -68,29 +68,29 @@ async def synthesize(state: State, run: Run) -> State:
     If the last step has no answer, that call gets the tokens that are left below the ceiling.
     """
     plan, results = state["plan"], sorted(state["results"], key=lambda result: result["index"])
-    found = [result for result in results if result["answer"]]
-    if not found:
+    answers = [result for result in results if result["answer"]]
+    if not answers:
         return {"answer": ""}
     if missing := len(plan) - len(results):
         note = f"the ceiling was reached before the last {missing} step(s) were asked"
         run.warn("ceiling_reached", note)
-    elif found[-1] is results[-1] and (run.settings.synthesis != "call" or len(plan) == 1):
-        return _answer_of(found[-1])
-    elif reply := await _closing_call(state, found, run):
+    elif answers[-1] is results[-1] and (run.settings.synthesis != "call" or len(plan) == 1):
+        return _answer_of(answers[-1])
+    elif reply := await _closing_call(state, answers, run):
         return reply.update()
-    note = f"the answer of sub-question {found[-1]['index'] + 1} is used as the final answer"
+    note = f"the answer of sub-question {answers[-1]['index'] + 1} is used as the final answer"
     run.warn("answer_from_step", note)
-    return _answer_of(found[-1])
+    return _answer_of(answers[-1])
 
 
 async def _closing_call(
-    state: State, found: Sequence[StepResult], run: Run
+    state: State, answers: Sequence[StepResult], run: Run
 ) -> BudgetedReply | None:
     """Combine the results of the steps in one call; None, after a warning, if it fails."""
     query, plan = state["query"], state["plan"]
     cap = run.settings.synthesis_cap(state["total"] or 0, len(plan))
     budget = max(1, min(cap, int(run.budget.left)))
-    prompt = synthesis_prompt(query, run.settings, plan, found, budget=budget)
+    prompt = synthesis_prompt(query, run.settings, plan, answers, budget=budget)
     try:
         purpose = Purpose("synthesize", level=query["level"])
         reply = await run.call_within_budget(prompt, budget, query, purpose)
@@ -113,20 +113,20 @@ async def answer(state: State, run: Run) -> State:
     plan = [] if _is_single_step(state["plan"], query) else state["plan"]
     shares = dict(enumerate(state["shares"])) or None
     style = await run.style(query)
-    given = MethodInput(
+    inputs = MethodInput(
         query=query, settings=settings, style=style, budget=total, plan=plan, shares=shares
     )
     try:
         if method.function and not method.is_prompt:
-            made: State = await method.function(given, run)
-            return {"answer": "", **made}
+            update: State = await method.function(inputs, run)
+            return {"answer": "", **update}
         if method.function:
-            prompt = method.function(given)
+            prompt = method.function(inputs)
         else:  # stating a total lengthens short answers, so an enforced total is not stated
             is_split = method.splits and (plan or settings.enforcement != "prompt")
-            told = total if method.budgets and not is_split else None
+            limit = total if method.budgets and not is_split else None
             prompt = single_call_prompt(
-                query, settings, style, plan, budget=told, shares=shares if plan else None
+                query, settings, style, plan, budget=limit, shares=shares if plan else None
             )
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(

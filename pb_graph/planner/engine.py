@@ -54,10 +54,10 @@ class LangChainEngine:
         system = request.system
         if not isinstance(system, str | None):
             system = "".join(part.text for part in system)
-        said = [("system", system)] if system else []
-        said += [(message.role, message.text or "") for message in request.messages]
+        messages = [("system", system)] if system else []
+        messages += [(message.role, message.text or "") for message in request.messages]
         try:
-            reply = await self.client.call(convert_to_messages(said), self.options, io)
+            reply = await self.client.call(convert_to_messages(messages), self.options, io)
         except Exception as error:
             self.error = error
             raise
@@ -126,9 +126,9 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
     ):
         # The model is given again at the call: a saved predictor may have one of its own, which
         # nobody would cap or count.
-        given = select_inputs(predictor.signature, request.inputs) | {"lm": dspy.settings.lm}
+        inputs = select_inputs(predictor.signature, request.inputs) | {"lm": dspy.settings.lm}
         try:
-            prediction = await io.call(predictor, predictor.acall, **given)
+            prediction = await io.call(predictor, predictor.acall, **inputs)
         except AdapterParseError as error:
             reason = str(error.__cause__ or "it was empty")
             raise UnreadableReplyError(reason) from error

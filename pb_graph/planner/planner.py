@@ -84,8 +84,8 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         if level is None:
             query["level"] = self._ask(level_request(query, settings), fields).level
         request = plan_request(query, settings, graded=settings.planning == "fused")
-        written = self._ask(request, fields)
-        plan, warnings = clean_plan(written, query, settings.max_steps)
+        raw_plan = self._ask(request, fields)
+        plan, warnings = clean_plan(raw_plan, query, settings.max_steps)
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
 
     def _ask(self, request: PlannerRequest[T], fields: dict[str, str]) -> T:
@@ -97,14 +97,14 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     @property
     def teaching(self) -> Style | None:
         """Instruction and examples for the solver; None while they are the package's own."""
-        shown = tuple(
+        examples = tuple(
             Example(demo["problem"], demo["solution"])
             for demo in self.solve.demos
             if demo.get("problem") and demo.get("solution")
         )
-        if not shown and self.solve.signature.equals(Solve):
+        if not examples and self.solve.signature.equals(Solve):
             return None
-        return Style(self.solve.signature.instructions, shown)
+        return Style(self.solve.signature.instructions, examples)
 
     def program(self) -> PlannerProgram:
         """Return the instructions and demos as they are saved, without a model."""

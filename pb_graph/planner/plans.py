@@ -62,8 +62,8 @@ _NOT_COMPARED = re.compile(r"[\s$\\{},]|left|right|\.$")
 
 def _to_number(value: object) -> float | None:
     """Return the number in a value such as 4, "4" or "level 4"; None if there is none."""
-    found = _NUMBER.search(str(value))
-    return float(found.group()) if found else None
+    match = _NUMBER.search(str(value))
+    return float(match.group()) if match else None
 
 
 def _to_numbers(values: object) -> list[float | None]:
@@ -187,8 +187,8 @@ class Difficulty(BaseModel):
         Raises:
             ValueError: If the reply holds no level.
         """
-        found = _find_json(text)
-        estimates = cls.model_validate(found) if isinstance(found, Mapping) else cls()
+        parsed = _find_json(text)
+        estimates = cls.model_validate(parsed) if isinstance(parsed, Mapping) else cls()
         if estimates == cls():
             msg = "no levels found: write them as numbers from 1 to 5"
             raise ValueError(msg)
@@ -213,20 +213,20 @@ class Level(BaseModel):
         Raises:
             ValueError: If the reply holds no digit from 1 to 5.
         """
-        found = _LEVEL.search(text)
-        if found is None:
+        match = _LEVEL.search(text)
+        if match is None:
             msg = "no level found: write L1, L2, L3, L4 or L5"
             raise ValueError(msg)
-        return cls(level=int(found[1]))
+        return cls(level=int(match[1]))
 
     def to_text(self) -> str:
         """Return the level as a planner is asked to write it, such as "L3"."""
         return f"L{self.level}"
 
 
-def _items(found: object) -> list[Any]:
+def _items(parsed: object) -> list[Any]:
     """Return the items of a plan: a list, or the first list of an object."""
-    values = found.values() if isinstance(found, Mapping) else (found,)
+    values = parsed.values() if isinstance(parsed, Mapping) else (parsed,)
     return next((value for value in values if isinstance(value, list)), [])
 
 
@@ -258,32 +258,32 @@ def clean_plan(
     Returns:
         The sub-questions, graded if the plan is; and a warning for each kind of correction.
     """
-    kept, corrections = _keep_steps(plan, query)
-    if len(kept) > max_steps:
-        corrections[f"sub-questions beyond the first {max_steps} dropped"] = len(kept) - max_steps
-        kept = kept[:max_steps]
+    pairs, corrections = _keep_steps(plan, query)
+    if len(pairs) > max_steps:
+        corrections[f"sub-questions beyond the first {max_steps} dropped"] = len(pairs) - max_steps
+        pairs = pairs[:max_steps]
     warnings = [
-        ReportWarning(code="plan_corrected", message=f"{what}: {count}")
-        for what, count in corrections.items()
+        ReportWarning(code="plan_corrected", message=f"{correction}: {count}")
+        for correction, count in corrections.items()
     ]
-    steps = [step for _, step in kept]
-    if any(written.credit is not None for written, _ in kept):
-        found = Difficulty(
-            levels=[written.level for written, _ in kept],
-            credits=[written.credit for written, _ in kept],
+    steps = [step for _, step in pairs]
+    if any(source.credit is not None for source, _ in pairs):
+        difficulty = Difficulty(
+            levels=[source.level for source, _ in pairs],
+            credits=[source.credit for source, _ in pairs],
         )
-        _, steps, more = grade_steps(found, steps, query["level"] or MIDDLE)
+        _, steps, more = grade_steps(difficulty, steps, query["level"] or MIDDLE)
         warnings += more
     return steps, warnings
 
 
 def grade_steps(
-    found: Difficulty, steps: Sequence[SubQuestion], known_level: int | None
+    estimates: Difficulty, steps: Sequence[SubQuestion], known_level: int | None
 ) -> tuple[int, list[SubQuestion], list[ReportWarning]]:
     """Fit levels to 1 to 5, and credits to a sum of 100.
 
     Args:
-        found: The estimates as the planner wrote them.
+        estimates: The estimates as the planner wrote them.
         steps: The sub-questions that they are for; may be none.
         known_level: The level of the question, if it is known.
 
@@ -294,28 +294,28 @@ def grade_steps(
     def fit(value: float | None, default: int) -> int:
         return default if value is None else min(max(round(value), EASIEST), HARDEST)
 
-    level, count = known_level or fit(found.level, MIDDLE), len(steps)
-    usable = [value for value in found.levels if len(found.levels) == count]
+    level, count = known_level or fit(estimates.level, MIDDLE), len(steps)
+    usable = [value for value in estimates.levels if len(estimates.levels) == count]
     levels = [fit(value, level) for value in usable or [None] * count]
-    shares = [value for value in found.credits if value is not None and value >= 0]
-    if not len(shares) == len(found.credits) == count or not sum(shares):
+    shares = [value for value in estimates.credits if value is not None and value >= 0]
+    if not len(shares) == len(estimates.credits) == count or not sum(shares):
         shares = [1.0] * count
     credit = [round(value / sum(shares) * ALL_CREDITS, 2) for value in shares]
     graded = list(steps)
     for place, step in enumerate(steps):
         graded[place] = {**step, "level": levels[place], "credit": credit[place]}
     grades: list[tuple[str, object, object]] = [
-        ("level", known_level or found.level, level),
-        ("levels", found.levels, levels),
-        ("credits", [round(value or 0) for value in found.credits], [*map(round, credit)]),
+        ("level", known_level or estimates.level, level),
+        ("levels", estimates.levels, levels),
+        ("credits", [round(value or 0) for value in estimates.credits], [*map(round, credit)]),
     ]
     warnings = [
         ReportWarning(
             code="grades_corrected",
-            message=f"{name} {written} became {used}" if written else f"no {name}: {used} assumed",
+            message=f"{name} {old} became {new}" if old else f"no {name}: {new} assumed",
         )
-        for name, written, used in grades
-        if written != used
+        for name, old, new in grades
+        if old != new
     ]
     return level, graded, warnings
 
@@ -326,7 +326,7 @@ def _keep_steps(
     """Return the remaining steps, as written and as cleaned, and the number of corrections."""
     about = (query["question"], query["reference"], query.get("conversation"))
     known = "\n".join(filter(None, about))
-    kept: list[tuple[PlannedStep, SubQuestion]] = []
+    pairs: list[tuple[PlannedStep, SubQuestion]] = []
     places: dict[int, int] = {}  # index in `kept` by number in the plan
     first: dict[str, int] = {}
     corrections = Counter[str]()
@@ -335,8 +335,8 @@ def _keep_steps(
         if question != step.question:
             corrections["stated results replaced by '?'"] += 1
         key = _PUNCTUATION.sub(" ", question.casefold()).strip()
-        place = places[number] = first.setdefault(key, len(kept))
-        if key in _EMPTY or place < len(kept):
+        place = places[number] = first.setdefault(key, len(pairs))
+        if key in _EMPTY or place < len(pairs):
             corrections["empty or repeated sub-questions dropped"] += 1
             continue
         known += f"\n{question}"
@@ -346,7 +346,7 @@ def _keep_steps(
         needs = {place - 1}
         if step.after is not None:
             needs = {places.get(number, place) for number in step.after}
-        asked = SubQuestion(
+        sub_question = SubQuestion(
             index=place,
             question=question,
             hint=hint,
@@ -354,8 +354,8 @@ def _keep_steps(
             level=None,
             credit=None,
         )
-        kept.append((step, asked))
-    return kept, corrections
+        pairs.append((step, sub_question))
+    return pairs, corrections
 
 
 def _ask_for_result(question: str, known: str) -> str:
@@ -370,11 +370,11 @@ def _ask_for_result(question: str, known: str) -> str:
             continue  # words follow
         left = _LEFT_SIDE.findall(question[: equals.start()])[0].strip(" .,'([{|$")
         has_unknown = bool(_LETTER.search(left)) and not _NAME.fullmatch(left)
-        value, told = (_NOT_COMPARED.sub("", text.casefold()) for text in (right[1], known))
-        is_known = re.search(rf"(?<!\d){re.escape(value)}(?!\d)", told)
+        value, context = (_NOT_COMPARED.sub("", text.casefold()) for text in (right[1], known))
+        is_known = re.search(rf"(?<!\d){re.escape(value)}(?!\d)", context)
         if bool(_LETTER.search(right[1])) == has_unknown and not is_known:
-            asked = f"{question[: equals.start()]} = ?"
-            return asked + "$" * (asked.count("$") % 2)
+            replacement = f"{question[: equals.start()]} = ?"
+            return replacement + "$" * (replacement.count("$") % 2)
     return question
 
 

@@ -87,25 +87,25 @@ def plan_request(query: Query, settings: Settings, *, graded: bool = False) -> P
         settings: Settings of the run.
         graded: Whether to ask for the level and the credit of each step, too.
     """
-    most, inputs = settings.max_steps, _inputs(query, settings)
+    limit, inputs = settings.max_steps, _inputs(query, settings)
     steps: Sequence[object]
     if graded:
-        written = '{"question": "sub-question | hint", "level": N, "credit": N}'
+        pattern = '{"question": "sub-question | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
         steps = [
             {"question": text, "level": 1, "credit": credit}
             for text, credit in zip(_PENS_STEPS, _PENS_CREDITS, strict=True)
         ]
     else:
-        written, item, steps = '"sub-question | hint"', _STEP, _PENS_STEPS
-    form = f'Reply with JSON only: {{"steps": [{written}, ...]}}, at most {most} steps.'
+        pattern, item, steps = '"sub-question | hint"', _STEP, _PENS_STEPS
+    form = f'Reply with JSON only: {{"steps": [{pattern}, ...]}}, at most {limit} steps.'
     if settings.is_stepwise:  # independent steps run in parallel
         form += (
             " Where a step does not need the one before it, add the numbers of those it needs: "
             '"sub-question | hint | after 1".'
         )
     example = Example(_example_inputs(inputs), json.dumps({"steps": steps}))
-    schema = _object(steps=_array(item, min(2, most), most))
+    schema = _object(steps=_array(item, min(2, limit), limit))
     predictor = "fused" if graded else "decompose"
     return PlannerRequest(predictor, "plan", inputs, form, schema, (example,))
 
@@ -124,7 +124,7 @@ def estimate_request(
     parts: dict[str, dict[str, Any]] = {}
     reply: dict[str, object] = {}
     inputs = _inputs(query, settings)
-    shown = _example_inputs(inputs)
+    in_example = _example_inputs(inputs)
     if query["level"] is None:
         words.append('"level": <level of the whole problem>')
         parts["level"], reply["level"] = _LEVEL, 1
@@ -134,9 +134,9 @@ def estimate_request(
         parts["credits"] = _array(_CREDIT, count, count)
         reply |= {"levels": [1] * len(_PENS_STEPS), "credits": _PENS_CREDITS}
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
-        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in _PENS_STEPS)
+        in_example["sub_questions"] = _numbered(text.partition(" | ")[0] for text in _PENS_STEPS)
     form = f"Reply with one line of JSON only: {{{', '.join(words)}}}"
-    example = Example(shown, json.dumps(reply))
+    example = Example(in_example, json.dumps(reply))
     return PlannerRequest("estimate", "estimate", inputs, form, _object(**parts), (example,))
 
 
@@ -150,17 +150,17 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         settings: Settings of the run.
     """
     inputs = _inputs(query, settings)
-    before, *parts = _LEVEL_LINE.split(inputs["examples"])
-    if before.strip() or not parts:  # the user rewrote the examples
+    intro, *parts = _LEVEL_LINE.split(inputs["examples"])
+    if intro.strip() or not parts:  # the user rewrote the examples
         examples = [Example({"problem": _PENS}, "L1")]
     else:
         inputs["examples"] = ""
         if inputs["domain"].casefold() in CALCULATED:  # `LEVEL_EXAMPLES` show it
             inputs["domain"] = ""
-        known = zip(parts[::2], parts[1::2], strict=True)
+        problems = zip(parts[::2], parts[1::2], strict=True)
         examples = [
             Example({"problem": text.strip()}, f"L{level}")
-            for level, text in sorted(known, key=lambda line: _MIXED.index(line[0]))
+            for level, text in sorted(problems, key=lambda line: _MIXED.index(line[0]))
         ]
     return PlannerRequest(
         "level", "estimate", inputs, LEVEL_FORM, None, tuple(examples), cap=LEVEL_CAP
@@ -173,14 +173,14 @@ def _inputs(query: Query, settings: Settings) -> dict[str, str]:
     Problems of known level are shown only if the level of the question is unknown.
     """
     problem = query["question"]
-    if before := query.get("conversation"):
-        problem = f"{before}\n\nThe problem to look at now:\n{problem}"
+    if conversation := query.get("conversation"):
+        problem = f"{conversation}\n\nThe problem to look at now:\n{problem}"
     if media := query.get("media"):
         problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
     level = query["level"]
-    known = LEVEL_EXAMPLES if settings.level_examples is None else settings.level_examples
+    examples = LEVEL_EXAMPLES if settings.level_examples is None else settings.level_examples
     return {
-        "examples": known if level is None else "",
+        "examples": examples if level is None else "",
         "domain": "" if query["domain"] == _ANY_DOMAIN else query["domain"],
         "problem": problem,
         "level": "" if level is None else f"level {level} of 5",
@@ -209,5 +209,5 @@ def _object(**properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _array(items: dict[str, Any], least: int, most: int) -> dict[str, Any]:
-    return {"type": "array", "items": items, "minItems": least, "maxItems": most}
+def _array(items: dict[str, Any], minimum: int, maximum: int) -> dict[str, Any]:
+    return {"type": "array", "items": items, "minItems": minimum, "maxItems": maximum}

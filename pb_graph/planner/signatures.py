@@ -116,10 +116,10 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
             inputs: Values of the input fields by name; empty ones are left out.
         """
         name, reply_type = _output_of(signature)
-        shown = [demo for demo in demos if is_demo(signature, demo)]
-        shown = shown or [{**asked, name: reply} for asked, reply in self.examples]
+        examples = [demo for demo in demos if is_demo(signature, demo)]
+        examples = examples or [{**fields, name: reply} for fields, reply in self.examples]
         messages = [{"role": "system", "content": f"{signature.instructions}\n\n{self.form}"}]
-        for demo in shown:
+        for demo in examples:
             reply = demo[name]
             if not isinstance(reply, str):  # a demo that was saved and loaded is a mapping
                 reply = reply_type.model_validate(reply).to_text()

@@ -68,8 +68,8 @@ class Journal:
         """
         purpose, tools = options.purpose, [tool.name for tool in options.tools]
         wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
-        said = [(message.type, message.content) for message in messages]
-        key, stored = await self._find([said, wishes, purpose.node, purpose.step], io)
+        contents = [(message.type, message.content) for message in messages]
+        key, stored = await self._find([contents, wishes, purpose.node, purpose.step], io)
         if stored is None:
             reply = await client.call(messages, options, io)
             await self._write(key, reply.to_json(), io)
@@ -79,31 +79,31 @@ class Journal:
             account.charge(spending(reply.charges), run=key)
         return reply
 
-    async def once(self, asked: object, make: Callable[[], Awaitable[str]], io: IO) -> str:
+    async def once(self, request: object, make: Callable[[], Awaitable[str]], io: IO) -> str:
         """Return the stored text, or make and store it.
 
         Args:
-            asked: The question that the text answers, as JSON.
+            request: The question that the text answers, as JSON.
             make: Returns the text.
             io: How to wait, `BLOCKING` or `ASYNC`.
         """
-        key, stored = await self._find(asked, io)
+        key, stored = await self._find(request, io)
         if stored is None:
             stored = await make()
             await self._write(key, stored, io)
         return str(stored)
 
-    async def _find(self, asked: object, io: IO) -> tuple[str, Any]:
+    async def _find(self, request: object, io: IO) -> tuple[str, Any]:
         """Return the key of a request and its entry, or None.
 
         The n-th request of a node that is the same finds the n-th entry.
         """
-        digest = hashlib.sha256(json.dumps(asked, default=str).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(request, default=str).encode()).hexdigest()
         self._asked[digest] += 1
         key = str(uuid5(self._task, f"{digest} {self._asked[digest]}"))
         if self._stored is None:
-            found = await io.call(self._saver.get_tuple, self._saver.aget_tuple, self._config)
-            writes = (found.pending_writes if found else None) or []
+            checkpoint = await io.call(self._saver.get_tuple, self._saver.aget_tuple, self._config)
+            writes = (checkpoint.pending_writes if checkpoint else None) or []
             self._stored = {name: entry for name, channel, entry in writes if channel == _CHANNEL}
         return key, self._stored.get(key)
 

@@ -75,8 +75,8 @@ class Models:
         self._made: dict[Hashable, tuple[object, Any]] = {}
         self._limits: dict[str, Budget] = {}  # by run
         self._lock = threading.Lock()
-        given = self._settings_of(program) or Settings() if settings is None else settings
-        self.settings = Settings.read(given)
+        base = self._settings_of(program) or Settings() if settings is None else settings
+        self.settings = Settings.read(base)
         for model in self._given.values():
             if isinstance(model, str) and model.startswith(LOCAL_PREFIX):
                 model_name(model)  # raises if the model is unknown
@@ -118,12 +118,14 @@ class Models:
             return model
 
         def make() -> ModelClient:
-            made = resolve(model_name(model), settings) if isinstance(model, str | None) else model
-            return client_of(made, self.cap_policy, RetryPolicy(settings.max_retries))
+            chat_model = model
+            if isinstance(model, str | None):
+                chat_model = resolve(model_name(model), settings)
+            return client_of(chat_model, self.cap_policy, RetryPolicy(settings.max_retries))
 
         key = model if isinstance(model, str | None) else id(model)
-        made = self._get((key, settings.timeout, settings.max_retries), make, model)
-        return cast("ModelClient", made)
+        client = self._get((key, settings.timeout, settings.max_retries), make, model)
+        return cast("ModelClient", client)
 
     def planner(self, program: Program | None) -> Planner:
         """Return the planner of a run's program, or of the graph's.
@@ -137,15 +139,15 @@ class Models:
         from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
 
         program = self._read(self.program if program is None else program)
-        if own := getattr(program, "prompts", None):
-            return cast("Planner", own)  # a program that is being tuned changes its prompts
+        if prompts := getattr(program, "prompts", None):
+            return cast("Planner", prompts)  # a program that is being tuned changes its prompts
         key = ("planner", id(program))
         return cast("Planner", self._get(key, lambda: planner.load_planner(program), program))
 
     def run_settings(self, context: Context) -> Settings:
         """Return the settings of a run: its own settings over those of its program or the graph."""
-        own = self._settings_of(context.planner_program)
-        return (own or self.settings).merged_with(context.settings)
+        base = self._settings_of(context.planner_program)
+        return (base or self.settings).merged_with(context.settings)
 
     def open_limit(
         self, run: str, limit: QuestionLimit, prices: Dollars | None, earlier: Spending
@@ -170,8 +172,8 @@ class Models:
             return self._limits[run]
 
     def _settings_of(self, program: Program | None) -> Settings | None:
-        found: Settings | None = getattr(self._read(program), "settings", None)
-        return found
+        settings: Settings | None = getattr(self._read(program), "settings", None)
+        return settings
 
     def _read(self, program: Program | None) -> Program | None:
         """Return a program, which may be given as the path of its file."""

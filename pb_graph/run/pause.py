@@ -53,14 +53,16 @@ class BudgetDecision(BaseModel):
         return self
 
 
-def decide(account: Budget, on_used_up: OnUsedUp, error: BudgetUsedUpError, asked: str) -> Decision:
+def decide(
+    account: Budget, on_used_up: OnUsedUp, error: BudgetUsedUpError, prompt: str
+) -> Decision:
     """Interrupt the run for a decision, and raise the account's total if that is decided.
 
     Args:
         account: The account that has too little left.
         on_used_up: ``"pause"`` or ``"error"``.
         error: The reason.
-        asked: The message that the model was about to be asked.
+        prompt: The message that the model was about to be asked.
 
     Raises:
         BudgetUsedUpError: If `on_used_up` is ``"error"``.
@@ -75,7 +77,7 @@ def decide(account: Budget, on_used_up: OnUsedUp, error: BudgetUsedUpError, aske
         spent=account.spent + account.unknown,
         left=account.left,
         tokens=account.spending,
-        asked=asked[-_MOST_SHOWN:],
+        asked=prompt[-_MOST_SHOWN:],
     )
     decision = interrupt(pause, response_schema=BudgetDecision)
     if decision.by is not None and decision.action == "raise":

@@ -170,7 +170,7 @@ class Run:
             options = replace(options, cap=max(1, account.tokens_left()))
             prompt, reply = await self._work(prompt, options, account)
             finish: Finish = "length" if reply.finish == "length" else "stop"
-            stated = ""
+            result = ""
             if compute and finish == "stop" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, int(account.spent), finish)
             is_open = compute is not None and stated_answer(reply.text) is None
@@ -180,16 +180,16 @@ class Run:
                     reserve = account
                 if reserve.left >= 1:
                     ending = replace(options, cap=int(reserve.left), stream=stream)
-                    asked = forced_answer_prompt(
+                    follow_up = forced_answer_prompt(
                         without_tools(prompt), reply.text, query, is_final=closing
                     )
-                    stated = await self._force(asked, ending, reserve, closing=closing)
-        if not stated:
+                    result = await self._force(follow_up, ending, reserve, closing=closing)
+        if not result:
             return BudgetedReply(reply.text, int(account.spent), finish)
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
         if closing:  # a final answer keeps the working that led to it
-            stated = f"{reply.text}\n\n{stated}".strip()
-        return BudgetedReply(stated, int(account.spent), finish if is_whole else "forced")
+            result = f"{reply.text}\n\n{result}".strip()
+        return BudgetedReply(result, int(account.spent), finish if is_whole else "forced")
 
     async def ask_planner(self, request: PlannerRequest[T]) -> T | None:
         """Ask the planner; if the reply cannot be read, say why and ask once more.
@@ -225,12 +225,12 @@ class Run:
 
     async def style(self, query: Query) -> Style:
         """Return the style in which a question is solved: a program's own, else the settings'."""
-        program, taught = self.context.planner_program, None
+        program, program_style = self.context.planner_program, None
         if program is not None or self.models.program is not None:
-            taught = (await self.io.load(self.models.planner, program)).teaching
+            program_style = (await self.io.load(self.models.planner, program)).teaching
         is_free = not (self.options.tools or self.options.answer_type)
         name = self.settings.solver_style(query["domain"], query["level"])
-        return solver_style(name, query, taught, is_free=is_free)
+        return solver_style(name, query, program_style, is_free=is_free)
 
     def cap_for(self, budget: int | None) -> int:
         """Return the tokens a request may cost: its budget if that is enforced, else the cutoff."""
@@ -306,7 +306,7 @@ class Run:
         if self._warnings:
             once = {note["message"]: note["code"] for note in self._warnings}
             update["warnings"] = [
-                ReportWarning(code=code, message=f"{node}: {said}") for said, code in once.items()
+                ReportWarning(code=once[text], message=f"{node}: {text}") for text in once
             ]
         return update
 
@@ -321,17 +321,17 @@ class Run:
         rounds = 0
         while True:
             reply = await self.ask(prompt, options, account)
-            asked, rounds = reply.tool_message, rounds + 1
-            if not asked or rounds > MAX_ROUNDS or account.left < 1:
+            tool_message, rounds = reply.tool_message, rounds + 1
+            if not tool_message or rounds > MAX_ROUNDS or account.left < 1:
                 return prompt, reply
             with use_budget(account):
-                found = await use_tools(asked, self.options.tools, self.journal, self.io)
-            prompt = [*prompt, *found]
+                messages = await use_tools(tool_message, self.options.tools, self.journal, self.io)
+            prompt = [*prompt, *messages]
             options = replace(options, cap=max(1, account.tokens_left()))
 
     async def _force(
         self,
-        asked: Sequence[MessageLikeRepresentation],
+        prompt: Sequence[MessageLikeRepresentation],
         options: CallOptions,
         reserve: Budget,
         *,
@@ -342,7 +342,7 @@ class Run:
         schema = answer_type.schema if answer_type else None
         options = replace(options, thinking="off", tools=(), schema=schema)
         try:
-            return (await self.ask(asked, options, reserve)).text
+            return (await self.ask(prompt, options, reserve)).text
         except ModelCallError as failure:
             at = options.purpose.step
             step = "" if at is None else f"sub-question {at + 1}: "
@@ -356,9 +356,9 @@ class Run:
         paid for. The smallest share (24 tokens by default) so ends in 16 tokens.
         """
         answer_type = self.options.answer_type if closing else None
-        least = max(self.settings.reserve, answer_type.reserve if answer_type else 0)
+        minimum = max(self.settings.reserve, answer_type.reserve if answer_type else 0)
         cap = min(int(account.total), account.tokens_left())
-        return min(least, cap * 2 // 3 if closing else cap // 2)
+        return min(minimum, cap * 2 // 3 if closing else cap // 2)
 
     def _is_unfinished(self, reply: Reply, query: Query, *, forces: bool, closing: bool) -> bool:
         """Return whether a reply is to be asked for its result."""
@@ -453,29 +453,29 @@ class Node(Runnable[Any, State | Command[str]]):
         return await self._run(input, ASYNC)
 
     async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
-        found: Any = get_runtime().context
-        context = Context() if found is None else Context.resolve(found)
+        raw: Any = get_runtime().context
+        context = Context() if raw is None else Context.resolve(raw)
         if not self._is_entry:
             settings = _read_settings(state)
         else:
             settings = self._models.settings
-            if found is not None:  # a context may name a file
+            if raw is not None:  # a context may name a file
                 settings = await io.load(self._models.run_settings, context)
             # The state may hold the values of an earlier question.
             state = {**state, "run_id": uuid4().hex, "charges": [], "ceiling": None}
         run = Run(self._models, settings, context, self._options, io, state)
-        with ExitStack() as around:
+        with ExitStack() as stack:
             for account in self._accounts(run):
-                around.enter_context(use_budget(account))
-            given = self._function(state, run)
-            update = dict(await given if inspect.isawaitable(given) else given)
-        after = cast("State", state | update)
+                stack.enter_context(use_budget(account))
+            result = self._function(state, run)
+            update = dict(await result if inspect.isawaitable(result) else result)
+        next_state = cast("State", state | update)
         update |= run.state_update(self.name)
         if self._is_entry:  # drop the warnings of an earlier question
             update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
         if self._route is None:
             return cast("State", update)
-        return Command(update=update, goto=self._route(after, _read_settings(after)))
+        return Command(update=update, goto=self._route(next_state, _read_settings(next_state)))
 
     def _accounts(self, run: Run) -> Iterator[Budget]:
         """Yield the accounts that a run draws on: a shared one, and the limit of its settings."""

@@ -28,12 +28,12 @@ MAX_RESULT = 20_000
 
 
 async def use_tools(
-    asked: Mapping[str, Any], tools: Sequence[BaseTool], journal: Journal | None, io: IO
+    tool_message: Mapping[str, Any], tools: Sequence[BaseTool], journal: Journal | None, io: IO
 ) -> list[BaseMessage]:
     """Call the tools that a reply asks for, one after another.
 
     Args:
-        asked: The whole message of the model as JSON.
+        tool_message: The whole message of the model as JSON.
         tools: The tools that there are.
         journal: Keeps the results for a node that starts over.
         io: How to wait, `BLOCKING` or `ASYNC`.
@@ -41,44 +41,45 @@ async def use_tools(
     Returns:
         That message and the results, for the next prompt.
     """
-    (message,) = messages_from_dict([dict(asked)])
-    found: list[BaseMessage] = [message]
-    for wanted in cast("AIMessage", message).tool_calls:
-        call = partial(_call_tool, tools, wanted, io)
-        key = [wanted["name"], wanted["args"]]
+    (message,) = messages_from_dict([dict(tool_message)])
+    messages: list[BaseMessage] = [message]
+    for tool_call in cast("AIMessage", message).tool_calls:
+        call = partial(_call_tool, tools, tool_call, io)
+        key = [tool_call["name"], tool_call["args"]]
         text = await journal.once(key, call, io) if journal else await call()
-        found.append(ToolMessage(text, tool_call_id=wanted["id"] or "", name=wanted["name"]))
-    for broken in cast("AIMessage", message).invalid_tool_calls:  # APIs want a result for each
-        said = f"{broken['name']} was not called: its arguments are no JSON"
-        found.append(ToolMessage(said, tool_call_id=broken["id"] or "", name=broken["name"]))
-    return found
+        name, identity = tool_call["name"], tool_call["id"] or ""
+        messages.append(ToolMessage(text, tool_call_id=identity, name=name))
+    for invalid in cast("AIMessage", message).invalid_tool_calls:  # APIs want a result for each
+        note = f"{invalid['name']} was not called: its arguments are no JSON"
+        messages.append(ToolMessage(note, tool_call_id=invalid["id"] or "", name=invalid["name"]))
+    return messages
 
 
 def without_tools(messages: Sequence[Any]) -> list[Any]:
     """Return a prompt with tool calls and results as text, for requests without tools."""
     plain: list[Any] = []
-    for said in messages:
-        if isinstance(said, ToolMessage):
-            plain.append(HumanMessage(f"The result of {said.name}:\n{said.text}"))
-        elif isinstance(said, AIMessage) and said.tool_calls:
-            calls = ", ".join(f"{call['name']}({call['args']})" for call in said.tool_calls)
-            plain.append(AIMessage(f"{said.text}\n(calls {calls})".strip()))
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            plain.append(HumanMessage(f"The result of {message.name}:\n{message.text}"))
+        elif isinstance(message, AIMessage) and message.tool_calls:
+            calls = ", ".join(f"{call['name']}({call['args']})" for call in message.tool_calls)
+            plain.append(AIMessage(f"{message.text}\n(calls {calls})".strip()))
         else:
-            plain.append(said)
+            plain.append(message)
     return plain
 
 
 async def _call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
     """Return the result of a tool as text of bounded size; its errors are told to the model."""
-    wanted = next((one for one in tools if one.name == call["name"]), None)
-    if wanted is None:
+    tool = next((tool for tool in tools if tool.name == call["name"]), None)
+    if tool is None:
         return f"There is no tool {call['name']!r}; there are: {', '.join(t.name for t in tools)}"
-    asked: dict[str, Any] = {**call, "type": "tool_call"}
+    request: dict[str, Any] = {**call, "type": "tool_call"}
     try:
-        found = await io.call(wanted.invoke, wanted.ainvoke, asked)
+        result = await io.call(tool.invoke, tool.ainvoke, request)
     except GraphBubbleUp:  # an interrupt, which LangGraph handles
         raise
     except Exception as error:  # noqa: BLE001 -- the model can react to any error of a tool
         return redact(f"{type(error).__name__}: {error}"[:MAX_RESULT])
-    text = found.text if isinstance(found, BaseMessage) else str(found)
+    text = result.text if isinstance(result, BaseMessage) else str(result)
     return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]} […]"

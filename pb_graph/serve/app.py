@@ -142,8 +142,8 @@ class Endpoint:
         origin.
         """
         if self.api_key is not None:
-            given = request.headers.get("authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), self.api_key.encode()):
+            key = request.headers.get("authorization", "").removeprefix("Bearer ")
+            if not hmac.compare_digest(key.encode(), self.api_key.encode()):
                 raise HTTPException(401, "the API key is missing or wrong")
             return
         origin = request.headers.get("origin")
@@ -221,10 +221,10 @@ class Allowance:
 
     def _used_up(self) -> HTTPException:
         end = self._bounds()[1]
-        said = f"The budget of ${self._usd:g} per {self._period} is used up. "
-        said += f"Ask again after {end:%Y-%m-%d %H:%M} UTC."
+        message = f"The budget of ${self._usd:g} per {self._period} is used up. "
+        message += f"Ask again after {end:%Y-%m-%d %H:%M} UTC."
         seconds = str(math.ceil((end - self._now()).total_seconds()))
-        return HTTPException(429, said, {"Retry-After": seconds, "x-should-retry": "false"})
+        return HTTPException(429, message, {"Retry-After": seconds, "x-should-retry": "false"})
 
 
 def is_loopback(host: str) -> bool:
@@ -278,8 +278,8 @@ def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
         _log.error("a request failed", exc_info=error)
         status, kind, message = 500, "server_error", "the server failed; its log says why"
     report = {"report": error.report} if isinstance(error, NoAnswerError) else {}
-    told = {"message": message, "type": kind, "param": None, "code": code}
-    return status, {"error": told, **report}
+    document = {"message": message, "type": kind, "param": None, "code": code}
+    return status, {"error": document, **report}
 
 
 def _event(document: Mapping[str, Any]) -> bytes:

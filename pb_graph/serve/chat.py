@@ -61,8 +61,8 @@ class ChatRequest(BaseModel):
     @property
     def total(self) -> int | None:
         """Return the completion tokens of the whole question: the smaller of two named totals."""
-        named = (self.max_completion_tokens, self.max_tokens)
-        return min((tokens for tokens in named if tokens is not None), default=None)
+        caps = (self.max_completion_tokens, self.max_tokens)
+        return min((tokens for tokens in caps if tokens is not None), default=None)
 
     def to_input(self) -> Input:
         """Return the graph's input: the conversation and the other inputs of the question.

@@ -68,29 +68,29 @@ class TravelPlannerScorer:
             raise ScorerError(msg) from error
         if days is None:
             return Score(0.0, None, _UNREAD, metadata)
-        said = "; ".join(f"{name}: {reason}" for name, reason in metadata["reasons"].items())
+        explanation = "; ".join(f"{name}: {reason}" for name, reason in metadata["reasons"].items())
         passed = float(all(metadata["hard"].values()))
-        return Score(passed, text, said or "keeps every constraint", metadata)
+        return Score(passed, text, explanation or "keeps every constraint", metadata)
 
 
 def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
     """Run every check and return the score's metadata. A failed gate fails all constraints."""
     common = {name: check(case) if delivered else _UNREAD for name, check in COMMONSENSE.items()}
-    entered = all(common[gate] is None for gate in GATES)
+    is_entered = all(common[gate] is None for gate in GATES)
     hard = {
-        name: check(case) if entered else "not checked: the plan fails a gate"
+        name: check(case) if is_entered else "not checked: the plan fails a gate"
         for name, check in hard_constraints(case.query.constraints).items()
     }
     # Commonsense checks besides the gates do not change the value, but their reasons are told.
     reasons = common | {f"hard.{name}": reason for name, reason in hard.items()}
-    told = {name: reason for name, reason in reasons.items() if reason is not None}
+    failures = {name: reason for name, reason in reasons.items() if reason is not None}
     return {
         "delivered": delivered,
-        "entered": entered,
+        "entered": is_entered,
         "commonsense": {name: reason is None for name, reason in common.items()},
         "hard": {name: reason is None for name, reason in hard.items()},
-        "reasons": told if delivered else {},
-        "cost": cost(case.query, case.trip, case.days) if entered else None,
+        "reasons": failures if delivered else {},
+        "cost": cost(case.query, case.trip, case.days) if is_entered else None,
     }
 
 

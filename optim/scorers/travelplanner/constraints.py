@@ -36,9 +36,9 @@ def within_sandbox(case: Case) -> str | None:
         # "Walking" is no journey between cities; a train does not exist in the sandbox.
         if travel and (travel.mode or day.route) and travel.fare(case.trip, 1) is None:
             return f"day {index}: no such journey: {day.transportation}"
-        for kind, written in day.places:
-            if case.trip.find(kind, place(written)) is None:
-                return f"day {index}: not among the {kind}: {written}"
+        for kind, text in day.places:
+            if case.trip.find(kind, place(text)) is None:
+                return f"day {index}: not among the {kind}: {text}"
     return None
 
 
@@ -65,14 +65,14 @@ def _missing(day: Day, *, last: bool) -> str | None:
     for part in FIELDS:
         if getattr(day, part) is None:
             return f'"{part.replace("_", " ")}" line'
-    needed = {
+    present = {
         "current city": bool(day.current_city),
         "transportation between the cities": bool(day.transportation or not day.route),
         "attraction": bool(day.attractions or day.route),
         "accommodation": bool(day.accommodation or last),
         "meal for one of breakfast, lunch and dinner": bool(len(day.meals) == 3 or day.route),  # noqa: PLR2004
     }
-    return next((name for name, there in needed.items() if not there), None)
+    return next((name for name, there in present.items() if not there), None)
 
 
 def within_current_city(case: Case) -> str | None:
@@ -80,11 +80,11 @@ def within_current_city(case: Case) -> str | None:
     for index, day in enumerate(case.days, start=1):
         if day.route and any(city not in (day.transportation or city) for city in day.route):
             return f"day {index}: the transportation is not {day.current_city}"
-        for kind, written in day.places:
-            found = place(written)
+        for kind, text in day.places:
+            target = place(text)
             allowed = day.cities[-1:] if kind == "accommodations" else day.cities
-            if found is None or found.city not in allowed:
-                return f"day {index}: not in {' or '.join(allowed)}: {written}"
+            if target is None or target.city not in allowed:
+                return f"day {index}: not in {' or '.join(allowed)}: {text}"
     return None
 
 
@@ -120,8 +120,8 @@ def diverse_attractions(case: Case) -> str | None:
     return _repeated([attraction for day in case.days for attraction in day.attractions])
 
 
-def _repeated(written: Sequence[str]) -> str | None:
-    names = [squeezed(text.strip(" .;")) for text in written]
+def _repeated(texts: Sequence[str]) -> str | None:
+    names = [squeezed(text.strip(" .;")) for text in texts]
     again = next((name for place, name in enumerate(names) if name in names[:place]), None)
     return None if again is None else f"twice in the plan: {again}"
 
@@ -139,11 +139,11 @@ def consistent_transportation(case: Case) -> str | None:
 
 def minimum_nights(case: Case) -> str | None:
     """Check that each stay has the accommodation's minimum number of nights."""
-    for written, stay in groupby(day.accommodation or "" for day in case.days):
+    for text, stay in groupby(day.accommodation or "" for day in case.days):
         nights = len(list(stay))
-        row = case.trip.find("accommodations", place(written))
+        row = case.trip.find("accommodations", place(text))
         if row and nights < float(row["minimum nights"]):
-            return f"{nights} night(s), fewer than {row['minimum nights']}: {written}"
+            return f"{nights} night(s), fewer than {row['minimum nights']}: {text}"
     return None
 
 
@@ -190,13 +190,13 @@ def room_type(case: Case) -> str | None:
 def cuisine(case: Case) -> str | None:
     """Check that planned restaurants outside the origin serve each requested cuisine."""
     wishes = case.query.constraints["cuisine"]
-    wanted = {wishes} if isinstance(wishes, str) else set(map(str, wishes))
+    missing = {wishes} if isinstance(wishes, str) else set(map(str, wishes))
     for meal in (meal for day in case.days for meal in day.meals):
         where = place(meal)
         row = case.trip.find("restaurants", where)
         if row and where and where.city != case.query.origin:
-            wanted -= {kind.strip() for kind in str(row["Cuisines"]).split(",")}
-    return f"no restaurant serves {', '.join(sorted(wanted))}" if wanted else None
+            missing -= {kind.strip() for kind in str(row["Cuisines"]).split(",")}
+    return f"no restaurant serves {', '.join(sorted(missing))}" if missing else None
 
 
 def transportation(case: Case) -> str | None:

@@ -62,9 +62,9 @@ class Day:
     @property
     def places(self) -> list[tuple[str, str]]:
         """Kind and text of every place that is planned."""
-        found = [("restaurants", meal) for meal in self.meals]
-        found += [("attractions", attraction) for attraction in self.attractions]
-        return found + ([("accommodations", self.accommodation)] if self.accommodation else [])
+        places = [("restaurants", meal) for meal in self.meals]
+        places += [("attractions", attraction) for attraction in self.attractions]
+        return places + ([("accommodations", self.accommodation)] if self.accommodation else [])
 
 
 FIELDS = tuple(field.name for field in fields(Day))
@@ -103,8 +103,8 @@ def squeezed(text: str) -> str:
 
 def from_to(text: str) -> tuple[str, str] | None:
     """Return the two cities of "… from A to B, …", or None."""
-    found = _FROM_TO.search(text)
-    return (city_name(found[1]), city_name(found[2])) if found else None
+    match = _FROM_TO.search(text)
+    return (city_name(match[1]), city_name(match[2])) if match else None
 
 
 def _plans_in(text: str) -> list[list[Day]]:
@@ -125,10 +125,10 @@ def _plans_in(text: str) -> list[list[Day]]:
 
 def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:
     """Add a line to its day, and return the field that the next line may continue as a list."""
-    if found := _FIELD.match(line):
-        field = re.sub(r"\s+", "_", found["label"].lower())
+    if match := _FIELD.match(line):
+        field = re.sub(r"\s+", "_", match["label"].lower())
         field = field if field in FIELDS else field.removesuffix("s")  # "attractions"
-        day[field] = found["value"]
+        day[field] = match["value"]
     elif field == "attraction" and (item := _ITEM.match(line)):
         day[field] = f"{day[field]};{item['value']}"
     elif line.strip():
@@ -136,7 +136,7 @@ def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:
     return field
 
 
-def _day(written: dict[str, str]) -> Day:
+def _day(fields: dict[str, str]) -> Day:
     """Return a day with these fields, and "" for "-"."""
-    values = {name: text[:_LONGEST_FIELD].strip() for name, text in written.items()}
+    values = {name: text[:_LONGEST_FIELD].strip() for name, text in fields.items()}
     return Day(**{name: "" if _EMPTY.fullmatch(text) else text for name, text in values.items()})

@@ -92,8 +92,8 @@ class Trip:
         drives: dict[tuple[str, str, str], float | None] = {}
         for section in reference:
             description, content = section["Description"], section["Content"]
-            if found := _PLACES.match(description):
-                kind = found["kind"].lower()
+            if match := _PLACES.match(description):
+                kind = match["kind"].lower()
                 for row in _rows(kind, content):
                     city = str(row.get("City", row.get("city", "")))
                     places[kind, city_name(city)].append(row)
@@ -181,11 +181,11 @@ def journey(day: Day) -> Journey | None:
     if not day.transportation:
         return None
     text = day.transportation.lower()
-    found = _FLIGHT_NUMBER.search(day.transportation)
+    flight = _FLIGHT_NUMBER.search(day.transportation)
     modes: tuple[Mode, ...] = ("self-driving", "taxi", "flight")
-    is_flight = found or "flight number" in text
+    is_flight = flight or "flight number" in text
     mode = "flight" if is_flight else next((mode for mode in modes if mode in text), None)
-    return Journey(mode, from_to(day.transportation) or day.route, found[0] if found else "")
+    return Journey(mode, from_to(day.transportation) or day.route, flight[0] if flight else "")
 
 
 def cost(query: Query, trip: Trip, days: Sequence[Day]) -> float:
