@@ -44,11 +44,12 @@ LEVEL_CAP = 2
 """Completion tokens of a level alone: a letter and a digit. Small models take a digit alone for the
 answer."""
 
-CALCULATED = frozenset({"mathematics", "arithmetic"})
-"""Domains in which small models answer without any working unless the style shows how."""
+DOMAIN_STYLES: Mapping[str, str] = {"arithmetic": "calculation", "mathematics": "concise"}
+"""The style that ``auto`` stands for in a domain where a question needs working."""
 
 DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "mathematics": {"budget": LevelTable(tokens={1: 200, 2: 250, 3: 450, 4: 450, 5: 600})},
+    # An answer that is cut off is mostly lost. Levels 4 and 5 are planned: totals of the paper.
+    "mathematics": {"budget": LevelTable(tokens={1: 600, 2: 600, 3: 1000, 4: 450, 5: 600})},
     # The output is written at once, so neither a level nor a plan is asked for.
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }
@@ -74,10 +75,10 @@ class Settings(BaseModel):
         description="How the solver writes. draft: a few words for each step, as in examples. "
         "calculation: assignments, whose result is worked out exactly; draft if each step is a "
         "call. concise: short sentences, as in an example. prose: step by step in its own words, "
-        "as in the paper. answer: the answer alone. auto: calculation in the domain arithmetic; in "
-        "mathematics draft, but concise from level 3 on without a plan; the answer alone, without "
-        "level and plan, in instruction following; otherwise short numbered lines if something has "
-        "to be worked out. None: auto for plan_and_budget, and prose for every other method.",
+        "as in the paper. answer: the answer alone. auto: calculation in the domain arithmetic; "
+        "concise in mathematics; the answer alone, without level and plan, in instruction "
+        "following; otherwise short numbered lines if something has to be worked out. None: auto "
+        "for plan_and_budget, and prose for every other method.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -265,14 +266,12 @@ class Settings(BaseModel):
             domain: The field of the question.
             level: The level of the question; None if it is unknown.
         """
-        own, domain = METHODS[self.method].style, domain.casefold()
-        style, is_planned = own and (self.style or own), self.is_planned(level)
-        if style == "auto" and domain == "arithmetic":
-            style = "calculation"
-        elif style == "auto" and domain == "mathematics":
-            is_hard = level not in {1, 2}  # drafts lose more there (docs/measured.md)
-            style = "concise" if is_hard and not is_planned else "draft"
-        return "draft" if style == "calculation" and is_planned and self.is_stepwise else style
+        own = METHODS[self.method].style
+        style = own and (self.style or own)
+        if style == "auto":
+            style = DOMAIN_STYLES.get(domain.casefold(), style)
+        is_stepwise = self.is_planned(level) and self.is_stepwise
+        return "draft" if style == "calculation" and is_stepwise else style
 
     @property
     def shape(self) -> dict[str, float]:

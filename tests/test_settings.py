@@ -40,9 +40,8 @@ def test_what_is_no_budget_is_refused_in_one_sentence(rule: object) -> None:
 
 
 class TestDomains:
-    def test_the_style_of_mathematics_depends_on_the_level_and_the_plan(self) -> None:
-        styles = [Settings().solver_style("Mathematics", level) for level in (2, 3, 4)]
-        assert styles == ["draft", "concise", "draft"]
+    def test_the_style_depends_on_the_domain(self) -> None:
+        assert Settings().solver_style("Mathematics", 2) == "concise"
         assert Settings(style="auto").solver_style("arithmetic", 3) == "calculation"
         assert Settings(style="calculation", execution="stepwise").solver_style("any", 4) == "draft"
         assert Settings(style="prose").solver_style("arithmetic", 3) == "prose"

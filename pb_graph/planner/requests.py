@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pb_graph.planner.plans import Difficulty, Level, Plan
-from pb_graph.settings import CALCULATED, LEVEL_CAP, Settings
+from pb_graph.settings import DOMAIN_STYLES, LEVEL_CAP, Settings
 from pb_graph.types import Query, SubQuestion
 
 T_co = TypeVar("T_co", covariant=True)
@@ -155,7 +155,7 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         examples = [Example({"problem": _PENS}, "L1")]
     else:
         inputs["examples"] = ""
-        if inputs["domain"].casefold() in CALCULATED:  # `LEVEL_EXAMPLES` show it
+        if inputs["domain"].casefold() in DOMAIN_STYLES:  # `LEVEL_EXAMPLES` show it
             inputs["domain"] = ""
         problems = zip(parts[::2], parts[1::2], strict=True)
         examples = [

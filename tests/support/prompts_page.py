@@ -47,7 +47,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "A problem in a conversation": {"words": "from L1", "last": 1, "given": TALK},
     "A question of one step": {},
     "A calculation": {"given": {"domain": "arithmetic"}},
-    "A draft": {"given": {"domain": "mathematics", "level": 2}},
+    "A draft": {"settings": {"style": "draft"}},
     "Concise steps": {"given": {"domain": "mathematics"}},
     "The answer alone": {"given": {"domain": "instruction following"}},
     "A question with a plan": {"last": 1, "settings": PLANNED},
