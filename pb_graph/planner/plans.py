@@ -327,7 +327,7 @@ def _keep_steps(
     about = (query["question"], query["reference"], query.get("conversation"))
     known = "\n".join(filter(None, about))
     pairs: list[tuple[PlannedStep, SubQuestion]] = []
-    places: dict[int, int] = {}  # index in `kept` by number in the plan
+    places: dict[int, int] = {}  # index in `pairs` by number in the plan
     first: dict[str, int] = {}
     corrections = Counter[str]()
     for number, step in enumerate(plan.steps, 1):
