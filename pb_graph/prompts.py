@@ -87,16 +87,18 @@ _REVIEW = Example(
     "negative",
 )
 
-_STEPS = (
-    *("How many bundles of 4 are 20 pears?", "What do these bundles cost?"),
-    "How much is left of $20?",
-)
 _BY_PLAN = Style(
-    "Answer the sub-questions in order, each in one short line, with its calculation if it has "
-    "one.",
+    "Work through the sub-questions in order. Derive each result step by step, and use it in the "
+    "next.",
     (
-        _PEARS._replace(
-            working="1. 20 / 4 = 5 bundles.\n2. 5 * 3 = $15.\n3. 20 - 15 = $5.", plan=_STEPS
+        Example(
+            "A rectangle is 3 cm longer than wide, and its area is 40 cm^2. What is its perimeter "
+            "in cm?",
+            "1. Let the width be w. Then w(w + 3) = 40, so w^2 + 3w - 40 = (w - 5)(w + 8) = 0. A "
+            "width is positive, so w = 5.\n"
+            "2. The length is 5 + 3 = 8, so the perimeter is 2(5 + 8) = 26.",
+            "26",
+            ("How wide is the rectangle?", "What is its perimeter?"),
         ),
     ),
 )
@@ -160,7 +162,14 @@ _CALCULATION_BY_PLAN = Style(
     "what it is and why. Compute each quantity from numbers of the question and from names above; "
     "leave the arithmetic to Python. The last line assigns the answer to the whole question to "
     "`answer`.",
-    (_CALCULATION._replace(plan=_STEPS),),
+    (
+        _CALCULATION._replace(
+            plan=(
+                *("How many bundles of 4 are 20 pears?", "What do these bundles cost?"),
+                "How much is left of $20?",
+            )
+        ),
+    ),
     ending="Write the assignments only.",
     compute=calculated_answer,
 )

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from optim.e3 import Sample, compare, holm
 from optim.statistics.estimates import accuracy_interval, interval, token_interval
 
+_DAYS = "2026-11-25,2026-11-26,2026-11-27,2026-11-28"
 ANSWERS = Path(__file__).with_name("answers.csv")
 OUTPUT_PRICE = 4  # prompt tokens that cost as much as one completion token
 
@@ -110,7 +111,7 @@ def main() -> None:
     parser.add_argument("--levels", default=",1,2,3,4,5", help="as the default estimated them")
     parser.add_argument("--rows", required=True, help="NAME or NAME@CAP, with commas between")
     parser.add_argument("--against", required=True, help="the row that they are compared with")
-    parser.add_argument("--days", default="2026-11-25,2026-11-26,2026-11-27", help="of the answers")
+    parser.add_argument("--days", default=_DAYS, help="of the answers")
     given = parser.parse_args()
     places = range(*map(int, given.places.split(":")))
     with ANSWERS.open(encoding="utf-8", newline="") as file:

@@ -50,7 +50,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "A draft": {"settings": {"style": "draft"}},
     "Concise steps": {"given": {"domain": "mathematics"}},
     "The answer alone": {"given": {"domain": "instruction following"}},
-    "A question with a plan": {"last": 1, "settings": PLANNED},
+    "A question with a plan": {"settings": PLANNED},
     "A calculation with a plan": {"settings": PLANNED, "given": {"domain": "arithmetic"}},
     "A step of its own": {"place": 1, "settings": STEPWISE},
     "The closing call": {"place": 2, "settings": STEPWISE | {"synthesis": "call"}},
