@@ -1,11 +1,10 @@
 """Read plans, levels and credits from a planner's reply, and clean them.
 
 A reply is data: it is parsed as JSON, else line by line, and never evaluated. A plan is cleaned by
-three rules, and each correction is a warning:
+two rules, and each correction is a warning:
 
 1. Empty sub-questions, and those equal to an earlier one, are dropped.
 2. A hint with a value is dropped: a number that neither the question nor an earlier step has.
-3. A sub-question that ends in an equation with its result asks for the result instead.
 """
 
 from __future__ import annotations
@@ -49,15 +48,7 @@ _EMPTY = {"", "sub-question"}
 """Sub-questions that ask nothing; some models repeat the form of the reply."""
 
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
-_EQUALS = re.compile(r"(?<![<>!:=])\s*[=≈](?!=)\s*")
-# Mathematics: LaTeX commands, single letters, figures and signs, but no words.
-_MATHS = r"(?:\\[a-z]+|(?<![^\W\d_])[^\W\d_](?![^\W\d_])|[^\w:;?!<>]|[\d_])"
-_LEFT_SIDE = re.compile(rf"{_MATHS}*$", re.IGNORECASE)
-# Mathematics and a unit. Lookaheads replace possessive "++", which Python 3.11.2 gets wrong.
-_RIGHT_SIDE = re.compile(rf"(?=({_MATHS}+))\1(?:(?=([^\W\d_]+))\2)?\W*", re.IGNORECASE)
-_NAME = re.compile(r"(?:[^\W\d_](?:_\w+|\([^()]*\))?)?")
-_LETTER = re.compile(r"(?<![\\A-Za-z])[^\W\d_]")  # not in a LaTeX command
-_NOT_COMPARED = re.compile(r"[\s$\\{},]|left|right|\.$")
+_EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
 
 
 def _to_number(value: object) -> float | None:
@@ -331,9 +322,7 @@ def _keep_steps(
     first: dict[str, int] = {}
     corrections = Counter[str]()
     for number, step in enumerate(plan.steps, 1):
-        question, hint = _ask_for_result(step.question, known), step.hint
-        if question != step.question:
-            corrections["stated results replaced by '?'"] += 1
+        question, hint = step.question, step.hint
         key = _PUNCTUATION.sub(" ", question.casefold()).strip()
         place = places[number] = first.setdefault(key, len(pairs))
         if key in _EMPTY or place < len(pairs):
@@ -356,26 +345,6 @@ def _keep_steps(
         )
         pairs.append((step, sub_question))
     return pairs, corrections
-
-
-def _ask_for_result(question: str, known: str) -> str:
-    """Replace the result at the end of a sub-question by "?": "7 * 3 = 21" becomes "7 * 3 = ?".
-
-    Equations to solve ("2x + 9 = 15"), definitions ("A = l w"), and known right sides do not
-    change.
-    """
-    for equals in _EQUALS.finditer(question):
-        right = _RIGHT_SIDE.fullmatch(question, equals.end())
-        if right is None:
-            continue  # words follow
-        left = _LEFT_SIDE.findall(question[: equals.start()])[0].strip(" .,'([{|$")
-        has_unknown = bool(_LETTER.search(left)) and not _NAME.fullmatch(left)
-        value, context = (_NOT_COMPARED.sub("", text.casefold()) for text in (right[1], known))
-        is_known = re.search(rf"(?<!\d){re.escape(value)}(?!\d)", context)
-        if bool(_LETTER.search(right[1])) == has_unknown and not is_known:
-            replacement = f"{question[: equals.start()]} = ?"
-            return replacement + "$" * (replacement.count("$") % 2)
-    return question
 
 
 def _gives_value(hint: str, known: str) -> bool:

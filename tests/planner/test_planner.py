@@ -48,9 +48,9 @@ def call(*replies: str, planner: Planner | None = None, **given: Any) -> tuple[A
 
 class TestCalled:
     def test_a_call_returns_a_cleaned_plan(self) -> None:
-        reply = '{"steps": ["6 * 7 = 41", "And 1 more? | add | after 1"]}'
+        reply = '{"steps": ["What is 6 * 7? | it is 41", "And 1 more? | add | after 1"]}'
         found, asked = call(reply, level=3, settings=Settings(planning="two_call"))
-        assert [step["question"] for step in found.plan] == ["6 * 7 = ?", "And 1 more?"]
+        assert [step["question"] for step in found.plan] == ["What is 6 * 7?", "And 1 more?"]
         assert [step["hint"] for step in found.plan] == ["", "add"]
         assert [step["depends_on"] for step in found.plan] == [[], [0]]
         assert (found.level, len(found.warnings)) == (3, 1)

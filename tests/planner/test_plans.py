@@ -191,40 +191,6 @@ class TestSteps:
         assert [warning["code"] for warning in warnings] == ["plan_corrected"]
 
 
-class TestStatedResults:
-    @pytest.mark.parametrize(
-        ("stated", "asked"),
-        [
-            (  # a recorded plan
-                "Expand each term: (u+4)(u-1) = u^2 - u + 4u - 4",
-                "Expand each term: (u+4)(u-1) = ?",
-            ),
-            ("x = 5.", "x = ?"),
-            ("Total pens = 7 * 3 = 21 pens", "Total pens = ?"),
-            ("Simplify $2(y+1) = 2y + 2$.", "Simplify $2(y+1) = ?$"),
-            (r"Add \frac{1}{2} + \frac{1}{3} = \frac{5}{6}", r"Add \frac{1}{2} + \frac{1}{3} = ?"),
-        ],
-    )
-    def test_an_equation_with_its_result_asks_for_the_result(self, stated: str, asked: str) -> None:
-        assert cleaned(plan(stated)) == [(asked, [])]
-
-    @pytest.mark.parametrize(
-        ("asked", "known"),
-        [
-            ("Solve x^2 - 5x + 6 = 0", ""),
-            ("Find x such that 2x + 9 = 15.", ""),
-            ("If x = 5, what is y?", ""),
-            (r"Use A = \pi r^2.", ""),
-            ("Evaluate f at x = 5", "What is f(5)?"),
-            ("Solve 2y + 3 = y + 9", "Solve $2y+3=y+9$."),
-        ],
-    )
-    def test_an_equation_to_solve_a_definition_and_what_is_known_stay(
-        self, asked: str, known: str
-    ) -> None:
-        assert clean_plan(plan(asked), query(known), 5)[0][0]["question"] == asked
-
-
 class TestHints:
     @pytest.mark.parametrize(
         ("hint", "has_value"),
