@@ -17,15 +17,14 @@ def test_a_plan_of_one_step_is_the_question_itself() -> None:
     assert codes(report) == ["single_step"]
 
 
-def test_what_a_plan_states_never_reaches_the_solver() -> None:
-    plan = ["How many groups? | 14 / 2 = 9", "Pens: 9 * 3 = 27", "How many pens is that?"]
+def test_a_hint_that_states_a_result_never_reaches_the_solver() -> None:
+    plan = ["How many groups? | 14 / 2 = 9", "How many pens is that?"]
     model = ScriptedChat(plan=plan)
     report = report_of(model, method="plan_and_budget", execution="stepwise")
     told = "\n".join(str(m.text) for call in model.solving() for m in call.messages)
     assert "How many groups?" in told
     assert "= 9" not in told
-    assert "27" not in told
-    assert codes(report) == ["plan_corrected"] * 2
+    assert codes(report) == ["plan_corrected"]
 
 
 @pytest.mark.parametrize("planning", ["two_call", "fused"])
