@@ -161,6 +161,33 @@ def predictor_of(settings: Settings, tuned: str) -> str:
     raise InputError(msg)
 
 
+def check_is_sent(predictor: str, settings: Settings, levels: Sequence[int | None]) -> None:
+    """Check that the graph sends a predictor's prompt for at least one question.
+
+    Args:
+        predictor: Name of the predictor.
+        settings: Settings of the graph.
+        levels: Levels of the questions; None for one that is estimated.
+
+    Raises:
+        InputError: If the prompt is never sent, so that all candidates would answer alike.
+    """
+    if predictor == "level" and None not in levels:
+        msg = (
+            "the level of every question is known, so the prompt that judges it is never sent: "
+            "pass --estimate-level (estimate_level=True), or tune another prompt"
+        )
+        raise InputError(msg)
+    plans = predictor not in ("level", "solve")
+    if plans and not any(settings.is_planned(level) for level in levels):
+        msg = (
+            f"No dev question has level {settings.plan_from} (plan_from) or above, so the "
+            f"{predictor!r} prompt is never sent. Plan every question with --set plan_from=1 "
+            "(settings={'plan_from': 1}), or give harder questions."
+        )
+        raise InputError(msg)
+
+
 class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     """A program whose predictors hold the prompts that are open to tuning.
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from optim.tangent import scorer_of
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.options import TuneOptions, resolve_optimizer
-from optim.tuning.program import GraphProgram, predictor_of
+from optim.tuning.program import GraphProgram, check_is_sent, predictor_of
 from optim.tuning.record import record_of
 from optim.tuning.reflection import Reflector
 from optim.tuning.search import Search, questions_of, split_of
@@ -114,12 +114,9 @@ def tune(  # noqa: PLR0913 -- all but three by name
     if len(domains := {question.domain for question in split.dev}) == 1:
         settings = settings.for_domain(*domains)
     predictor = predictor_of(settings, options.tuned)
-    if predictor == "level" and not options.estimate_level and all(q.level for q in split.dev):
-        msg = (
-            "the level of every question is known, so the prompt that judges it is never sent: "
-            "pass --estimate-level (estimate_level=True), or tune another prompt"
-        )
-        raise InputError(msg)
+    if options.tuned != "settings":
+        levels = [None if options.estimate_level else question.level for question in split.dev]
+        check_is_sent(predictor, settings, levels)
     # Optimizers are silenced by replacing standard error, so the one of today is kept.
     console = Console(file=sys.stderr)
     status = console.status("") if console.is_terminal and callback is None else nullcontext()

@@ -19,6 +19,7 @@ from optim.datasets.loading import normalized, sample
 from optim.tangent import ReferencePoint, question_of
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
+from optim.tuning.program import check_is_sent
 from optim.tuning.verdict import Trial, Verdict, judge, winner_of
 from pb_graph.errors import InputError
 
@@ -78,7 +79,8 @@ class Search:
         If the budget is used up, the search ends and the call returns.
 
         Raises:
-            InputError: If nothing is right, the budget is too low, or the folder is another run's.
+            InputError: If nothing is right, the budget is too low, no question sends the prompt, or
+                the folder is another run's.
             PlanAndBudgetError: If a model is out of reach, or the disk is full.
         """
         evaluator, dev, held_out = self.evaluator, len(self.split.dev), len(self.split.held_out)
@@ -98,6 +100,9 @@ class Search:
         )
         evaluator.limit = budget - compared
         self._measure(original, "original")
+        if evaluator.options.tuned != "settings" and self.predictor != "level":
+            levels = [result.report["level"] for result in self.original.results]
+            check_is_sent(self.predictor, original.settings, levels)
         self.ended = self._propose()
         self.callback(f"The search ended: {self.ended}.")
         evaluator.limit, evaluator.refusal = budget, None

@@ -130,6 +130,10 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
             "the level of every question is known",
         ),
         (
+            {"dev": FEW[:2], "program": program_of(settings={"method": "planned_vanilla"})},
+            "No dev question has level 4",
+        ),
+        (
             {"tuned": "solve", "optimizer": "shortest", "program": program_of(settings=SOLVES)},
             "chosen from training questions",
         ),

@@ -65,6 +65,14 @@ def test_a_third_of_dev_is_held_out_evenly_over_the_levels() -> None:
 # What ends it with an error
 
 
+def test_a_prompt_that_no_question_sends_ends_the_search_after_the_original(tmp_path: Path) -> None:
+    model = world()
+    model.planner = "L2"
+    with pytest.raises(InputError, match="No dev question has level 4"):
+        run(tmp_path, ALL, model, start=original(plan_from=4), estimate_level=True)
+    assert len(model.calls) == 2 * len(FEW)
+
+
 def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none of the 12 answers is right.* a stronger model"):
         run(tmp_path, ALL, world({"usual": Style(0.0, 5)}))
