@@ -113,15 +113,15 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         node = Node(function, models, options, route, is_entry=function is intake)
         builder.add_node(node.name, node, destinations=tuple(targets.get(node.name, ())), **more)
 
-    add(intake, _after_intake)
+    add(intake, lambda _, settings: _next_nodes(settings)["intake"][0])
     add(plan, _after_plan)
     add(estimate)
-    add(allocate, _after_allocate)
+    add(allocate, route_next_wave)
     add(review, _after_review)
     add(answer)
     add(solve, input_schema=SolveTask)
     add(synthesize)
-    add(finish, _after_finish)
+    add(finish, lambda state, _: END if state["report"]["answer"] else "no_answer")
     add(no_answer)
     builder.add_edge(START, "intake")
     builder.add_edge("estimate", "allocate")
@@ -200,29 +200,16 @@ def _next_nodes(settings: Settings) -> dict[str, list[str]]:
     }
 
 
-def _after_intake(_: State, settings: Settings) -> str:
-    return _next_nodes(settings)["intake"][0]
-
-
 def _after_plan(state: State, settings: Settings) -> str:
     """Return the next node: a plan of one step needs no estimate."""
     nodes = _next_nodes(settings)["plan"]
     return nodes[-1] if len(state["plan"]) > 1 else nodes[0]
 
 
-def _after_allocate(state: State, settings: Settings) -> str | list[Send]:
-    is_reviewed = settings.has_plan and settings.review_plan
-    return "review" if is_reviewed else route_next_wave(state, settings)
-
-
 def _after_review(state: State, settings: Settings) -> str | list[Send]:
     """Return the next node: an edited plan is budgeted again, an accepted plan is solved."""
     has_shares = not settings.has_budget or state["total"] is not None
     return route_next_wave(state, settings) if has_shares else "allocate"
-
-
-def _after_finish(state: State, _: Settings) -> str:
-    return END if state["report"]["answer"] else "no_answer"
 
 
 graph = build_graph()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
@@ -232,7 +231,7 @@ class Settings(BaseModel):
         if changes is None:
             return self
         changed = {name: getattr(changes, name) for name in changes.model_fields_set}
-        return type(self).model_validate(dict(self) | changed)
+        return self.model_copy(update=changed)
 
     def for_domain(self, domain: str) -> Self:
         """Return these settings with the defaults of a domain, unless a style or plans were set."""
@@ -363,14 +362,6 @@ class Settings(BaseModel):
             steps: The sub-questions, at least 1.
         """
         return max(-(-total // steps), min(self.min_step, total))
-
-
-def value_of(text: str) -> object:
-    """Return the value that a user wrote for a field: JSON if it is JSON, else the text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def choices(name: str) -> tuple[str, ...]:

@@ -70,6 +70,8 @@ def test_settings_of_a_run_replace_only_what_they_set_themselves() -> None:
     rule = PerLevel(initial=10, per_level=5)
     assert base.merged_with(Settings(budget=rule)) == base.model_copy(update={"budget": rule})
     assert base.merged_with(None) is base
+    merged = Settings().merged_with(Settings(timeout=60))
+    assert merged.for_domain("instruction following").style == "answer"  # still a default
 
 
 @pytest.mark.parametrize(

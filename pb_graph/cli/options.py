@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
@@ -126,11 +127,13 @@ def read_assignments(option: str, texts: Sequence[str] | None) -> dict[str, str]
 
 
 def read_set(texts: Sequence[str] | None) -> dict[str, object]:
-    """Return the fields of `Settings` that ``--set`` gives.
+    """Return the fields of `Settings` that ``--set`` gives: JSON if a value is JSON, else text.
 
     Raises:
         InputError: If a text has no equals sign.
     """
-    from pb_graph.settings import value_of  # noqa: PLC0415 -- pydantic takes a moment
-
-    return {name: value_of(text) for name, text in read_assignments("--set", texts).items()}
+    values: dict[str, object] = {**read_assignments("--set", texts)}
+    for name, text in values.items():
+        with suppress(ValueError):
+            values[name] = json.loads(str(text))
+    return values

@@ -33,6 +33,8 @@ _FILTER_REASONS = frozenset(
     {"content_filter", "safety", "refusal", "blocklist", "recitation", "prohibited_content", "spii"}
 )
 
+_CACHE_WRITES = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+
 
 class Tokens(NamedTuple):
     """Tokens of one call.
@@ -189,7 +191,7 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
         return _estimate(message, prompt)
     details = usage.get("input_token_details") or {}
     cached = min(details.get("cache_read") or 0, inputs)
-    written = min(details.get("cache_creation") or 0, inputs - cached)
+    written = min(sum(details.get(name) or 0 for name in _CACHE_WRITES), inputs - cached)
     reasoning = (usage.get("output_token_details") or {}).get("reasoning") or 0
     return Tokens(inputs, output, min(reasoning, output), cached, measured=True, written=written)
 

@@ -68,7 +68,7 @@ def _total(state: State, run: Run) -> int:
     A run that does not go on with less pauses here for a decision, or raises BudgetUsedUpError.
     """
     total = run.settings.total(state["query"]["level"])
-    left, shared = available_tokens(total, model=run.price_key), run.models.budget
+    left, shared = available_tokens(total, model=run.price_key), run.shared_budget
     on_used_up = run.options.on_used_up
     if left < total and on_used_up != "answer" and isinstance(shared, Budget):
         error = BudgetUsedUpError(shared.rate.text(shared.total))
@@ -109,13 +109,15 @@ def _split(
 
 
 def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
-    """Return the next tasks: a ``solve`` for each sub-question of the next wave, or the synthesis.
+    """Return the next tasks: the review, a ``solve`` for each step of the next wave, or an answer.
 
     Args:
         state: The state, with a plan and shares.
         settings: The settings of the run.
     """
     plan, ceiling = state["plan"], state["ceiling"]
+    if settings.has_plan and settings.review_plan:
+        return "review"
     if not settings.splits_budget or (not settings.is_stepwise and len(plan) > 1):
         return "answer"
     if ceiling is not None and spent(state["charges"]) >= ceiling:

@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from pb_graph.budget.rules import QuestionLimit
 from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import InputError, describe_errors
 from pb_graph.prompts import as_data
@@ -47,6 +48,11 @@ def intake(state: State, run: Run) -> State:
     """
     given, settings = _check(state), run.settings
     if given.budget is not None:
+        if isinstance(settings.budget, QuestionLimit):
+            msg = (
+                "The settings limit the whole cost of a question. Leave `budget` out of the input."
+            )
+            raise InputError(msg)
         settings = settings.model_copy(update={"budget": given.budget})
     domain = given.domain or settings.domain
     form = run.options.answer_type.form if run.options.answer_type else None

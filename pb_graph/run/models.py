@@ -73,7 +73,7 @@ class Models:
         self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
         # Created objects by key, with their source: its `id` is unique only while it lives.
         self._made: dict[Hashable, tuple[object, Any]] = {}
-        self._limits: dict[str, Budget] = {}  # by run
+        self._limits: dict[tuple[str, int | QuestionLimit], Budget] = {}  # by run
         self._lock = threading.Lock()
         base = self._settings_of(program) or Settings() if settings is None else settings
         self.settings = Settings.read(base)
@@ -141,6 +141,8 @@ class Models:
         program = self._read(self.program if program is None else program)
         if prompts := getattr(program, "prompts", None):
             return cast("Planner", prompts)  # a program that is being tuned changes its prompts
+        if isinstance(program, planner.Planner):
+            return program
         key = ("planner", id(program))
         return cast("Planner", self._get(key, lambda: planner.load_planner(program), program))
 
@@ -150,26 +152,28 @@ class Models:
         return (base or self.settings).merged_with(context.settings)
 
     def open_limit(
-        self, run: str, limit: QuestionLimit, prices: Dollars | None, earlier: Spending
+        self, run: str, limit: int | QuestionLimit, prices: Dollars | None, earlier: Spending
     ) -> Budget:
-        """Return the account of a run whose settings limit its cost; all of its nodes share it.
+        """Return the account of a run that has a limit of its own; all of its nodes share it.
 
         Args:
             run: The run's identity.
-            limit: The most that the run may cost.
+            limit: The most that the run may cost; a number is completion tokens.
             prices: The prices of the graph.
             earlier: Earlier spending of a run that continues in another process.
         """
+        key = run, limit
         with self._lock:
-            if run not in self._limits:
-                account = Budget(usd=limit.usd, total_tokens=limit.total_tokens)
-                if limit.usd is not None and prices:
+            if key not in self._limits:
+                total = {"total": limit} if isinstance(limit, int) else limit.model_dump()
+                account = Budget(**total)
+                if account.unit == "dollars" and prices:
                     account.rate = prices
                 account.charge(earlier)
-                self._limits[run] = account
+                self._limits[key] = account
                 if len(self._limits) > _MOST_RUNS:  # abandoned runs count as well
                     del self._limits[next(iter(self._limits))]
-            return self._limits[run]
+            return self._limits[key]
 
     def _settings_of(self, program: Program | None) -> Settings | None:
         settings: Settings | None = getattr(self._read(program), "settings", None)

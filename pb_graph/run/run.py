@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar, cast
 from uuid import uuid4
 
@@ -44,13 +43,7 @@ T = TypeVar("T")
 
 
 class BudgetedReply(NamedTuple):
-    """The outcome of a request within its budget.
-
-    Attributes:
-        text: The answer.
-        tokens: Completion tokens of all calls.
-        finish: How the answer ended.
-    """
+    """An answer within its budget, with the completion tokens of all its calls."""
 
     text: str
     tokens: int
@@ -76,14 +69,6 @@ class Run:
     """The part of a run that one node sees. Every call through it is charged.
 
     When a node restarts, identical calls get their stored replies.
-
-    Attributes:
-        models: The models and the planner of the graph.
-        settings: The settings of the run.
-        context: The context of the run.
-        options: Further arguments of `build_graph`, without models and settings.
-        io: How to wait, `BLOCKING` or `ASYNC`.
-        state: The state that the node was given.
     """
 
     models: Models
@@ -267,6 +252,11 @@ class Run:
         self._warnings += warnings
         for charge in charges:
             self.emit("call", **charge)
+
+    @property
+    def shared_budget(self) -> int | Budget | None:
+        """The budget of the context, else that of the graph."""
+        return self.models.budget if self.context.budget is None else self.context.budget
 
     @cached_property
     def budget(self) -> Budget:
@@ -456,7 +446,7 @@ class Node(Runnable[Any, State | Command[str]]):
         raw: Any = get_runtime().context
         context = Context() if raw is None else Context.resolve(raw)
         if not self._is_entry:
-            settings = _read_settings(state)
+            settings = Settings.model_validate(state["settings"])
         else:
             settings = self._models.settings
             if raw is not None:  # a context may name a file
@@ -475,26 +465,15 @@ class Node(Runnable[Any, State | Command[str]]):
             update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
         if self._route is None:
             return cast("State", update)
-        return Command(update=update, goto=self._route(next_state, _read_settings(next_state)))
+        settings = Settings.model_validate(next_state["settings"])
+        return Command(update=update, goto=self._route(next_state, settings))
 
     def _accounts(self, run: Run) -> Iterator[Budget]:
-        """Yield the accounts that a run draws on: a shared one, and the limit of its settings."""
-        shared = self._models.budget if run.context.budget is None else run.context.budget
-        if isinstance(shared, int):  # a budget of this run alone, in part spent
-            shared = Budget(shared)
-            shared.charge(run.earlier)
-        if shared is not None:
-            yield shared
-        if isinstance(run.settings.budget, QuestionLimit):
-            identity, prices = run.state["run_id"], run.options.prices
-            yield self._models.open_limit(identity, run.settings.budget, prices, run.earlier)
-
-
-def _read_settings(state: State) -> Settings:
-    """Return the settings that a run keeps in its state, as JSON; they are validated once."""
-    return _validated(json.dumps(state["settings"], sort_keys=True))
-
-
-@lru_cache(maxsize=256)
-def _validated(settings: str) -> Settings:
-    return Settings.model_validate_json(settings)
+        """Yield the accounts that a run draws on: a shared one, and limits of this run alone."""
+        limit = run.settings.budget
+        for each in (run.shared_budget, limit if isinstance(limit, QuestionLimit) else None):
+            if isinstance(each, int | QuestionLimit):
+                identity, prices = run.state["run_id"], run.options.prices
+                yield self._models.open_limit(identity, each, prices, run.earlier)
+            elif each is not None:
+                yield each

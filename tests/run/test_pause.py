@@ -8,7 +8,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from pb_graph import Budget, BudgetUsedUpError, build_graph
+from pb_graph import Budget, BudgetUsedUpError, Context, build_graph
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import CHAIN, QUESTION, codes
 
@@ -77,6 +77,12 @@ class TestPausing:
 def test_a_budget_that_is_used_up_can_be_an_error() -> None:
     with pytest.raises(BudgetUsedUpError, match="1500 tokens"):
         pausing(ScriptedChat(plan=CHAIN), Budget(1500), None, "error").invoke(QUESTION)
+
+
+def test_a_budget_of_the_run_can_pause_it_too() -> None:
+    graph = pausing(ScriptedChat(plan=CHAIN), Budget(5000), InMemorySaver())
+    out = graph.invoke(QUESTION, THREAD, context=Context(budget=Budget(1500)))
+    assert "__interrupt__" in out
 
 
 def test_a_budget_that_is_large_enough_pauses_nothing() -> None:

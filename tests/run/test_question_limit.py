@@ -1,4 +1,4 @@
-"""A question's own limit in dollars or in all tokens, as a setting."""
+"""A question's own limit: in dollars or in all tokens as a setting, or a number of tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langgraph.types import Command
 from pb_graph import Budget, build_graph
 from pb_graph.errors import InputError, NoAnswerError
 from tests.support.chat_model import ScriptedChat, runs_on
-from tests.support.graphs import CHAIN, QUESTION, Way, run
+from tests.support.graphs import CHAIN, DIAMOND, QUESTION, Way, run
 
 PRICES = {"scripted-1": (1.0, 4.0)}
 PLANNED = {"execution": "stepwise", "plan_from": 1}
@@ -62,6 +62,20 @@ def test_a_paused_question_goes_on_with_its_account_in_another_process() -> None
 def test_other_limits_are_refused_with_an_example(wrong: Any) -> None:  # noqa: ANN401
     with pytest.raises(InputError, match=r'"usd": 0\.02'):
         graph_of(ScriptedChat(), wrong)
+
+
+def test_a_budget_in_the_input_does_not_replace_the_limit() -> None:
+    with pytest.raises(InputError, match="Leave `budget` out"):
+        graph_of(ScriptedChat(), {"usd": 0.01}).invoke({**QUESTION, "budget": 50_000})
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_a_number_of_tokens_bounds_parallel_steps_together(way: Way) -> None:
+    model = ScriptedChat(plan=DIAMOND, solve=runs_on)
+    settings = {**PLANNED, "enforcement": "prompt", "budget": 5000}
+    graph = build_graph(model, settings=settings, budget=1000)
+    assert run(graph, QUESTION, way)["report"]["usage"]["output_tokens"] <= 1000
+    assert model.output_tokens <= 1000
 
 
 def test_a_budget_in_dollars_alone_prices_the_report() -> None:
