@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from pb_graph.errors import did_you_mean
@@ -38,7 +39,6 @@ class Method:
         splits: Whether the budget is split across the sub-questions, and steps may be calls.
         style: The style it is written in where ``Settings.style`` names none. None for a method
             with a style of its own, which no setting changes.
-        samples: Whether it needs a model that samples, at a temperature above 0.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
         is_prompt: Whether the function returns a prompt, rather than making calls of its own.
         ceiling: Returns the most completion tokens that all calls for a question can cost where no
@@ -54,7 +54,6 @@ class Method:
     budgets: bool = False
     splits: bool = False
     style: str | None = None
-    samples: bool = False
     thinking: Literal["off"] | None = None
     is_prompt: bool = True
     ceiling: Callable[[Any, Any], int] | None = None
@@ -98,30 +97,20 @@ def known_method(name: str) -> str:
     return name
 
 
+_paper = partial(Method, source=PAPER, style="prose")
 _PAPER = (
-    Method("vanilla", "Asks the question, and no more.", source=PAPER, style="prose"),
-    Method(
-        "global_budget",
-        "Asks the question and says a total budget.",
-        source=PAPER,
-        style="prose",
-        budgets=True,
-    ),
-    Method(
-        "planned_vanilla", "Asks the question with a plan.", source=PAPER, style="prose", plans=True
-    ),
-    Method(
+    _paper("vanilla", "Asks the question, and no more."),
+    _paper("global_budget", "Asks the question and says a total budget.", budgets=True),
+    _paper("planned_vanilla", "Asks the question with a plan.", plans=True),
+    _paper(
         "planned_global_budget",
         "Asks the question with a plan and says a total budget.",
-        source=PAPER,
-        style="prose",
         plans=True,
         budgets=True,
     ),
-    Method(
+    _paper(
         "plan_and_budget",
         "Plans, splits the budget across the sub-questions, and solves each within its share.",
-        source=PAPER,
         style="auto",
         plans=True,
         budgets=True,

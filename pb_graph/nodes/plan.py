@@ -7,16 +7,15 @@ question share one part of its ceiling.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Annotated, cast
+from typing import Annotated, Any, Literal, cast
 
 from langgraph.types import interrupt
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import most_billed
 from pb_graph.budget.rules import Level
 from pb_graph.budget.scope import available_tokens, use_budget
-from pb_graph.errors import describe_errors
 from pb_graph.planner.plans import ALL_CREDITS, Difficulty, clean_plan, grade_steps
 from pb_graph.planner.requests import estimate_request, level_request, plan_request
 from pb_graph.run.run import Run
@@ -128,11 +127,15 @@ class Review(BaseModel):
     budget: Annotated[int, Field(ge=1, strict=True)] | None = None
 
 
+_REVIEW: Any = Review | Literal[True]
+
+
 def review(state: State, run: Run) -> State:
-    """Interrupt until a reviewer accepts the plan or sends a valid edit, which is allocated again.
+    """Interrupt until a reviewer accepts the plan with True, or sends a `Review` to allocate again.
 
     An edited plan is not estimated again: it keeps its levels and credits. The settings of the run
-    note that the plan has been reviewed, and a total that the reviewer chose.
+    note that the plan has been reviewed, and a total that the reviewer chose. LangGraph refuses any
+    other answer with pydantic's error, and the interrupt can be answered again.
     """
     payload = {
         "plan": state["plan"],
@@ -142,17 +145,10 @@ def review(state: State, run: Run) -> State:
         "ceiling": state["ceiling"],
         "warnings": state["warnings"],
     }
-    answer = interrupt(payload)
-    while answer is not True:
-        try:
-            return _edited(Review.model_validate(answer), state, run)
-        except ValidationError as error:
-            answer = interrupt({**payload, "error": describe_errors(error)})
-    return {"settings": state["settings"] | {"review_plan": False}}
-
-
-def _edited(edit: Review, state: State, run: Run) -> State:
-    """Return the state update of an edit: a plan without shares, which is allocated again."""
+    edit = interrupt(payload, response_schema=_REVIEW)
+    settings = state["settings"] | {"review_plan": False}
+    if edit is True:
+        return {"settings": settings}
     plan = state["plan"] if edit.plan is None else []
     for place, step in enumerate(edit.plan or []):
         indices = [place - 1] if step.depends_on is None else step.depends_on
@@ -160,7 +156,6 @@ def _edited(edit: Review, state: State, run: Run) -> State:
         edited = step.model_dump() | {"index": place, "depends_on": needs}
         plan.append(cast("SubQuestion", edited))
     run.emit("plan", steps=plan)
-    settings = state["settings"] | {"review_plan": False}
     update: State = {"settings": settings, "plan": plan, "total": None, "shares": []}
     if edit.budget is not None:  # only a reviewer may raise the ceiling
         settings["budget"], update["ceiling"] = edit.budget, None
