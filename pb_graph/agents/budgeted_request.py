@@ -44,7 +44,6 @@ _STOPPED = "The token budget is used up, and the run was stopped."
 _USED_UP: dict[str, Any] = {"finish_reason": "stop", "budget_used_up": True}
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 _TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
-_TOOL_BLOCKS = frozenset({"tool_use", "tool_call", "function_call"})
 _NOTE = 200  # input tokens to allow for a line that is added to a request
 _LOW = 0.2  # share of a budget: with less left, the model is told to finish
 _LEAST = 256  # fewest completion tokens worth a call, where a run can pause instead
@@ -58,12 +57,13 @@ class BudgetedRequest:
 
     Attributes:
         request: The request, as LangChain's agents make it.
-        accounts: Each call reserves in all of these; messages speak of the first.
+        accounts: Accounts that each call reserves in. Notes to the model state the first one.
         keep: Amount that the first account keeps for the finishing call, in its unit.
         per_call: Completion tokens of a single call; `None` for no limit of its own.
-        tell_every: The model is told what is left after every so many rounds of tools; 0 for never.
+        tell_every: Rounds of tool calls between two notes about the remaining budget. 0: only when
+            little is left.
         last: Accounts for the finishing call, if a part was set aside for it.
-        by_tool: Whether the answer is a tool call, so that the finishing call keeps its tools.
+        by_tool: Whether the final answer is a tool call; the finishing call then keeps its tools.
         on_used_up: Decides what follows when only the reserve is left. `None` for a last answer.
     """
 
@@ -87,8 +87,8 @@ class BudgetedRequest:
             io: How to wait for tokens.
 
         Raises:
-            BudgetUsedUpError: If the budget is used up and the answer has a type. A LangChain agent
-                would ask again without end, because a message has no type.
+            BudgetUsedUpError: If the budget is used up and the model's own arguments ask for
+                structured output, which a plain message is not.
             InputError: If the request asks for several answers, or its model is no chat model.
         """
         _check(self.request)
@@ -231,13 +231,8 @@ class BudgetedRequest:
 class _InnerCalls(BaseCallbackHandler):
     """Track all model calls in the context, so that the budget holds in any order of middleware.
 
-    An inner middleware may call the model again, or call another model. After a failure this is a
-    new call, which needs a reservation of its own. Other calls are only counted.
-
-    Args:
-        reservation: The reservation of the call; after a failure, of the newest call.
-        keep: Tokens that calls after a failure leave untouched.
-        request: The request that the tokens were reserved for.
+    An inner middleware may call the model again, or call another model. A call after a failed one
+    reserves tokens of its own, and leaves `keep` untouched. All other calls are only counted.
     """
 
     raise_error = True
@@ -294,6 +289,8 @@ class _InnerCalls(BaseCallbackHandler):
         """Record that the reply has begun."""
         if run_id in self._runs:
             self._runs[run_id] = True
+
+    on_stream_event = on_llm_new_token  # LangGraph's streams of version 3
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
         """Settle the failed call; a reply that broke off has an unknown bill."""
@@ -441,11 +438,7 @@ def _join(
 
 def _drop_tool_calls(message: AIMessage) -> ModelResponse[Any]:
     """Return a cut-off answer without its tool calls, because the last one may be incomplete."""
-    content: Any = message.content
-    if not isinstance(content, str):
-        kinds = [block.get("type") if isinstance(block, dict) else None for block in content]
-        content = [content[n] for n, kind in enumerate(kinds) if kind not in _TOOL_BLOCKS]
-    update = {"content": content, "tool_calls": [], "invalid_tool_calls": []}
+    update = {"content": str(message.text), "tool_calls": [], "invalid_tool_calls": []}
     return ModelResponse([message.model_copy(update=update)])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from time import sleep
 from typing import Any
@@ -147,22 +146,14 @@ def draw(runs: Sequence[Run]) -> Table:
     return table
 
 
-def play(console: Console, *, is_plain: bool) -> list[Run]:
-    """Play the three runs, and return them.
-
-    Args:
-        console: Where to draw.
-        is_plain: Whether to print the table once, instead of bars that fill.
-    """
+def play(console: Console) -> list[Run]:
+    """Play the three runs on a console, and return them."""
     runs = [
         Run("no budget"),
         Run("check after calls", [CheckAfterEachCall()]),
         Run("shared Budget", [TokenBudgetMiddleware(Budget(BUDGET))]),
     ]
-    live = Live(get_renderable=lambda: draw(runs), console=console, refresh_per_second=20)
-    with nullcontext() if is_plain else live:
+    with Live(get_renderable=lambda: draw(runs), console=console, refresh_per_second=20):
         for run in runs:
             asyncio.run(run.play())
-    if is_plain:
-        console.print(draw(runs))
     return runs

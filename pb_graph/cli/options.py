@@ -15,6 +15,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from pb_graph import __version__
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -81,9 +82,7 @@ def run_command(app: Callable[[], object]) -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        import pb_graph  # noqa: PLC0415 -- the version takes a moment
-
-        typer.echo(f"plan-and-budget {pb_graph.__version__}")
+        typer.echo(f"plan-and-budget {__version__}")
         raise typer.Exit
 
 
@@ -99,7 +98,7 @@ Model = Annotated[
 ]
 Planner = Annotated[str | None, model_option(help="Planner. Default: the solver.")]
 Program = Annotated[str | None, model_option(help="File of tuned prompts, by `pb-optim tune`.")]
-Caps = Annotated[str | None, model_option(help="Cap policy of the server; `probe` names it.")]
+Caps = Annotated[str | None, model_option(help="Cap policy, such as vllm; `probe` names it.")]
 Sets = Annotated[
     list[str] | None,
     budget_option("--set", metavar="NAME=VALUE", help="A setting: schedule=linear; repeatable."),

@@ -106,19 +106,14 @@ class Completion:
         choice = {"message": message, "finish_reason": _finish_reason(report)}
         return self._frame("chat.completion", choice) | self._account(report)
 
-    def chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
-        """Return a chunk of a stream.
-
-        Args:
-            delta: The fields that are added to the message.
-            finish: The finish reason, in the last chunk.
-        """
-        choice = {"delta": delta, "finish_reason": finish}
-        return self._frame("chat.completion.chunk", choice)
+    def chunk(self, delta: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a chunk of a stream with the fields that it adds to the message."""
+        return self._frame("chat.completion.chunk", {"delta": delta, "finish_reason": None})
 
     def ending(self, report: Report) -> list[dict[str, Any]]:
         """Return the last chunk and, if requested, a chunk with usage and report."""
-        last = self.chunk({}, _finish_reason(report))
+        choice = {"delta": {}, "finish_reason": _finish_reason(report)}
+        last = self._frame("chat.completion.chunk", choice)
         if (self.request.stream_options or {}).get("include_usage") or self.request.report:
             return [last, self._frame("chat.completion.chunk") | self._account(report)]
         return [last]

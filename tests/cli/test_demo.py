@@ -26,7 +26,7 @@ def words(text: str) -> list[str]:
 
 
 def test_only_the_shared_budget_holds_as_the_picture_shows() -> None:
-    done = CliRunner().invoke(app, ["demo", "--plain"])
+    done = CliRunner().invoke(app, ["demo"])
     assert done.exit_code == 0
     rows = [line.split() for line in done.stdout.splitlines() if line.endswith("answer ")]
     spent, over = ([int(row[at].replace(",", "")) for row in rows] for at in (-4, -3))
@@ -39,7 +39,7 @@ def test_only_the_shared_budget_holds_as_the_picture_shows() -> None:
 
 def test_bars_fill_in_a_terminal_and_the_account_is_the_bill() -> None:
     console = Console(file=StringIO(), force_terminal=True, width=80)
-    ours = demo.play(console, is_plain=False)[-1]
+    ours = demo.play(console)[-1]
     guard = ours.middleware[0]
     assert isinstance(guard, TokenBudgetMiddleware)
     assert getattr(guard.budget, "spent", None) == ours.spent

@@ -15,7 +15,7 @@ PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "demo.svg"
 
 def main() -> None:
     """Run the demo, and write its last frame as an SVG without fonts of other sites."""
-    runs = play(Console(file=StringIO()), is_plain=True)
+    runs = play(Console(file=StringIO()))
     console = Console(file=StringIO(), record=True, width=80, force_terminal=True)
     console.print(draw(runs))
     drawn = console.export_svg(title="pb-graph demo", unique_id="demo")
