@@ -39,6 +39,8 @@ class PlannerProgram(BaseModel):
         """Write the file."""
         document = self.model_dump(mode="json", exclude_none=True)
         document["state"] = self.state  # DSPy needs fields that are None
+        if self.settings:  # None is a value, and a default may depend on the domain
+            document["settings"] = self.settings.model_dump(mode="json", exclude_unset=True)
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         Path(path).write_text(text, "utf-8")
 

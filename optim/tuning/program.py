@@ -254,7 +254,8 @@ class GraphProgram(TunableProgram):
             saved = PlannerProgram.load(saved)
         if not isinstance(settings, Settings):
             base = getattr(saved, "settings", None)
-            settings = Settings.read((base.model_dump() if base else {}) | dict(settings or {}))
+            saved_settings = base.model_dump(exclude_unset=True) if base else {}
+            settings = Settings.read(saved_settings | dict(settings or {}))
         loaded = load_planner(getattr(saved, "prompts", saved))
         predictors = dict(loaded.named_predictors())
         texts = {name: predictor.signature.instructions for name, predictor in predictors.items()}

@@ -31,6 +31,7 @@ REFERENCES = ("vanilla", "global_budget")
 """Methods without a plan. They are raced like any other settings, and may win."""
 
 DIMENSIONS: dict[str, tuple[Any, ...]] = {
+    "plan_from": (None, 1, 3, 4, 5),
     "schedule": choices("schedule"),
     "budget": (-4, -3, -2, -1, 1, 2, 3, 4),
     "execution": choices("execution"),
@@ -82,9 +83,10 @@ def width_of(counts: list[int], answers: int) -> int:
 
 
 def _settings_around(base: Settings, count: int, seed: int) -> list[Settings]:
-    """Return the methods without a plan, and random settings of plan-and-budget around a base."""
+    """Return the methods without a plan, no planning, and random settings around a base."""
     rng = random.Random(seed)  # noqa: S311 -- no secret
     variants = [_changed(base, {"method": name}) for name in (*REFERENCES, PLANNED)]
+    variants.append(_changed(base, {"method": PLANNED, "plan_from": None}))
     for _ in range(20 * count):  # some draws come to the same settings
         point = {name: rng.choice(DIMENSIONS[name]) for name in DIMENSIONS if rng.getrandbits(1)}
         if "budget" in point:
@@ -103,4 +105,4 @@ def _scale_budget(rule: BudgetRule | int, factor: float) -> BudgetRule | int:
 
 
 def _changed(base: Settings, changes: dict[str, Any]) -> Settings:
-    return Settings.model_validate(dict(base) | changes)
+    return base.merged_with(Settings.model_validate(changes))

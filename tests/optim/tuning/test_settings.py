@@ -114,8 +114,9 @@ def test_forty_questions_and_four_hundred_answers_vary_everything() -> None:
     planned = [one for one in tried if one.has_plan]
     assert {one.method for one in tried} == {"plan_and_budget", *REFERENCES}
     assert len({one.total(1) for one in planned}) > 3
-    for name in ("execution", "planning", "enforcement"):
-        assert {getattr(one, name) for one in planned} == set(DIMENSIONS[name])
+    for name in DIMENSIONS.keys() - {"budget"}:
+        assert len({getattr(one, name) for one in planned}) > 1
+    assert None in {one.plan_from for one in planned}
 
 
 def test_it_begins_with_the_methods_without_a_plan_and_never_with_the_original() -> None:
