@@ -46,7 +46,9 @@ def evaluate(code: str) -> str | None:
     value = names.get("answer", value)
     if value is None:
         return None
-    return str(value) if value.denominator == 1 else f"{float(value):.6f}".rstrip("0").rstrip(".")
+    is_whole = value.denominator == 1
+    text = str(value) if is_whole else f"{float(value):.6f}".rstrip("0").rstrip(".")
+    return text if is_whole or float(text) else None  # too small to be written
 
 
 def _value(node: ast.expr, names: dict[str, Fraction]) -> Fraction:

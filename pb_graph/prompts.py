@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from pb_graph.calculation import evaluate
 from pb_graph.settings import Settings
 from pb_graph.types import Query, StepResult, SubQuestion
+
+if TYPE_CHECKING:
+    from pb_graph.state import SolveTask
 
 PromptMessage = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
 """A role and a text, as LangChain's models take them. A list holds images and files as well."""
@@ -271,16 +274,8 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     ]
 
 
-def step_prompt(  # noqa: PLR0913, PLR0917 -- one argument for each thing the prompt says
-    query: Query,
-    settings: Settings,
-    style: Style,
-    plan: Sequence[SubQuestion],
-    index: int,
-    earlier: Sequence[StepResult],
-    *,
-    budget: int,
-    is_final: bool,
+def step_prompt(
+    task: SolveTask, settings: Settings, style: Style, *, is_final: bool
 ) -> list[PromptMessage]:
     """Return the prompt that asks one sub-question, after those it builds on and their answers.
 
@@ -288,15 +283,12 @@ def step_prompt(  # noqa: PLR0913, PLR0917 -- one argument for each thing the pr
     cache pays for the question and the plan only once.
 
     Args:
-        query: The question and what was given with it.
+        task: The sub-question with its plan, its share and the results that it builds on.
         settings: The settings of the run.
         style: How to write.
-        plan: All sub-questions.
-        index: The sub-question to solve.
-        earlier: Results of the sub-questions that it builds on, in order of their index.
-        budget: The share of the sub-question, in tokens.
         is_final: Whether the step also has to give the final answer.
     """
+    query, plan, earlier = task["query"], task["plan"], task["results"]
     lead = (
         "The plan, one way to solve it. Where a sub-question rests on a mistake, leave it and "
         "find what the question needs instead:"
@@ -308,8 +300,8 @@ def step_prompt(  # noqa: PLR0913, PLR0917 -- one argument for each thing the pr
         system.append(style.instruction)
     elif style.instruction:
         opening += f"\n\n{style.instruction}"
-    tokens = [*((done["index"], done["budget"]) for done in earlier), (index, budget)]
-    asks = [_ask(plan[place], _format_budget(share, settings)) for place, share in tokens]
+    steps = [(step["index"], step["budget"]) for step in (*earlier, task)]
+    asks = [_ask(plan[place], _format_budget(share, settings)) for place, share in steps]
     asks[0] = f"{opening}\n\n{asks[0]}"
     if is_final:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "

@@ -159,15 +159,16 @@ class Settings(BaseModel):
         default=3,
         ge=0,
         le=10,
-        description="Retries of a call after a transient fault (rate limit, server error, lost "
-        "connection, time-out, broken reply). Local models are not retried. The max_retries of a "
+        description="Retries of a call that was refused or never sent (rate limit, server error, "
+        "no connection). A call that may have been billed is not repeated. The max_retries of a "
         "model object are turned off.",
     )
     domain: str = Field(
         default="general problem solving",
         min_length=1,
         max_length=200,
-        description="The field of the questions, for the planner.",
+        description="The field of the questions: told to the planner; some domains set the style "
+        "and the totals.",
     )
     level_examples: str | None = Field(
         default=None,

@@ -108,8 +108,9 @@ class TestSingleCall:
 
 
 def step(index: int, *earlier: StepResult, **options: Any) -> list[PromptMessage]:  # noqa: ANN401
-    chosen: Any = {"budget": 70, "is_final": False} | options
-    return step_prompt(query(answer_format=FORMAT), SETTINGS, PROSE, PLAN, index, earlier, **chosen)
+    is_final = options.pop("is_final", False)
+    asked: Any = {"query": query(answer_format=FORMAT), "plan": PLAN, "index": index, "budget": 70}
+    return step_prompt(asked | {"results": earlier} | options, SETTINGS, PROSE, is_final=is_final)
 
 
 class TestStep:

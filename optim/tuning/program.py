@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from optim.evaluation.models import ModelSpec
     from pb_graph.models.caps import CapPolicy
-    from pb_graph.planner.planner import Program
     from pb_graph.state import Input, Output, State
 
     Graph = CompiledStateGraph[State, Context, Input, Output]
@@ -246,7 +245,7 @@ class GraphProgram(TunableProgram):
         *,
         planner: ModelSpec = None,
         settings: Settings | Mapping[str, Any] | None = None,
-        planner_program: Program | GraphProgram | None = None,
+        planner_program: Planner | PlannerProgram | GraphProgram | str | Path | None = None,
         cap_policy: CapPolicy | None = None,
     ) -> None:
         saved: Any = planner_program

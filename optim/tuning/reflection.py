@@ -14,7 +14,7 @@ from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.reply import ASYNC, IO, Reply
 from pb_graph.models.resolve import model_name, resolve
-from pb_graph.planner.engine import LangChainEngine, language_model
+from pb_graph.planner.engine import language_model
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Reflector:
 
     def language_model(self) -> dspy.LM:
         """Return the model for the optimizers of DSPy that write instructions themselves."""
-        return language_model(LangChainEngine(self, self._options))
+        return language_model(self, self._options)
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:  # noqa: ARG002 -- a client's signature
         """Answer a request of `language_model`."""

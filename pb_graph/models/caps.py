@@ -23,23 +23,15 @@ from pb_graph.models.chat_models import address_of, classes_of, is_openai_like
 from pb_graph.models.options import CallOptions
 
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
-"""Turns the options of a call into keyword arguments.
-
-Args:
-    model: The chat model. Its own settings stand, unless they cannot fit into the cap.
-    options: The options of the call.
-
-Returns:
-    Arguments for one call of the model: at least its cap in completion tokens.
-"""
+"""Turns a model and the options of a call into the call's arguments, with at least its cap."""
 
 CAP_NAMES = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict", "max_new_tokens"),
 )
 """Names of a cap in LangChain's models and in the requests to their servers."""
 
-# Google's own equation of levels and thinking tokens, for low, medium and high (Gemini API, OpenAI
-# compatibility); Anthropic's least thinking budget, 1,024, agrees. The others are our extension.
+# Thinking tokens of each level: low to high are from Google's Gemini API (OpenAI compatibility),
+# and Anthropic's least thinking budget, 1,024, agrees. The others are our estimates.
 THINKING_TOKENS = {
     "none": 0,
     "minimal": 512,
@@ -50,7 +42,7 @@ THINKING_TOKENS = {
     "max": 65536,
 }
 MIN_THINKING = THINKING_TOKENS["low"]
-"""Tokens below which thinking is rather switched off."""
+"""The fewest tokens for thinking. With fewer, thinking is turned off."""
 
 _EFFORTS = (
     *("reasoning_effort", "effort", "thinking_level", "thinking_token_budget"),
@@ -156,6 +148,11 @@ def effort_level(
     # A model with the level 'none' may not think by default; another level would make it think.
     is_lower = level == levels[0] or ("none" not in levels and level != levels[-1])
     return level if is_lower else None
+
+
+def least_cap(model: Any) -> int:  # noqa: ANN401
+    """Return the smallest cap that a model's server takes: OpenAI's Responses API refuses 15."""
+    return 16 if getattr(model, "use_responses_api", None) is True else 1
 
 
 def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:

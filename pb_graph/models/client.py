@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -36,9 +36,6 @@ from pb_graph.models.provider_errors import (
 )
 from pb_graph.models.reply import IO, Attempt, Reply, Tokens, tokens_of_error
 from pb_graph.types import Charge
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
 _SILENT: RunnableConfig = {"tags": ["nostream"]}
@@ -84,19 +81,15 @@ class WrapperClient:
     def __init__(self, wrapped: ModelClient) -> None:
         self.wrapped, self.name, self.model = wrapped, wrapped.name, wrapped.model
 
-    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Make one call as the wrapped client does."""
-        return await self.wrapped.call(messages, options, io)
-
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """Limits for retries after transient faults, and the waits before them.
 
     The wait is drawn from 0 to ``initial_interval`` seconds, and the upper end doubles with every
-    attempt up to ``max_interval`` (exponential backoff with full jitter), so that many callers that
-    failed together do not come back together. The wait that a server asks for (``Retry-After``) is
-    added.
+    attempt up to ``max_interval`` (exponential backoff with full jitter), so that callers that
+    failed together do not retry at the same moment. The wait that a server asks for
+    (``Retry-After``) is added.
 
     Attributes:
         max_retries: Attempts after the first one.
@@ -219,7 +212,7 @@ class ChatClient:
                 arguments = self._arguments(messages, options)
                 effort = describe_effort(arguments, options)
                 message = await self._send(messages, options, arguments, io)
-            except Exception as error:  # noqa: BLE001 -- told as one of ours, or tried again
+            except Exception as error:  # noqa: BLE001 -- raised as our own, or retried
                 if tokens := settle_failed(reservation, error):
                     lost.append(attempt.charge(tokens, reservation.bill or call, "error"))
                 return error
@@ -232,8 +225,8 @@ class ChatClient:
         if options.continue_last and messages[-1].type != "ai":  # nothing to continue yet
             options = replace(options, continue_last=False)
         tools: Any = self.model.bind_tools(options.tools) if options.tools else None
-        model = _for_samples(self.model) if options.sampling else self.model
-        return {**(tools.kwargs if tools else {}), **self._policy(model, options)}
+        policy = self._policy(self._model_for(options), options)
+        return {**(tools.kwargs if tools else {}), **policy}
 
     async def _send(
         self,
@@ -243,9 +236,7 @@ class ChatClient:
         io: IO,
     ) -> AIMessage:
         """Send one request, within the time limit of the model or of the options."""
-        model = self._streaming if options.stream else self.model
-        if options.sampling:
-            model = _for_samples(model)
+        model = self._model_for(options)
 
         async def ainvoke(*args: Any, **kwargs: Any) -> AIMessage:  # noqa: ANN401
             async with asyncio.timeout(None if self._has_timeout else options.timeout):
@@ -254,13 +245,15 @@ class ChatClient:
         config = {} if options.stream else _SILENT
         return await io.call(model.invoke, ainvoke, list(messages), config, **arguments)
 
-
-def _for_samples(model: BaseChatModel) -> BaseChatModel:
-    """Return a copy of a model that does not give the same reply again."""
-    change: dict[str, Any] = {"cache": False}
-    if getattr(model, "temperature", None) == 0:
-        change["temperature"] = _SAMPLING_TEMPERATURE
-    return model.model_copy(update=change)
+    def _model_for(self, options: CallOptions) -> BaseChatModel:
+        """Return the model for a call; for samples a copy that does not give a reply again."""
+        model = self._streaming if options.stream else self.model
+        if not options.sampling:
+            return model
+        change: dict[str, Any] = {"cache": False}
+        if getattr(model, "temperature", None) == 0:
+            change["temperature"] = _SAMPLING_TEMPERATURE
+        return model.model_copy(update=change)
 
 
 def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:

@@ -170,7 +170,9 @@ def _remedy(error: Exception, status: int | None) -> str:
         return "Raise Settings.timeout, or lower the budget."
     if _is_unreadable(error):
         return "The reply could not be read: check the base URL, or the model class if it is yours."
-    return "Check that the model's server is running and reachable."
+    if _is_a(error, _LOST | _NEVER_SENT):
+        return "Check that the model's server is running and reachable."
+    return "The error is that of the model's class: check its arguments."
 
 
 def _message(error: Exception) -> str:

@@ -24,7 +24,6 @@ from pb_graph.models.reply import IO, Reply
 from pb_graph.settings import Settings
 from pb_graph.types import Charge
 
-MODEL_VARIABLE = "PB_MODEL"
 _WAYS_OUT = (
     "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set PB_MODEL, "
     'or install the local one: pip install "plan-and-budget[local]".'
@@ -34,13 +33,13 @@ _WAYS_OUT = (
 def model_name(spec: str | None) -> str:
     """Return the given model string, the one in ``PB_MODEL``, or the local default.
 
-    Never an implicit paid call: without any of them this is an error. Nothing is fetched or loaded.
+    A paid model is never chosen implicitly. Nothing is fetched or loaded.
 
     Raises:
         ModelSetupError: If no model is configured.
         UnknownModelError: If the string is not ``provider:model``, or no local model has this name.
     """
-    name = spec or os.environ.get(MODEL_VARIABLE)
+    name = spec or os.environ.get("PB_MODEL")
     if not name:
         if find_spec("xllamacpp") is None:
             raise ModelSetupError(_WAYS_OUT)
@@ -60,8 +59,8 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
 
     Args:
         name: ``provider:model``, ``local:NAME`` or ``local:/path.gguf``.
-        settings: Their time-out is the model's. A local model, which may have to answer others
-            first, has an hour unless the time-out was set.
+        settings: ``timeout`` is the model's time limit. If it is not set, a local model, whose
+            requests may queue, has an hour.
         **options: Further arguments of the chat model, such as ``temperature``.
 
     Raises:
@@ -75,9 +74,14 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- costs 0.7 s
 
     provider, _, model = name.partition(":")
+    limit: dict[str, Any] = {"timeout": settings.timeout or TIMEOUT}
+    if provider == "ollama":  # has no field for it
+        limit = {"client_kwargs": limit}
+    elif provider.startswith("bedrock"):  # would send it to the model
+        limit = {}
     try:
         chat_model: BaseChatModel = init_chat_model(
-            model, model_provider=provider, timeout=settings.timeout or TIMEOUT, **options
+            model, model_provider=provider, **limit, **options
         )
     except Exception as error:
         msg = f"Cannot set up {name!r}: {' '.join(redact(str(error)).split())}"

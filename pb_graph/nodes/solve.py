@@ -54,12 +54,10 @@ async def solve(task: SolveTask, run: Run) -> State:
 def _step_prompt(
     task: SolveTask, style: Style, settings: Settings, *, closes: bool
 ) -> list[PromptMessage]:
-    query, plan, budget = task["query"], task["plan"], task["budget"]
-    if _is_single_step(plan, query):
-        limit = budget if settings.enforcement == "prompt" else None
-        return single_call_prompt(query, settings, style, budget=limit)
-    index, results = task["index"], task["results"]
-    return step_prompt(query, settings, style, plan, index, results, budget=budget, is_final=closes)
+    if _is_single_step(task["plan"], task["query"]):
+        limit = task["budget"] if settings.enforcement == "prompt" else None
+        return single_call_prompt(task["query"], settings, style, budget=limit)
+    return step_prompt(task, settings, style, is_final=closes)
 
 
 async def synthesize(state: State, run: Run) -> State:

@@ -8,13 +8,14 @@ no history.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, Self, TypeVar, cast
+from typing import TypeVar, cast
 
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import convert_to_messages
 
+from pb_graph.models.caps import least_cap
 from pb_graph.models.client import ModelClient
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.provider_errors import to_model_call_error
@@ -28,56 +29,38 @@ from pb_graph.types import Purpose
 T = TypeVar("T")
 
 
-class LangChainEngine:
-    """Serves DSPy's requests from a chat client, with fixed options.
+def language_model(client: ModelClient, options: CallOptions) -> dspy.LM:
+    """Return a chat client as a DSPy language model without rules of a model family.
 
-    Attributes:
-        error: The original error of the last call, before DSPy wrapped it.
+    Args:
+        client: The client that answers DSPy's requests.
+        options: The options of every call.
     """
 
-    def __init__(self, client: ModelClient, options: CallOptions) -> None:
-        self.client, self.options = client, options
-        self.error: Exception | None = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # optimizers copy predictors; the connection is shared
-
-    def complete(self, request: Request) -> Response:
-        """Answer one request."""
-        return run_sync(self._complete(request, BLOCKING))
-
-    async def acomplete(self, request: Request) -> Response:
-        """Answer one request in an event loop."""
-        return await self._complete(request, ASYNC)
-
-    async def _complete(self, request: Request, io: IO) -> Response:
+    async def complete(request: Request, io: IO) -> Response:
         system = request.system
         if not isinstance(system, str | None):
             system = "".join(part.text for part in system)
         messages = [("system", system)] if system else []
         messages += [(message.role, message.text or "") for message in request.messages]
-        try:
-            reply = await self.client.call(convert_to_messages(messages), self.options, io)
-        except Exception as error:
-            self.error = error
-            raise
+        reply = await client.call(convert_to_messages(messages), options, io)
         charge = reply.charge
         return Response(
             id=None,
             model=request.model,
             message=Message.assistant([TextPart(reply.text)]),
-            # Never "length": DSPy would log advice about its own cap, which is another one.
+            # Never "length": DSPy would log advice about its own max_tokens, which is not used.
             finish_reason="stop",
             usage=Usage(input_tokens=charge["input_tokens"], output_tokens=charge["output_tokens"]),
         )
 
+    async def acomplete(request: Request) -> Response:
+        return await complete(request, ASYNC)
 
-def language_model(engine: LangChainEngine) -> dspy.LM:
-    """Return an engine as a DSPy language model without rules of a model family."""
     return dspy.LM(
         "chat:planner",
-        engine=engine,
-        async_engine=SimpleNamespace(complete=engine.acomplete),
+        engine=SimpleNamespace(complete=lambda request: run_sync(complete(request, BLOCKING))),
+        async_engine=SimpleNamespace(complete=acomplete),
         cache=False,
         num_retries=0,
     )
@@ -107,17 +90,17 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         UnreadableReplyError: If the reply cannot be read.
         ModelCallError: If the model call fails.
     """
+    cap = max(request.cap or settings.cutoff, least_cap(client.model))
     options = CallOptions(
-        min(settings.planner_cap, settings.cutoff, request.cap or settings.cutoff),
+        min(settings.planner_cap, settings.cutoff, cap),
         settings.timeout or TIMEOUT,
         request.schema,
         thinking="off" if request.cap is not None else "bounded",
         purpose=Purpose(request.node),
     )
-    engine = LangChainEngine(client, options)
     predictor = getattr(planner, request.predictor)
     with dspy.context(  # never dspy.configure, which is the host's
-        lm=language_model(engine),
+        lm=language_model(client, options),
         adapter=PlannerAdapter(request.form, request.examples),
         trace=dspy.settings.trace if traced else None,
         disable_history=True,
@@ -133,6 +116,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
             reason = str(error.__cause__ or "it was empty")
             raise UnreadableReplyError(reason) from error
         except Exception as error:  # noqa: BLE001 -- raised as our own
-            fault = engine.error or error
+            fault = error.__cause__  # DSPy wraps the error of the client
+            fault = fault if isinstance(fault, Exception) else error
             raise to_model_call_error(fault) from fault.__cause__
     return cast("T", next(iter(prediction.values())))

@@ -134,11 +134,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         return self
 
 
-Program = Planner | PlannerProgram | str | Path
-"""The planner's prompts in any form: a planner, a program, or the path of a program's file."""
-
-
-def load_planner(program: Program | None) -> Planner:
+def load_planner(program: Planner | PlannerProgram | str | Path | None) -> Planner:
     """Return the planner of a program; None for the package's own prompts.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pb_graph.planner.plans import Difficulty, Level, Plan
@@ -73,10 +73,6 @@ class PlannerRequest(Generic[T_co]):
     schema: dict[str, Any] | None = field(repr=False)
     examples: tuple[Example, ...] = ()
     cap: int | None = None
-
-    def corrected(self, complaint: str) -> PlannerRequest[T_co]:
-        """Return the same request with a complaint about the last reply."""
-        return replace(self, inputs=self.inputs | {"correction": complaint})
 
 
 def plan_request(query: Query, settings: Settings, *, graded: bool = False) -> PlannerRequest[Plan]:

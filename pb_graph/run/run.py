@@ -197,7 +197,7 @@ class Run:
                 value = await ask_planner(planner, client, request, self.settings, **options)
             except UnreadableReplyError as unreadable:
                 complaint = str(unreadable)
-                request = request.corrected(complaint)
+                request = replace(request, inputs=request.inputs | {"correction": complaint})
             except ModelCallError as failure:
                 self.warn("call_failed", str(failure))
                 return None

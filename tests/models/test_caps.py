@@ -55,6 +55,12 @@ def beside_the_cap(body: dict[str, Any], cap: int, name: str = "max_tokens") -> 
     return {key: value for key, value in body.items() if key not in known}
 
 
+def test_the_responses_api_takes_no_cap_below_sixteen() -> None:
+    by_responses = ChatOpenAI(model="m", api_key=KEY, output_version="responses/v1")
+    assert caps.least_cap(by_responses) == 16
+    assert caps.least_cap(ChatOpenAI(model="m", api_key=KEY)) == 1
+
+
 class TestWhichPolicy:
     @pytest.mark.parametrize(
         ("model", "policy"),

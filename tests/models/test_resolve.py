@@ -54,6 +54,8 @@ def test_the_time_limit_reaches_the_providers_client(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     model: Any = resolve.resolve("openai:some:model", SETTINGS)
     assert (model.model_name, model.request_timeout) == ("some:model", 7.0)
+    model = resolve.resolve("ollama:qwen3", SETTINGS)
+    assert model.client_kwargs == {"timeout": 7.0}
 
 
 def test_a_local_model_gets_time_unless_a_limit_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import ASYNC, BLOCKING, run_sync
-from pb_graph.planner.engine import LangChainEngine, ask_planner, language_model
+from pb_graph.planner.engine import ask_planner, language_model
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.plans import Plan
 from pb_graph.planner.requests import (
@@ -128,8 +128,7 @@ def test_an_optimizers_trace_sees_a_call_only_if_it_is_traced(ask: Ask) -> None:
 def test_any_dspy_program_is_told_the_usage_but_not_of_a_cap_that_is_not_its_own(
     solve: object, tokens: int
 ) -> None:
-    engine = LangChainEngine(ChatClient(ScriptedChat(solve=solve)), CallOptions(12, 5.0))
-    model = language_model(engine)
+    model = language_model(ChatClient(ScriptedChat(solve=solve)), CallOptions(12, 5.0))
     with dspy.context(disable_history=False):
         model("Hello?")
     response = model.history[-1]["response"]
