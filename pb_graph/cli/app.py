@@ -223,13 +223,18 @@ def probe(model: Annotated[str, typer.Argument(help="'provider:model' or 'local:
 
 
 @app.command()
-def demo() -> None:
+def demo(
+    *,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Print the table once, without animation.")
+    ] = False,
+) -> None:
     """Run a scripted team of agents with and without a Budget; needs no key."""
     from rich.console import Console  # noqa: PLC0415 -- what agents need takes a second
 
     from pb_graph.cli.demo import play  # noqa: PLC0415
 
-    play(Console())
+    play(Console(force_terminal=False if plain else None))
 
 
 def main() -> None:

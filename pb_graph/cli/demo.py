@@ -153,7 +153,10 @@ def play(console: Console) -> list[Run]:
         Run("check after calls", [CheckAfterEachCall()]),
         Run("shared Budget", [TokenBudgetMiddleware(Budget(BUDGET))]),
     ]
-    with Live(get_renderable=lambda: draw(runs), console=console, refresh_per_second=20):
+    with Live(
+        get_renderable=lambda: draw(runs), console=console, transient=True, refresh_per_second=20
+    ):
         for run in runs:
             asyncio.run(run.play())
+    console.print(draw(runs))
     return runs

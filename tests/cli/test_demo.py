@@ -26,7 +26,7 @@ def words(text: str) -> list[str]:
 
 
 def test_only_the_shared_budget_holds_as_the_picture_shows() -> None:
-    done = CliRunner().invoke(app, ["demo"])
+    done = CliRunner().invoke(app, ["demo", "--plain"])
     assert done.exit_code == 0
     rows = [line.split() for line in done.stdout.splitlines() if line.endswith("answer ")]
     spent, over = ([int(row[at].replace(",", "")) for row in rows] for at in (-4, -3))
