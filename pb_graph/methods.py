@@ -41,8 +41,8 @@ class Method:
             with a style of its own, which no setting changes.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
         is_prompt: Whether the function returns a prompt, rather than making calls of its own.
-        ceiling: Returns the most completion tokens that all calls for a question can cost where no
-            budget bounds them, from the settings and the question. None for one call.
+        ceiling: ``ceiling(settings, query)``, an upper bound on the completion tokens of all calls
+            where no budget bounds them. None for one call of at most ``cutoff``.
     """
 
     name: str

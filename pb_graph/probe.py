@@ -30,7 +30,7 @@ CHECKS = {
     "usage": "a reply reports its tokens",
     "thinking_off": "thinking can be switched off",
 }
-_THINKS_FROM = 32  # hidden tokens from which on a model is taken to think
+_THINKS_FROM = 32  # a model with at least this many hidden tokens counts as thinking
 _LONG_TOKEN = 8  # characters of a token of numbers and commas, with room to spare
 
 

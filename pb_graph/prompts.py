@@ -44,7 +44,7 @@ class Style:
         examples: Shown as earlier exchanges. With examples, the instruction and the answer's format
             are said once, in the system message; without, both stand behind the question.
         ending: Said after the answer's format.
-        compute: Makes the answer out of a reply, which is then not told the answer's format.
+        compute: Computes the answer from a reply. The prompt then leaves out the answer's format.
     """
 
     instruction: str
@@ -105,7 +105,7 @@ _BY_PLAN = Style(
         ),
     ),
 )
-"""Replaces a style with examples over a plan, which small models else take for the working."""
+"""Replaces a style with examples over a plan, which small models else take for the solution."""
 
 _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short numbered lines, one \
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \

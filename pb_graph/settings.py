@@ -40,8 +40,8 @@ PLANNED = "plan_and_budget"
 """The default method."""
 
 LEVEL_CAP = 2
-"""Completion tokens of a level alone: a letter and a digit. Small models take a digit alone for the
-answer."""
+"""Cap of the call that asks for the level, a letter and a digit. Small models take a bare digit for
+the answer."""
 
 DOMAIN_STYLES: Mapping[str, str] = {"arithmetic": "calculation", "mathematics": "concise"}
 """The style that ``auto`` stands for in a domain where a question needs working."""
@@ -49,7 +49,7 @@ DOMAIN_STYLES: Mapping[str, str] = {"arithmetic": "calculation", "mathematics": 
 DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # An answer that is cut off is mostly lost. Levels 4 and 5 are planned: totals of the paper.
     "mathematics": {"budget": LevelTable(tokens={1: 600, 2: 600, 3: 1000, 4: 450, 5: 600})},
-    # The output is written at once, so neither a level nor a plan is asked for.
+    # These tasks need no working, so the level is not estimated and nothing is planned.
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""

@@ -30,17 +30,17 @@ _RESERVE = "reserved for the last answer"
 class BudgetedChatModel(BaseChatModel):
     """A chat model whose calls are charged to a `Budget`, for a supervisor or any graph of agents.
 
-    It does for a model what `TokenBudgetMiddleware` does for an agent. A part of the budget is set
-    aside for the last answer as soon as the model is made, or at its first call if it finds its
-    budget around it. When that part is used up, too, the answer is a message that says so; a typed
-    answer raises `BudgetUsedUpError`.
+    It does for a model what `TokenBudgetMiddleware` does for an agent. Part of the budget is
+    reserved for the final answer: at creation, or at the first call if the budget comes from
+    `use_budget`. When that part is used up, too, the answer is a message that says so; structured
+    output raises `BudgetUsedUpError`.
 
     The retries of the provider's SDK are turned off, as they cannot be counted. `retry_policy`
     limits the retries after transient faults, within the budget.
 
     Attributes:
-        model: The chat model. It is not changed; ``bind``, ``with_retry`` and ``with_fallbacks`` go
-            behind this one.
+        model: The chat model. It is not changed. Call ``bind``, ``with_retry`` and
+            ``with_fallbacks`` on the `BudgetedChatModel` instead.
         budget: Completion tokens, or a `Budget` of any unit to share; `None` for the budget that
             the host's run is within (`pb_graph.budget.use_budget`).
         per_call: Completion tokens of a single call; `None` for no further limit.

@@ -21,12 +21,13 @@ from pb_graph.types import Report
 DESCRIPTION = (
     "Works out a question within a token budget that is never exceeded: judges how hard it is, "
     "plans it if it is hard, and returns the answer. "
-    "Give the whole question: nothing else of the conversation is seen."
+    "Put everything into the question: the tool does not see the conversation."
 )
 
 Answer = tuple[str, Report | None]
 TokenLimit = Annotated[
-    int | None, Field(ge=1, description="Most tokens to spend; leave it out for a hard question.")
+    int | None,
+    Field(ge=1, description="Maximum number of tokens to spend. Omit it for a hard question."),
 ]
 
 

@@ -42,8 +42,8 @@ class Wishes(TypedDict, total=False):
     """Optional parameters of a reservation."""
 
     keep: float
-    """Tokens or dollars, in the unit of the budget, to leave for one more call that has the same
-    input and the completion; 0."""
+    """Amount, in the unit of the budget, to keep for a later call whose input is this prompt and
+    this completion; 0."""
     at_least: int
     """Fewest completion tokens that are worth the call; 1."""
     wait_for: int
@@ -182,9 +182,9 @@ class Budget:
 
         Args:
             tokens: Completion tokens, or the `spending` of another budget. An account that counts
-                the input, or one below it, takes the latter alone.
-            run: Identity of the paused run that spent them. Accounts of runs count it once; one
-                that a user holds counted it when the tokens were spent.
+                input, or has such a parent, accepts only a `Spending`.
+            run: Identity of the paused run that spent them. Each account of a run counts it once.
+                A user's own `Budget` is skipped: it counted the tokens when they were spent.
         """
         if isinstance(tokens, dict):
             bills = bills_of(tokens)

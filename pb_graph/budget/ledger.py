@@ -71,8 +71,8 @@ def spent(charges: Iterable[Charge]) -> int:
 def most_billed(charges: Iterable[Charge]) -> int:
     """Return the most completion tokens that the provider may have charged for.
 
-    A lost attempt, whose bill is unknown, counts as its whole cap. A reply that arrived whole
-    counts as it was charged, also where that is an estimate.
+    A lost attempt, whose bill is unknown, counts as its whole cap. A complete reply counts
+    with its charge, even if the charge is estimated.
     """
     return sum(
         max(row["output_tokens"], row["cap"])

@@ -128,7 +128,7 @@ class Dollars(Rate):
         size = bill.largest or bill.input
         price = [tier for tier in self.price(bill.model) if size > tier.start or not tier.start][-1]
         fresh = max(0, bill.input - bill.cached - bill.written)
-        # The bound of a call counts as written: that input is never the cheapest.
+        # A bound assumes that all input is written to the cache, the dearest case.
         dearest = max(price.input, price.cached, price.written)
         cache_cost = bill.cached * price.cached + bill.written * dearest
         return fresh * price.input + cache_cost + bill.output * price.output

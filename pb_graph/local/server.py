@@ -52,7 +52,7 @@ class LocalServer:
         """Stop the server and free its memory. A call that still runs in a thread fails."""
         with _lock:
             _servers.pop(self.path, None)
-            # The destructor waits for clients while it blocks the threads that would close them.
+            # llama.cpp's destructor waits until all clients have left, and holds the GIL meanwhile.
             address = (urlsplit(self.url).hostname, urlsplit(self.url).port)
             sockets = [file.name for file in Path("/dev/fd").glob("*") if file.is_socket()]
             for number in sorted(map(int, sockets)):  # the listening socket was opened first

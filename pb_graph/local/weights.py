@@ -103,7 +103,8 @@ def installed(name: str) -> Path | None:
 def fetch(name: str) -> Path:
     """Return the path of verified weights; fetch them first if they are not on this machine.
 
-    A progress bar on stderr shows the download. A process that wants the same model waits.
+    A progress bar on stderr shows the download. Other processes that fetch the same model
+    wait.
 
     Raises:
         ModelSetupError: If the name is unknown, or the ``[local]`` extra is missing.

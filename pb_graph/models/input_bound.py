@@ -37,7 +37,7 @@ def bound_input(
     messages: Sequence[BaseMessage],
     arguments: Mapping[str, Any] | None = None,
 ) -> Bill:
-    """Return the most input tokens that a call can have, and its model, for `Budget.reserve`.
+    """Return a bill with the largest possible input of a call, for `Budget.reserve`.
 
     A local model counts its prompts itself, and OpenAI's models have a public tokenizer. For other
     models one token per byte is assumed, because a token of today's tokenizers has at least one

@@ -64,8 +64,8 @@ class Reply:
         text: The visible text.
         finish: Why the reply ended: ``stop``, ``length`` or ``filter``.
         charge: The charge of the call.
-        lost: Charges of attempts before it that failed after they may have been paid.
-        warnings: Why the reported usage, or the server's handling of the cap, seems wrong.
+        lost: Charges of earlier attempts that failed but may have been billed.
+        warnings: Warnings about the reported usage, and about a cap that the server ignored.
         tool_message: The whole message as JSON, if it calls tools: some providers want all of it
             back.
         message_id: The id under which the message was streamed to a host.
@@ -270,7 +270,7 @@ class IO:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Call the blocking or the awaitable one of two functions that do the same.
+        """Call one of two equivalent functions: the blocking one in a synchronous run.
 
         Args:
             blocking: Called in a synchronous run, such as ``model.invoke``.

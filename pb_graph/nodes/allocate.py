@@ -76,8 +76,8 @@ def _total(state: State, run: Run) -> int:
             raise error
         left = available_tokens(total, model=run.price_key)
     if left < total:
-        note = f"the shared budget had {left} tokens left: the question's budget of {total}"
-        run.warn("budget_lowered", f"{note} shrank to it")
+        note = f"the shared budget had only {left} tokens left, so the question's budget"
+        run.warn("budget_lowered", f"{note} was lowered from {total}")
     return max(1, left)
 
 

@@ -69,7 +69,7 @@ def intake(state: State, run: Run) -> State:
     settings = settings.for_domain(domain)
     planning, solving = settings.bounds(query)
     if settings.review_plan and settings.has_plan and run.journal is None:
-        msg = "review_plan resumes from a checkpoint: build_graph(…, checkpointer=InMemorySaver())"
+        msg = "review_plan needs a checkpointer: build_graph(…, checkpointer=InMemorySaver())"
         raise InputError(msg)
     ceiling = available_tokens(planning + solving)
     if count := given.turns_left_out:

@@ -61,8 +61,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         Args:
             question: The question.
             level: Its difficulty from 1 to 5; None to ask for it first.
-            settings: Of these ``planning``, ``max_steps``, ``domain`` and ``level_examples``
-                matter.
+            settings: Only ``planning``, ``max_steps``, ``domain`` and ``level_examples`` are used.
             fields: Values of further input fields that your own signature has.
 
         Returns:

@@ -2,8 +2,7 @@
 
 LangGraph stores what a node returns. A node that makes several calls would repeat the finished ones
 when it is cut off between two of them, so each reply is written down as soon as it arrives.
-LangGraph's own ``@task`` is no help: it occupies a worker of its own while its node waits on
-another, and as many parallel steps as there are workers block each other for good.
+LangGraph's own ``@task`` would deadlock: a task needs a second worker while its node waits for it.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
 Program = PlannerProgram | str | Path | Any
-"""The planner's prompts: a `Planner`, whose class loads DSPy; what saved one; or an object with a
-planner as ``prompts`` and with ``settings``, such as `optim.tuning.GraphProgram`."""
+"""The planner's prompts: a `Planner`, a `PlannerProgram` or its path, or an object with ``prompts``
+and ``settings``, such as `optim.tuning.GraphProgram`. `Any`, as importing `Planner` loads DSPy."""
 Role = Literal["solver", "easy", "planner", "estimator"]
 """The task that a model is asked to do."""
 

@@ -133,8 +133,8 @@ class Run:
             purpose: The purpose that the calls are charged to.
             closing: Whether an unfinished reply is asked for the final answer of the question.
             stream: Whether a host that streams is shown the reply as the answer.
-            thinking: How much the model may think, where that is not for the budget to say.
-            compute: Makes the answer out of a reply (see `Style`). The answer is streamed whole.
+            thinking: Limit of the model's thinking. None: by the enforcement of the budget.
+            compute: Computes the answer from a reply (see `Style`). The answer is streamed whole.
 
         Raises:
             ModelCallError: If the request and its retries fail; a failed ending is a warning.
@@ -336,7 +336,7 @@ class Run:
         except ModelCallError as failure:
             at = options.purpose.step
             step = "" if at is None else f"sub-question {at + 1}: "
-            self.warn("forced_ending_failed", f"{step}its forced ending failed. {failure}")
+            self.warn("forced_ending_failed", f"{step}the call for its result failed. {failure}")
             return ""
 
     def _reserve(self, account: Budget, *, closing: bool) -> int:

@@ -54,7 +54,7 @@ class Endpoint:
 
     Attributes:
         graph: Answers the questions.
-        api_key: The key that clients bring. Without a key, only this machine is served.
+        api_key: API key that clients must send. None: only requests from this machine are accepted.
         allowance: Dollars that all questions of a period can cost; None for no such limit.
         prices: As in `Budget`, for questions whose client gives them dollars.
     """
@@ -91,8 +91,8 @@ class Endpoint:
         chat = ChatRequest.read(await request.body())
         completion = Completion(chat)
         own = self._dollars(request.headers.get(_DOLLARS))
-        # The client of a stream leaves by a cancelled anyio scope, in which LangGraph cannot clean
-        # up. A task of its own is cancelled as usual.
+        # If a client leaves, Starlette cancels an anyio scope, in which LangGraph cannot clean up.
+        # So the run is an asyncio task of its own.
         events: asyncio.Queue[bytes] = asyncio.Queue()
         run = asyncio.create_task(self._run(completion, own, events.put_nowait))
         run.add_done_callback(lambda _: events.put_nowait(b""))
@@ -186,7 +186,7 @@ class Allowance:
         """Charge the calls of one question to the remaining allowance of the period.
 
         Raises:
-            HTTPException: If too little is left, before or within the question (status 429).
+            HTTPException: If the allowance is used up before or during the question (status 429).
         """
         budget, start = self._open_period(), self._start
         if budget.spent + budget.unknown >= budget.total:

@@ -122,6 +122,6 @@ def test_a_resumed_run_keeps_the_settings_it_began_with() -> None:
 
 def test_without_a_checkpointer_it_is_refused_before_anything_is_paid() -> None:
     model = ScriptedChat()
-    with pytest.raises(InputError, match=r"resumes from a checkpoint.*checkpointer="):
+    with pytest.raises(InputError, match=r"needs a checkpointer.*checkpointer="):
         run(graph_of(model, review_plan=True))
     assert not model.calls
