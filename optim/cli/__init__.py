@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from optim.cli import evaluate, logs, tune
-from optim.scorers.mathematics import WORKER
 from pb_graph.cli.options import FAILED, INTERRUPTED, USAGE, Version, run_command
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
@@ -32,12 +31,4 @@ app.command()(tune.show)
 
 def main() -> None:
     """Run the console script."""
-    run_command(_run_and_clean_up)
-
-
-def _run_and_clean_up() -> None:
-    """Run the commands and stop the math worker, since `run_command` may skip exit handlers."""
-    try:
-        app()
-    finally:
-        WORKER.stop()
+    run_command(app)

@@ -199,7 +199,7 @@ class _Worker:
         if pool is not None:
             pool.shutdown(wait=True, kill_workers=True)
             del pool
-            gc.collect()  # its semaphores end with it, before a process that skips exit handlers
+            gc.collect()  # its semaphores end with it
 
 
 WORKER = _Worker()

@@ -61,23 +61,12 @@ exits = Exits("pb-graph")
 
 
 def run_command(app: Callable[[], object]) -> None:
-    """Run a console script and end its process.
-
-    A process that served a local model ends without exit handlers, since llama.cpp's destructor can
-    wait for ever for a call that was abandoned.
-    """
+    """Run a console script."""
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # waiting threads leave their core to others
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # letters that the terminal lacks become numbers
             stream.reconfigure(errors="backslashreplace")
-    try:
-        app()
-    except SystemExit as end:
-        if "xllamacpp" not in sys.modules:
-            raise
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(int(end.code or 0))
+    app()
 
 
 def _print_version(wanted: bool) -> None:

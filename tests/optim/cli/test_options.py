@@ -48,22 +48,6 @@ def test_help_needs_no_extra_and_none_of_the_frameworks() -> None:
     assert done.stdout.endswith("[0, 0]\n")
 
 
-def test_a_command_that_served_a_local_model_leaves_no_math_worker_behind() -> None:
-    done = _run_python(
-        "import sys; sys.modules['xllamacpp'] = sys  # so the process ends without exit handlers",
-        "from optim import cli",
-        "from optim.datasets import Question",
-        "from optim.scorers.mathematics import MathScorer",
-        "question = Question(id='1', question='?', targets=('0.5',))",
-        "@cli.app.command()",
-        "def score() -> None:",
-        r"    print(MathScorer().score(r'\boxed{\frac12}', question).value)",
-        "sys.argv[1:] = ['score']",
-        "cli.main()",
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1.0\n", "")
-
-
 def _run_python(*lines: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 -- our own code
         [sys.executable, "-c", "\n".join(lines)],
