@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner
 
-_SERVED = {"mathematics", "arithmetic", "general"}  # by the package's own problems of known level
 _FOLDERS = re.compile(r"(^|[=:])(?:~|\.\.)?/(?!/)(?:[^/]*/)*")  # of a path, not of an address
 _QUESTIONS, _METHODS, _MODEL = "Questions", "Methods", "Model"
 _LIMITS, _OUTPUT = "Limits", "Output"
@@ -168,9 +167,7 @@ class Experiment:
         if len({method.name for method in rows}) < len(rows):
             msg = f"a method is named twice: {', '.join(method.name for method in rows)}"
             raise InputError(msg)
-        if all(question.domain in _SERVED for question in questions):
-            return tuple(rows)
-        return tuple(map(_without_examples, rows))
+        return tuple(rows)
 
     def _resolve_defaults(self, method: Method) -> Method:
         """Name the method in its settings, as `build_graph` chooses it for these arguments.
@@ -179,9 +176,9 @@ class Experiment:
         """
         settings, program = method.settings, self.planner_program
         if method.name.partition("@")[0] in {"default", ESTIMATED} and program is not None:
-            saved = PlannerProgram.load(program) if isinstance(program, str | Path) else None
-            if saved and saved.settings:
-                settings = saved.settings.merged_with(settings)
+            saved = PlannerProgram.load(program) if isinstance(program, str | Path) else program
+            if tuned := getattr(saved, "settings", None):
+                settings = tuned.merged_with(settings)
         return replace(
             method,
             settings=settings.model_copy(update={"method": settings.method}),
@@ -218,14 +215,6 @@ def _with_estimated_level(method: Method, used_names: set[str]) -> tuple[Method,
     if f"{base}_estimated" not in NAMES or twin in used_names or not method.settings.needs_level:
         return (method,)
     return method, replace(method, name=twin, estimate_level=True)
-
-
-def _without_examples(method: Method) -> Method:
-    """Return a method that estimates levels without the package's examples from mathematics."""
-    settings = method.settings
-    if not settings.needs_level or settings.level_examples is not None:
-        return method
-    return replace(method, settings=settings.model_copy(update={"level_examples": ""}))
 
 
 def scorer_name(scorer: object) -> str:

@@ -174,7 +174,10 @@ def _inputs(query: Query, settings: Settings) -> dict[str, str]:
     if media := query.get("media"):
         problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
     level = query["level"]
-    examples = LEVEL_EXAMPLES if settings.level_examples is None else settings.level_examples
+    examples = settings.level_examples
+    if examples is None:  # ours are of mathematics
+        is_of_another_field = query["domain"].casefold() not in (*DOMAIN_STYLES, _ANY_DOMAIN)
+        examples = "" if is_of_another_field else LEVEL_EXAMPLES
     return {
         "examples": examples if level is None else "",
         "domain": "" if query["domain"] == _ANY_DOMAIN else query["domain"],

@@ -93,6 +93,8 @@ class TestRequests:
         assert (request.cap, request.schema) == (2, None)
         assert [Level.read(example.reply).level for example in request.examples] == [3, 1, 5, 2, 4]
         assert request.inputs["examples"] == ""
+        of_law = level_request(query(domain="law"), Settings())
+        assert len(of_law.examples) == 1  # ours are of mathematics
         own = Settings(level_examples="Level 2: Old\nproblem\nLevel 1: Older")
         assert level_request(query(), own).examples == (
             ({"problem": "Older"}, "L1"),

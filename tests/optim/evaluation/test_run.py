@@ -301,14 +301,6 @@ def test_epochs_are_other_samples_and_share_their_plans(tmp_path: Path) -> None:
     assert (len(model.solving()), sum(call.role == "decompose" for call in model.calls)) == (15, 5)
 
 
-def test_levels_outside_mathematics_are_judged_without_our_examples() -> None:
-    asked = Experiment(dataset="arithmetic", methods="vanilla,cosine")
-    others = [dataclasses.replace(question, domain="law") for question in QUESTIONS]
-    for questions, examples in ((QUESTIONS, [None, None]), (others, [None, ""])):
-        found = asked.chosen_methods(questions)
-        assert [row.settings.level_examples for row in found] == examples
-
-
 def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
     tmp_path: Path,
 ) -> None:
