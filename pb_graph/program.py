@@ -40,7 +40,7 @@ class PlannerProgram(BaseModel):
         document = self.model_dump(mode="json", exclude_none=True)
         document["state"] = self.state  # DSPy needs fields that are None
         if self.settings:  # None is a value, and a default may depend on the domain
-            document["settings"] = self.settings.model_dump(mode="json", exclude_unset=True)
+            document["settings"] = self.settings.set_fields(mode="json")
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         Path(path).write_text(text, "utf-8")
 

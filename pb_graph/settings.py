@@ -234,6 +234,10 @@ class Settings(BaseModel):
         changed = {name: getattr(changes, name) for name in changes.model_fields_set}
         return self.model_copy(update=changed)
 
+    def set_fields(self, **options: Any) -> dict[str, Any]:  # noqa: ANN401 -- pydantic's
+        """Return the fields that were set, as `model_dump` does; the others follow the domain."""
+        return self.model_dump(include=self.model_fields_set, **options)
+
     def for_domain(self, domain: str) -> Self:
         """Return these settings with the defaults of a domain, unless a style or plans were set."""
         defaults = DOMAIN_DEFAULTS.get(domain.casefold(), {})

@@ -27,7 +27,7 @@ _LETTER = r"Close with the letter of your choice alone inside the braces of one 
 
 @dataset(
     "jsonl",
-    domain="general",
+    domain="",  # that of the settings
     instruction="Answer the question.",
     answer_format=(
         r"Close with the answer alone inside the braces of one \boxed command, as short as it can "

@@ -120,10 +120,12 @@ def model_identity(model: BaseChatModel, name: str | None) -> str:
     return digest([kind, name, plain])
 
 
-def _planner_identity(model: str, program: Planner | str | Path | None) -> str:
+def _planner_identity(model: str, program: Planner | PlannerProgram | str | Path | None) -> str:
     """Identify a planner by its model, and by its tuned program, or the path of one, if any."""
     if isinstance(program, str | Path):
-        return digest([model, PlannerProgram.load(program).model_dump(mode="json")])
+        program = PlannerProgram.load(program)
+    if isinstance(program, PlannerProgram):
+        return digest([model, program.model_dump(mode="json")])
     return model if program is None else digest([model, program.dump_state()])
 
 

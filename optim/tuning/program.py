@@ -131,7 +131,8 @@ def active_predictors(settings: Settings) -> dict[str, str]:
     if settings.needs_credits and is_planned and not fused:
         names["estimate"] = "estimate"
     if settings.needs_level:
-        names["level" if "estimate" in names else "estimate"] = "level"
+        names["level"] = "level"
+        names.setdefault("estimate", "level")
     if METHODS[settings.method].style and not settings.has_plan:
         names["solve"] = "solve"
     return names
@@ -253,13 +254,15 @@ class GraphProgram(TunableProgram):
             saved = PlannerProgram.load(saved)
         if not isinstance(settings, Settings):
             base = getattr(saved, "settings", None)
-            saved_settings = base.model_dump(exclude_unset=True) if base else {}
+            saved_settings = base.set_fields() if base else {}
             settings = Settings.read(saved_settings | dict(settings or {}))
         loaded = load_planner(getattr(saved, "prompts", saved))
         predictors = dict(loaded.named_predictors())
         texts = {name: predictor.signature.instructions for name, predictor in predictors.items()}
         demos = {name: predictor.demos for name, predictor in predictors.items()}
-        super().__init__(Candidate(texts, settings, demos), *active_predictors(settings).values())
+        super().__init__(
+            Candidate(texts, settings, demos), *dict.fromkeys(active_predictors(settings).values())
+        )
         self.graph = GraphCache(model, planner, cap_policy)
 
     @property

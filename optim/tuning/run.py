@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from rich.console import Console
 
 from optim.tangent import scorer_of
 from optim.tuning.evaluator import Evaluator
+from optim.tuning.optimizers import read_instructions
 from optim.tuning.options import TuneOptions, resolve_optimizer
 from optim.tuning.program import GraphProgram, check_is_sent, predictor_of
 from optim.tuning.record import record_of
@@ -110,10 +111,14 @@ def tune(  # noqa: PLR0913 -- all but three by name
         raise InputError(msg)
     others = None if held_out is None else questions_of(held_out)
     split = split_of(questions_of(train), questions_of(dev), others, options.seed)
-    settings = program.settings
-    if len(domains := {question.domain for question in split.dev}) == 1:
-        settings = settings.for_domain(*domains)
+    settings, domains = program.settings, {question.domain for question in split.dev}
+    domain = domains.pop() if len(domains) == 1 else ""
+    if domain:
+        settings = settings.for_domain(domain)
     predictor = predictor_of(settings, options.tuned)
+    if optimizer.name == "candidates" and isinstance(options.candidates, str | Path | None):
+        texts = read_instructions(options.candidates, predictor)
+        options = replace(options, candidates=texts)
     if options.tuned != "settings":
         levels = [None if options.estimate_level else question.level for question in split.dev]
         check_is_sent(predictor, settings, levels)
@@ -122,7 +127,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     status = console.status("") if console.is_terminal and callback is None else nullcontext()
     with Evaluator(program, scorer_of(scorer), options) as evaluator, status as display:
         if display is not None:
-            evaluator.watcher = lambda: display.update(f"{evaluator.spent}")
+            evaluator.watcher = lambda: display.update(evaluator.spent.text())
         reflector, graph = None, program.graph
         if optimizer.reflects:
             writes = options.reflection_model or graph.planner or graph.model or model_name(None)
@@ -131,10 +136,13 @@ def tune(  # noqa: PLR0913 -- all but three by name
         search = Search(evaluator, split, optimizer, predictor, reflector, tell)
         search.run(program.candidate)
         record = record_of(search, about or {})
+    settings = search.candidate.settings
+    if domain and "domain" not in settings.model_fields_set:  # defaults of a domain were measured
+        settings = settings.model_copy(update={"domain": domain})
     tuned = GraphProgram(
         graph.model,
         planner=graph.planner,
-        settings=search.candidate.settings,
+        settings=settings,
         planner_program=search.candidate.prompts(),
         cap_policy=graph.cap_policy,
     )

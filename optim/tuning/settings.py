@@ -17,7 +17,7 @@ from optim.datasets.loading import sample
 from optim.e3 import smoothed_e3
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.verdict import Trial
-from pb_graph.budget.rules import LEVELS, BudgetRule, LevelTable
+from pb_graph.budget.rules import LEVELS, BudgetRule, LevelTable, QuestionLimit
 from pb_graph.settings import PLANNED, Settings, choices
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def halving(task: OptimizerTask) -> list[Candidate]:
     questions = sample(task.dev, len(task.dev), seed)
     counts = [*(FIRST << k for k in range(16) if FIRST << k < len(questions)), len(questions)]
     width = width_of(counts, task.evaluator.limit - len(questions))  # the original met all of dev
-    variants = _settings_around(task.incumbent.settings, width, seed)
+    base, domains = task.incumbent.settings, {question.domain for question in task.dev}
+    rule = (base.for_domain(*domains) if len(domains) == 1 else base).budget_rule
+    variants = _settings_around(base, rule, width, seed)
     racing = [Trial(replace(task.incumbent, settings=each), ()) for each in variants]
     with suppress(SearchEndedError):
         for rung, count in enumerate(counts):
@@ -82,15 +84,26 @@ def width_of(counts: list[int], answers: int) -> int:
     return 1
 
 
-def _settings_around(base: Settings, count: int, seed: int) -> list[Settings]:
-    """Return the methods without a plan, no planning, and random settings around a base."""
+def _settings_around(
+    base: Settings, rule: BudgetRule | int, count: int, seed: int
+) -> list[Settings]:
+    """Return the methods without a plan, no planning, and random settings around a base.
+
+    Args:
+        base: The settings of the original.
+        rule: The totals that it has on the questions.
+        count: The most settings.
+        seed: Seed of the draws.
+    """
+    limits_cost = isinstance(base.budget, QuestionLimit)
+    names = [name for name in DIMENSIONS if not (limits_cost and name == "budget")]
     rng = random.Random(seed)  # noqa: S311 -- no secret
     variants = [_changed(base, {"method": name}) for name in (*REFERENCES, PLANNED)]
     variants.append(_changed(base, {"method": PLANNED, "plan_from": None}))
     for _ in range(20 * count):  # some draws come to the same settings
-        point = {name: rng.choice(DIMENSIONS[name]) for name in DIMENSIONS if rng.getrandbits(1)}
+        point = {name: rng.choice(DIMENSIONS[name]) for name in names if rng.getrandbits(1)}
         if "budget" in point:
-            point["budget"] = _scale_budget(base.budget_rule, 2.0 ** (point["budget"] / 2))
+            point["budget"] = _scale_budget(rule, 2.0 ** (point["budget"] / 2))
         variants.append(_changed(base, {"method": PLANNED} | point))
     different = {new.model_dump_json(): new for new in variants if new != base}
     return list(different.values())[:count]

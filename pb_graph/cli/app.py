@@ -119,7 +119,7 @@ def _graph(
     from pb_graph.settings import Settings  # noqa: PLC0415
 
     tuned = None if program is None else PlannerProgram.load(program)
-    base = tuned.settings.model_dump() if tuned and tuned.settings else {}
+    base = tuned.settings.set_fields() if tuned and tuned.settings else {}
     options = {name: value for name, value in fields.items() if value is not None}
     settings = Settings.read(base | options | read_set(set_))
     if settings.review_plan:

@@ -120,7 +120,7 @@ def test_forty_questions_and_four_hundred_answers_vary_everything() -> None:
 
 
 def test_it_begins_with_the_methods_without_a_plan_and_never_with_the_original() -> None:
-    entered = _settings_around(START, 10, seed=0)
+    entered = _settings_around(START, LevelTable(), 10, seed=0)
     assert [settings.method for settings in entered[:2]] == list(REFERENCES)
     assert START not in entered
     assert len({settings.model_dump_json() for settings in entered}) == 10
