@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import Question
-from optim.datasets.jsonl import parse
+from optim.datasets.dataset import DATASETS, Row
 from optim.scorers import Scorer, as_scorer
 from optim.scorers.base import FunctionScorer
 from optim.scorers.inspect_scorers import is_inspect_scorer
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Judge = str | Scorer | Callable[..., Any]
 """A scorer's name, a scorer, or a DSPy metric: ``metric(example, prediction, trace=None)``."""
 
+_INPUTS = ("question", "reference", "instruction", "answer_format", "domain", "level")
 _EXAMPLE = "dspy.Example"  # key in a question's metadata
 _SHOWN = 300  # characters of an answer in the feedback
 _ENDS = {"length": ", cut off at its cap", "forced": ", hit its cap", "error": ", failed"}
@@ -130,7 +131,7 @@ class E3Metric:
         """Return the tangent's score with feedback and objectives; a truth value to bootstrap."""
         score = self.score(gold, pred)
         if trace is not None and pred_name is None:
-            return score > 0.0  # bootstrapping asks whether to keep the example
+            return PERCENT * score >= self.reference.accuracy  # whether to keep the example
         import dspy  # noqa: PLC0415 -- takes a second
 
         return dspy.Prediction(
@@ -167,13 +168,18 @@ def metric(
     def score(gold: Any, pred: Any) -> float:  # noqa: ANN401 -- DSPy's
         return judge.score(pred.answer, question_of(gold)).value if pred.answer else 0.0
 
-    examples = [example_of(item) if isinstance(item, Question) else item for item in devset]
+    def inputs(item: Any) -> Any:  # noqa: ANN401 -- a Question or a dspy.Example
+        if not isinstance(item, Question):
+            return item.inputs()
+        given = {name: getattr(item, name) for name in _INPUTS}
+        return {name: value for name, value in given.items() if value}
+
     with ThreadPoolExecutor(threads) as pool:
-        predictions = list(pool.map(lambda example: program(**example.inputs()), examples))
+        predictions = list(pool.map(lambda item: program(**inputs(item)), devset))
     if any(not hasattr(pred, "tokens") for pred in predictions):
         msg = "the program's predictions have no tokens: use optim.tuning.GraphProgram"
         raise InputError(msg)
-    scores = [score(gold, pred) for gold, pred in zip(examples, predictions, strict=True)]
+    scores = [score(gold, pred) for gold, pred in zip(devset, predictions, strict=True)]
     return E3Metric(ReferencePoint.of(scores, [pred.tokens for pred in predictions]), score)
 
 
@@ -190,7 +196,7 @@ def question_of(given: Any) -> Question:  # noqa: ANN401 -- a Question or a dspy
     if not hasattr(given, "toDict"):
         msg = f"it is of type {type(given).__name__}, not a dspy.Example or a Question"
         raise InputError(msg)
-    question = parse(given.toDict())
+    question = DATASETS["jsonl"].read(Row(given.toDict()))  # without defaults of a file
     return replace(question, metadata={**question.metadata, _EXAMPLE: given})
 
 

@@ -224,11 +224,18 @@ def solver_style(
     Args:
         name: The style's name; None for prose.
         query: The question. Examples are left out where its format is not one that they can show.
-        program_style: Solver prompt of a planner program, which replaces the style of the settings.
+        program_style: Solver prompt of a planner program, which replaces the style of the settings;
+            without an instruction, its examples alone.
         is_free: Whether the answer is free text. Where it has a type, or the solver has tools,
             examples would show neither, and are left out; a calculation becomes prose.
     """
-    form, style = query["answer_format"], program_style or STYLES[name or "prose"]
+    form, style = query["answer_format"], STYLES[name or "prose"]
+    if program_style and program_style.instruction:
+        style = program_style
+    elif program_style:  # examples that were shown in words
+        style = replace(
+            STYLES["prose"] if style.compute else style, examples=program_style.examples
+        )
     fits = program_style is not None or form is None or _OUR_FORMS.search(form)
     if is_free and fits:
         return style

@@ -35,6 +35,7 @@ async def focused_cot(given: MethodInput, run: Run) -> State:
     purpose = Purpose("answer", level=query["level"])
     cap = run.settings.planner_cap
     listed = await run.ask(ask, CallOptions(cap, purpose=replace(purpose, node="plan")))
-    query = {**query, "question": listed.text or query["question"]}
+    if listed.text:
+        query = {**query, "question": listed.text, "reference": None}
     prompt = single_call_prompt(query, given.settings, STYLES["prose"])
     return (await run.call_within_budget(prompt, given.budget, query, purpose)).update()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypeIs
@@ -59,8 +60,9 @@ class InspectScorer:
         self.arguments = digest(texts) if params else ""
 
     def score(self, output: str, question: Question) -> Score:
-        """Score as `Scorer.score`, outside an event loop."""
-        return asyncio.run(self.score_async(output, question))
+        """Score as `Scorer.score`, in an event loop of its own: a notebook has one already."""
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, self.score_async(output, question)).result()
 
     async def score_async(self, output: str, question: Question) -> Score:
         """Score as `Scorer.score`, in the caller's event loop."""

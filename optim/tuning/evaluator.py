@@ -53,6 +53,10 @@ class Spending:
     answers: int = 0
     tokens: int = 0
 
+    def text(self) -> str:
+        """Return the figures with their units."""
+        return f"{self.answers} answers, {self.tokens:,} completion tokens"
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -77,7 +81,8 @@ class Evaluator(SharedOnDeepcopy):
     """Answer questions with any candidate within a budget, in a locked run folder.
 
     A paid and empty answer is wrong. A failed answer is neither right nor wrong: the candidate is
-    not measured, because an outage must not decide between candidates.
+    not measured, because an outage must not decide between candidates. Eight answers in a row that
+    failed, or could not be scored, end the run.
 
     Args:
         program: The program whose models answer.
@@ -87,8 +92,8 @@ class Evaluator(SharedOnDeepcopy):
     Attributes:
         models: Models with stored replies.
         replies: The cache of replies, for a reflection model to share.
-        limit: The most answers. One that an earlier start paid for counts as in that start.
-        refusal: Why nothing more may be paid for. None while it may.
+        limit: Largest number of answers, including those of earlier runs in this folder.
+        refusal: The error that stops further model calls; None while calls are allowed.
         watcher: Called after every answer.
 
     Raises:
@@ -220,20 +225,22 @@ class Evaluator(SharedOnDeepcopy):
         except StorageError as error:
             self.refusal = error
             raise
-        self._failed_in_a_row = self._failed_in_a_row + 1 if outcome.error else 0
-        if outcome.error:
+        score, unscored = 0.0, None
+        if outcome.error is None:
+            try:
+                score = (await score_answer(self._scorer, outcome.report, question)).value
+            except ScorerError as error:
+                unscored = str(error)
+        failure = outcome.error or unscored
+        self._failed_in_a_row = self._failed_in_a_row + 1 if failure else 0
+        is_outage = self._failed_in_a_row >= _OUTAGE
+        if outcome.error or is_outage:
             failed = OutageError(
-                f"Question {question.id} failed: {outcome.error} Fix the cause and rerun the same "
+                f"Question {question.id} failed: {failure} Fix the cause and rerun the same "
                 "command, or leave the question out."
             )
-            if self._failed_in_a_row >= _OUTAGE:
-                self.refusal = failed
+            self.refusal = failed if is_outage else self.refusal
             raise failed
-        score, unscored = 0.0, None
-        try:
-            score = (await score_answer(self._scorer, outcome.report, question)).value
-        except ScorerError as error:
-            unscored = str(error)
         tokens = outcome.report["usage"]["output_tokens"]
         return Result(question.id, score, tokens, outcome.report, unscored)
 

@@ -64,7 +64,7 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
     options = task.evaluator.options
     optimizer = dspy.GEPA(
         metric=task.metric(),
-        max_metric_calls=task.evaluator.limit,
+        max_metric_calls=3 * task.evaluator.limit,  # free answers count; the evaluator ends it
         reflection_minibatch_size=min(_MINIBATCH, len(task.train)),
         instruction_proposer=lambda candidate, reflective_dataset, components_to_update: {
             name: _better(task, name, candidate[name], reflective_dataset.get(name, ()))

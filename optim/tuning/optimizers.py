@@ -72,7 +72,7 @@ class OptimizerTask(SharedOnDeepcopy):
             InputError: If the optimizer was registered without ``reflects=True``.
         """
         if self.reflector is None:
-            msg = "an optimizer that writes instructions is registered with reflects=True"
+            msg = "task.reflection needs an optimizer that is registered with reflects=True"
             raise InputError(msg)
         return self.reflector
 
@@ -209,12 +209,11 @@ class EvaluatedProgram(TunableProgram):
         """The candidate that this copy of the program is now.
 
         Raises:
-            InputError: If an optimizer has added examples of plans: the evaluator knows plans as
-                they were read, not as they were written.
+            InputError: If an optimizer has added demos to a planner predictor.
         """
         candidate, name = super().candidate, self._task.predictor
         if name != "solve" and candidate.examples.get(name) != self._base.examples.get(name):
-            msg = "only instructions are tuned: use an optimizer without examples (0 demos)"
+            msg = "--tune decompose and estimate take no demos: use an optimizer with 0 demos"
             raise InputError(msg)
         return candidate
 

@@ -14,7 +14,7 @@ from pb_graph.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-PROMPTS = ("decompose", "estimate", "solve")
+PROMPTS = ("decompose", "estimate", "level", "solve")
 TUNED = (*PROMPTS, "settings")
 
 
@@ -24,10 +24,10 @@ class Optimizer:
 
     Attributes:
         name: Its name on the command line.
-        propose: Function ``(task: OptimizerTask) -> Sequence[Candidate]``, or the place of one as
-            ``"module:function"``. The loop measures each candidate exactly on dev.
-        reflects: Needs a reflection model.
-        learns: Needs training questions.
+        propose: Function ``(task: OptimizerTask) -> Sequence[Candidate]``, or its import path, such
+            as ``"module:function"``. The loop measures each candidate exactly on dev.
+        reflects: Whether it needs a reflection model.
+        learns: Whether it needs training questions.
         tunes: The values of ``--tune`` that it takes.
     """
 
@@ -72,6 +72,7 @@ optimizer("candidates")("optim.tuning.optimizers:candidates")
 optimizer("shortest", learns=True, tunes=("solve",))("optim.tuning.optimizers:shortest")
 optimizer("halving", tunes=("settings",))("optim.tuning.settings:halving")
 
+_WRITERS = ("gepa", "copro", "shortest", "halving")
 _USUAL = {"solve": "shortest", "settings": "halving"}
 
 
@@ -127,6 +128,9 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
         optimizer = OPTIMIZERS[optimizer]
     elif not isinstance(optimizer, Optimizer):
         optimizer = _of_dspy(optimizer)
+    if options.candidates and optimizer.name in _WRITERS:
+        msg = f"{optimizer.name} tries no given instructions: leave out --candidates or --optimizer"
+        raise InputError(msg)
     if tuned not in optimizer.tunes:
         msg = f"{optimizer.name} tunes {', '.join(optimizer.tunes)}, not {tuned}: change either"
         raise InputError(msg)

@@ -86,7 +86,9 @@ def record_of(search: Search, about: Mapping[str, Any]) -> Record:
 
 def _candidate(trial: Trial, search: Search) -> Record:
     candidate, place = trial.candidate, search.trials.index(trial)
-    role = "chosen" if trial is search.verdict.winner else "other" if place else "original"
+    role = "other" if place else "original"
+    if trial is search.verdict.winner:
+        role = "chosen" if search.verdict.is_adopted else "best on dev"
     return {
         "name": f"{trial.origin} {place}" if place else "original",
         "role": role,
@@ -117,7 +119,7 @@ def shown(program: PlannerProgram) -> Iterator[RenderableType]:
         yield from (safe(f"{c['name']}: {_changes(c)}") for c in record["candidates"][1:])
     before = Settings(**(record or {}).get("settings_before", {}))
     if changes := _changed(program.settings or before, before):
-        yield safe(f"Settings that differ: {', '.join(format_settings(changes))}")
+        yield safe(f"Changed settings: {', '.join(format_settings(changes))}")
     for name, predictor in Planner().load(program).named_predictors():
         examples = f", {len(predictor.demos)} examples" if predictor.demos else ""
         own_text, text = DEFAULT_INSTRUCTIONS[name], predictor.signature.instructions

@@ -20,7 +20,7 @@ from optim.tangent import ReferencePoint, question_of
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.program import check_is_sent
-from optim.tuning.verdict import Trial, Verdict, judge, winner_of
+from optim.tuning.verdict import Trial, Verdict, judge
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -100,14 +100,16 @@ class Search:
         )
         evaluator.limit = budget - compared
         self._measure(original, "original")
+        if all(result.error for result in self.original.results):
+            msg = f"No answer could be scored. The first one: {self.original.results[0].error}"
+            raise InputError(msg)
         if evaluator.options.tuned != "settings" and self.predictor != "level":
             levels = [result.report["level"] for result in self.original.results]
             check_is_sent(self.predictor, original.settings, levels)
         self.ended = self._propose()
         self.callback(f"The search ended: {self.ended}.")
         evaluator.limit, evaluator.refusal = budget, None
-        winner = winner_of(self.trials)
-        self.verdict = judge(evaluator, self.original, winner, self.split.held_out)
+        self.verdict = judge(evaluator, self.trials, self.split.held_out)
         return self
 
     @property
@@ -182,7 +184,7 @@ class Search:
                         self._measure(candidate, self.optimizer.name)
         refusal = evaluator.refusal
         if refusal is None:
-            return f"all that {self.optimizer.name} proposed is measured"
+            return f"all candidates of {self.optimizer.name} are measured"
         if isinstance(refusal, SearchEndedError):
             return str(refusal)  # what was measured counts
         raise refusal
@@ -237,7 +239,7 @@ def split_of(
             raise InputError(msg)
         held_out, dev = draw(dev, _HELD_OUT, seed)
     if not dev or not held_out:
-        msg = "give questions of dev, to choose candidates, and held-out ones, to judge the winner"
+        msg = "dev and held_out must not be empty: dev chooses the winner, held_out judges it"
         raise InputError(msg)
     sets = {"train": train, "dev": dev, "held-out": held_out}
     for (first, left), (second, right) in combinations(sets.items(), 2):

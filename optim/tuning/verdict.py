@@ -115,19 +115,19 @@ class Verdict:
         return self.verdict != "kept"
 
 
-def judge(
-    evaluator: Evaluator, original: Trial, winner: Trial | None, held_out: Sequence[Question]
-) -> Verdict:
+def judge(evaluator: Evaluator, trials: Sequence[Trial], held_out: Sequence[Question]) -> Verdict:
     """Compare the winner of dev with the original on the held-out questions, and decide.
 
     A question that could not be answered is left out for both.
 
     Args:
         evaluator: Answers the held-out questions.
-        original: The original on dev.
-        winner: The best candidate on dev; None if no candidate was above the original.
+        trials: All candidates on dev, the original first.
         held_out: The held-out questions.
     """
+    original, winner = trials[0], winner_of(trials)
+    if len(trials) == 1:
+        return Verdict("kept", "No candidate was measured on dev.")
     if winner is None:
         return Verdict("kept", "No candidate had a higher E³ on dev than the original.")
     pair = (original.candidate, winner.candidate)

@@ -95,15 +95,16 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
 
     @property
     def teaching(self) -> Style | None:
-        """Instruction and examples for the solver; None while they are the package's own."""
+        """Instruction, if it was changed, and examples for the solver; None without either."""
         examples = tuple(
             Example(demo["problem"], demo["solution"])
             for demo in self.solve.demos
             if demo.get("problem") and demo.get("solution")
         )
-        if not examples and self.solve.signature.equals(Solve):
+        is_changed = not self.solve.signature.equals(Solve)
+        if not examples and not is_changed:
             return None
-        return Style(self.solve.signature.instructions, examples)
+        return Style(self.solve.signature.instructions if is_changed else "", examples)
 
     def program(self) -> PlannerProgram:
         """Return the instructions and demos as they are saved, without a model."""

@@ -75,6 +75,8 @@ def test_an_answer_that_cannot_be_scored_is_wrong_at_its_cost(tmp_path: Path) ->
 
     with bench_in(tmp_path, scorer=broken) as bench:
         result = bench.measure(original(), FEW[:1])[0]
+        with pytest.raises(OutageError, match="KeyError"):  # eight in a row
+            bench.measure(original(), DEV)
     assert (result.score, result.tokens > 0) == (0.0, True)
     assert "KeyError" in str(result.error)
 

@@ -72,7 +72,7 @@ def test_settings_are_shown_where_they_differ(tmp_path: Path) -> None:
     settings = Settings(budget=250, schedule="linear")
     Planner().program().model_copy(update={"settings": settings}).save(path)
     shown = show(path)
-    assert lines_with(shown, "Settings that differ: ", "budget=250", "schedule=", "linear")
+    assert lines_with(shown, "Changed settings: ", "budget=250", "schedule=", "linear")
     assert not lines_with(shown, "enforcement")
 
 

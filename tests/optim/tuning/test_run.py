@@ -92,7 +92,8 @@ def test_a_notebook_tunes_a_program_uses_it_and_saves_it(tmp_path: Path) -> None
 def test_where_nothing_is_better_the_original_is_kept(tmp_path: Path) -> None:
     result = run(tmp_path, world(NOTHING_BETTER))
     assert (result.verdict.is_adopted, result.verdict.verdict) == (False, "kept")
-    assert result.program.candidate == program_of().candidate
+    assert result.program.candidate.instructions == {}
+    assert result.program.settings.domain == "arithmetic"  # whose defaults were measured
     assert result.artefact.state == load_planner(None).program().state
 
 
@@ -113,7 +114,8 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
         ({"budget": 0}, "budget must be at least 1, not 0"),
         ({"program": program_of(settings={"review_plan": True})}, "review_plan pauses"),
         ({"optimizer": "geppa"}, "no optimizer named 'geppa'.* did you mean 'gepa'?"),
-        ({"optimizer": "shortest"}, "shortest tunes solve, not decompose"),
+        ({"optimizer": "shortest", "candidates": None}, "shortest tunes solve, not decompose"),
+        ({"optimizer": "gepa"}, "gepa tries no given instructions"),
         (
             {"tuned": "estimate", "program": program_of(settings={"method": "vanilla"})},
             "no 'estimate' prompt to tune",
@@ -134,7 +136,7 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
             "No dev question has level 4",
         ),
         (
-            {"tuned": "solve", "optimizer": "shortest", "program": program_of(settings=SOLVES)},
+            {"tuned": "solve", "optimizer": "shortest", "candidates": None},
             "chosen from training questions",
         ),
         ({"dev": [{"question": "What?"}]}, "it is of type dict, not a dspy.Example"),

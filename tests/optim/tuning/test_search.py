@@ -41,7 +41,7 @@ ALL = trying(PLAIN, THOROUGH, MINIMAL)
 @pytest.mark.parametrize(
     ("sets", "complaint"),
     [
-        ({"held_out": []}, "give questions of dev"),
+        ({"held_out": []}, "must not be empty"),
         ({"dev": DEV[:5], "held_out": None}, "5 dev questions are too few"),
         ({"train": FEW[:1]}, "dev and train share 1 questions"),
         ({"held_out": FEW[3:5]}, "held-out and dev share 2 questions"),
