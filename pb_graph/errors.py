@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-    from pb_graph.types import Charge, Report
+    from pb_graph.types import Charge, Report, WarningCode
 
 
 class PlanAndBudgetError(RuntimeError):
@@ -48,9 +48,12 @@ class ModelCallError(PlanAndBudgetError):
     """A call to a chat model failed, and its retries did, too.
 
     Attributes:
+        code: The kind of the warning in the report, if the question goes on.
         status: The HTTP status, if there was one.
         lost: The charges of the attempts that were billed, or may have been.
     """
+
+    code: WarningCode = "call_failed"
 
     def __init__(
         self, message: str, status: int | None = None, lost: tuple[Charge, ...] = ()
@@ -71,6 +74,8 @@ class BudgetUsedUpError(ModelCallError):
     Attributes:
         note: The reason as one sentence, for an agent that answers with it.
     """
+
+    code = "budget_used_up"
 
     def __init__(self, total: str, *, prompt: str = "", left: str = "") -> None:
         self.note = f"The budget of {total} is used up."

@@ -115,13 +115,13 @@ class StepReport(SubQuestion):
 WarningCode = Literal[
     "answer_from_step",  # the answer of a sub-question is the final answer
     "budget_lowered",  # a shared budget had fewer tokens left than the question's own
+    "budget_used_up",  # a call was not made
     "call_failed",
     "cap_ignored",  # the server wrote more tokens than it was asked for
     "ceiling_exceeded",  # more may be billed than the ceiling, after a server ignored its cap
     "ceiling_reached",  # steps were not asked
     "conversation_cut",
     "empty_reply",
-    "forced_ending_failed",
     "grades_corrected",  # levels or credits
     "method",  # a warning that the method itself adds
     "no_structured_response",

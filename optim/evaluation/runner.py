@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from optim.evaluation.store import CacheMissError, Call, OnCall, Recording, StorageError, recording
-from optim.records import is_empty_paid_answer
 from optim.scorers import Score
 from pb_graph.budget.ledger import by_node, most_billed
 from pb_graph.errors import NoAnswerError
@@ -38,10 +37,10 @@ class Outcome:
     """The outcome of one question.
 
     Attributes:
-        report: The graph's report, also of a failure. If solving was paid but gave no answer, the
-            answer is empty: wrong, but not an error.
+        report: The graph's report, also of a failure. An empty answer that was paid for is wrong,
+            but not an error.
         calls: Every model call in order; the calls of a shared plan are repeated for each method.
-        error: Reason why there is no answer to score, or None.
+        error: Reason why the answer must not be scored: a model call failed. Or None.
     """
 
     report: Report
@@ -83,16 +82,19 @@ class Runner:
         """
         with recording(Recording(epoch, replay_only, on_call)) as record:
             try:
-                output = await self._graph.ainvoke(self._input(question))
+                report = (await self._graph.ainvoke(self._input(question)))["report"]
             except NoAnswerError as error:
-                wrong = is_empty_paid_answer(error.report)
-                return Outcome(error.report, record.calls, None if wrong else str(error))
+                report = error.report
+                if not report["usage"]["output_tokens"]:
+                    return Outcome(report, record.calls, str(error))
             except (StorageError, CacheMissError):
                 raise
             except Exception as error:  # noqa: BLE001 -- one question must not end the others
                 report = _failed_report(self.method.settings, question.level, record.calls)
                 return Outcome(report, record.calls, f"{type(error).__name__}: {error}")
-            return Outcome(output["report"], record.calls)
+            notes = report["warnings"]
+            failed = [note["message"] for note in notes if note["code"] == "call_failed"]
+            return Outcome(report, record.calls, failed[0] if failed else None)
 
     async def replay(self, question: Question, epoch: int) -> Outcome | None:
         """Answer a question from stored replies only; return None if a reply is missing.

@@ -7,17 +7,13 @@ from optim.records.record import (
     PLANNING,
     Record,
     Records,
-    is_empty_paid_answer,
     planning_tokens,
-    was_truncated,
 )
 
 __all__ = [
     "PLANNING",
     "Record",
     "Records",
-    "is_empty_paid_answer",
     "planning_tokens",
     "read_records",
-    "was_truncated",
 ]

@@ -118,20 +118,3 @@ def planning_tokens(report: Report) -> int:
     """Return the completion tokens of planning and estimation, repairs included."""
     by_node = report["usage"]["by_node"]
     return sum(part["output_tokens"] for node, part in by_node.items() if node in PLANNING)
-
-
-def was_truncated(record: Record) -> bool:
-    """Return whether an answer, or a step of it, ended at its cap or in a forced ending."""
-    endings = {record.report.get("finish"), *(step["finish"] for step in record.report["steps"])}
-    return not endings.isdisjoint({"length", "forced"})
-
-
-def is_empty_paid_answer(report: Report) -> bool:
-    """Return whether solving was charged without an answer: a wrong answer, not a missing one.
-
-    If thinking reached its cap before any visible text, the answer is wrong. If a call failed
-    instead (a step ended in an error, or no solving call returned), there is no answer to score.
-    """
-    solved = report["usage"]["output_tokens"] - planning_tokens(report)
-    failed = any(step["finish"] == "error" for step in report["steps"])
-    return not report["answer"] and solved > 0 and not failed

@@ -54,7 +54,7 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
         except ModelCallError as failure:
             if number == 1:
                 raise
-            run.warn("call_failed", f"sample {number} failed. {failure}")
+            run.warn(failure.code, f"sample {number} failed. {failure}")
             break
         last = reply.text or last
         if result := _stated(reply.text, given):

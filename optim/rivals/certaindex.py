@@ -65,7 +65,7 @@ async def certaindex(given: MethodInput, run: Run) -> State:
         except ModelCallError as failure:
             if not written:
                 raise
-            run.warn("call_failed", str(failure))
+            run.warn(failure.code, str(failure))
             break
         result = result_in(probe.text)
         if result is None or (agreed and comparable(result) != comparable(agreed[-1])):

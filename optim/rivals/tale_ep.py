@@ -45,7 +45,7 @@ async def tale_ep(given: MethodInput, run: Run) -> State:
         if budget is None:
             run.warn("method", "no number of tokens in the reply; solved without a budget")
     except ModelCallError as failure:
-        run.warn("call_failed", f"{failure} Solved without a budget.")
+        run.warn(failure.code, f"{failure} Solved without a budget.")
     prompt = single_call_prompt(given.query, given.settings, STYLES["prose"], budget=budget)
     solved = await run.call_within_budget(prompt, budget, given.query, purpose)
     return solved.update() | {"total": budget}

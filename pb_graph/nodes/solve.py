@@ -38,7 +38,7 @@ async def solve(task: SolveTask, run: Run) -> State:
         )
     except ModelCallError as failure:
         reply = BudgetedReply("", failure.tokens, "error")
-        run.warn("call_failed", f"sub-question {index + 1}: {failure}")
+        run.warn(failure.code, f"sub-question {index + 1}: {failure}")
     result = StepResult(
         index=index,
         budget=budget,
@@ -93,7 +93,7 @@ async def _closing_call(
         purpose = Purpose("synthesize", level=query["level"])
         reply = await run.call_within_budget(prompt, budget, query, purpose)
     except ModelCallError as failure:
-        run.warn("call_failed", str(failure))
+        run.warn(failure.code, str(failure))
         return None
     if not reply.text:
         run.warn("empty_reply", "the reply was empty")
@@ -132,7 +132,7 @@ async def answer(state: State, run: Run) -> State:
         )
         return reply.update()
     except ModelCallError as failure:
-        run.warn("call_failed", str(failure))
+        run.warn(failure.code, str(failure))
         return {"answer": ""}
 
 

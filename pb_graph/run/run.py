@@ -199,7 +199,7 @@ class Run:
                 complaint = str(unreadable)
                 request = replace(request, inputs=request.inputs | {"correction": complaint})
             except ModelCallError as failure:
-                self.warn("call_failed", str(failure))
+                self.warn(failure.code, str(failure))
                 return None
             else:
                 if complaint:
@@ -336,7 +336,7 @@ class Run:
         except ModelCallError as failure:
             at = options.purpose.step
             step = "" if at is None else f"sub-question {at + 1}: "
-            self.warn("forced_ending_failed", f"{step}the call for its result failed. {failure}")
+            self.warn(failure.code, f"{step}the call for its result failed. {failure}")
             return ""
 
     def _reserve(self, account: Budget, *, closing: bool) -> int:

@@ -102,7 +102,7 @@ def test_what_was_paid_before_a_forced_ending_failed_is_kept_and_counted() -> No
         call.output_tokens for call in model.calls if call.role != "solve"
     )
     assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"]
-    assert "forced_ending_failed" in codes(report)
+    assert "call_failed" in codes(report)
 
 
 def test_once_the_ceiling_is_passed_nothing_more_is_asked() -> None:

@@ -19,7 +19,7 @@ from optim.evaluation.store import LOCK, ReplyCache, StorageError
 from optim.records import Record, read_records
 from pb_graph import InputError, Settings
 from pb_graph.planner.planner import Planner
-from tests.support.chat_model import Call, Said, ScriptedChat, thinks_in_vain
+from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, in_turn, thinks_in_vain
 from tests.support.evaluations import (
     QUESTIONS,
     evaluated,
@@ -142,6 +142,24 @@ def test_the_same_command_scores_failed_answers_again_and_asks_those_that_never_
     model.solve = solves
     mended = evaluated(model, tmp_path, **once)
     assert (rows(mended.records)[0].accuracy, len(model.calls)) == (100.0, 6)
+
+
+@pytest.mark.parametrize(
+    ("method", "fails"),
+    [
+        ("cosine", {"planner": HTTPError(401)}),
+        ("stepwise", {"solve": in_turn("1", HTTPError(401))}),
+        ("agree_or_think", {"solve": in_turn("1", HTTPError(401))}),
+    ],
+)
+def test_an_answer_without_one_of_its_calls_is_an_error_and_asked_for_again(
+    tmp_path: Path, method: str, fails: dict[str, Any]
+) -> None:
+    one: dict[str, Any] = {"methods": method, "limit": 1}
+    (failed,) = evaluated(ScriptedChat(**{"solve": solves, **fails}), tmp_path, **one).records
+    assert (failed.score, "HTTP 401" in str(failed.error)) == (None, True)
+    (again,) = evaluated(ScriptedChat(solve=solves), tmp_path, **one).records
+    assert (again.score, again.error) == (1.0, None)
 
 
 def test_an_empty_answer_that_was_paid_for_is_wrong(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,8 @@ import pytest
 from rich.console import Console
 
 from optim.evaluation import Evaluation, evaluate
-from optim.records import is_empty_paid_answer, read_records
+from optim.records import read_records
 from pb_graph import InputError
-from tests.optim.reporting.samples import _usage, report
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
     QUESTIONS,
@@ -49,20 +47,6 @@ def test_records_read_back_are_what_was_run(run: Evaluation) -> None:
     assert (record.score, record.error, record.epoch) == (1.0, None, 1)
     assert record.explanation == f"{record.target} equals {record.target}"
     assert {"date", "version", "command", "seed", "scorer", "settings"} <= record.made_by.keys()
-
-
-@pytest.mark.parametrize(
-    ("node", "finish", "tokens", "wrong"),
-    [("answer", "stop", 60, True), ("answer", "stop", 0, False), ("plan", "stop", 60, False)],
-)
-def test_an_empty_answer_is_wrong_where_solving_was_paid(
-    node: str, finish: str, tokens: int, *, wrong: bool
-) -> None:
-    usage = _usage(tokens, 1)
-    empty: Any = report("vanilla", 2, random.Random(0)) | {  # noqa: S311
-        "answer": "", "usage": {**usage, "by_node": {node: usage}}, "finish": finish,
-    }  # fmt: skip
-    assert is_empty_paid_answer(empty) is wrong
 
 
 def test_a_record_has_the_prompts_of_its_row_each_kind_once(run: Evaluation) -> None:
