@@ -20,6 +20,7 @@ import typer
 
 from optim.evaluation.experiment import Experiment
 from optim.extras import missing_extra, require_modules
+from pb_graph.budget.rates import Dollars
 from pb_graph.cli.options import INTERRUPTED, Exits, read_assignments, read_set
 from pb_graph.errors import InputError
 
@@ -88,12 +89,13 @@ def read_prices(text: str) -> Literal["auto"] | Prices | None:
     if text in {"auto", "none"}:
         return "auto" if text == "auto" else None
     try:
-        document: dict[str, Any] = json.loads(Path(text).read_text(encoding="utf-8"))
-        return {model: (float(a), float(b), float(c)) for model, (a, b, c) in document.items()}
+        prices: Prices = json.loads(Path(text).read_text(encoding="utf-8"))
+        Dollars(prices)
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        form = 'US $ per million tokens as JSON: {"MODEL": [input, output, cached]}'
+        form = 'US $ per million tokens as JSON: {"MODEL": [input, output]}'
         msg = f"cannot read the prices in {text}: {error}. Give {form}."
         raise InputError(msg) from error
+    return prices
 
 
 def with_options(

@@ -7,7 +7,7 @@ The columns of a row, of which only the first two must be there:
   choices it is the letter of the right one: "B".
 - ``choices``: a list of texts, shown below the question as A), B) and so on; for the scorer
   "choice".
-- ``id``: unique in the file; by default made from the question's text.
+- ``id``: unique in the file; by default made from the question, its choices and its reference.
 - ``level``: difficulty from 1 (easiest) to 5.
 - ``reference``: material that is needed to answer.
 - ``instruction``: what kind of task it is.
@@ -48,7 +48,11 @@ def parse(row: Row) -> Question:
     fields = {
         name: row.optional_text(name) or "" for name in ("instruction", "answer_format", "domain")
     }
+    reference = row.optional_text("reference")
     listed, choices = question, row.get("choices") or []
+    if not isinstance(choices, list):
+        msg = "'choices' must be a list of texts"
+        raise InputError(msg)
     if choices:
         letters = ascii_uppercase[: len(choices)]
         targets = tuple(target.upper() for target in targets)
@@ -59,11 +63,11 @@ def parse(row: Row) -> Question:
         listed = "\n".join([f"{question}\n", *lines])
         fields["answer_format"] = fields["answer_format"] or _LETTER
     return Question(
-        id=row.optional_text("id") or content_id("q", question),
+        id=row.optional_text("id") or content_id("q", "\n".join(filter(None, [listed, reference]))),
         question=listed,
         level=row.level(),
         targets=targets,
-        reference=row.optional_text("reference"),
+        reference=reference,
         **fields,
         metadata={"choices": choices} if choices else {},
     )

@@ -22,6 +22,7 @@ from optim.scorers import NAMES as SCORERS
 from optim.scorers.inspect_scorers import InspectScorer, is_inspect_scorer
 from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram
+from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,11 +155,13 @@ class Experiment:
     def chosen_methods(self, questions: Sequence[Question]) -> tuple[Method, ...]:
         """Return the methods for the questions of all parts, with estimated twins and the grid."""
         selected = [self.methods] if isinstance(self.methods, str) else self.methods
-        rows = [
-            self._resolve_defaults(method)
-            for entry in selected
-            for method in ((entry,) if isinstance(entry, Method) else methods(entry, self.settings))
-        ]
+        common, rows = Settings.read(self.settings), list[Method]()
+        for entry in selected:
+            if isinstance(entry, Method):
+                rows.append(replace(entry, settings=entry.settings.merged_with(common)))
+            else:
+                rows += methods(entry, self.settings)
+        rows = [self._resolve_defaults(method) for method in rows]
         if not self.estimate_level and any(question.level is not None for question in questions):
             names = {method.name for method in rows}
             rows = [each for method in rows for each in _with_estimated_level(method, names)]

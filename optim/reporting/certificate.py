@@ -95,7 +95,8 @@ def certify(
         ratio = PAIR_COLUMNS["ratio of T"](pair)
         sentence = f"{certified} loses {goal}, at {ratio} times its tokens."
     elif tests:
-        minimum = math.ceil(math.log(1 - ends["confidence"]) / math.log(1 - ends["loss"]))
+        tested = math.ceil(math.log(1 - ends["confidence"]) / math.log(1 - ends["loss"]))
+        minimum = tested + (tested - 1) // (_CHOOSE - 1)  # a fifth chooses the order
         sentence = (
             f"No method is proven to lose {goal}. A proof needs at least {minimum} questions, even "
             "if both methods have the same scores."

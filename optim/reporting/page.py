@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import shlex
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
@@ -42,7 +41,6 @@ _TEMPLATES = Environment(
 _ALPHA = 0.05
 _DRAWN = ("figures", "paired", "token_parts")  # tables that have a place of their own
 _FOUND = ("accuracy, %", "completion", "prompt", "money", "E³")  # figures of the first sentence
-_MARKS = {1.0: "✓", 0.0: "✗"}
 
 
 def report(
@@ -200,8 +198,6 @@ def _view(study: pd.DataFrame, frames: Tables, name: str) -> Row:
             for method, about in made_by.items()
             if "settings" in about
         },
-        "methods": list(frame.method),
-        "questions": list(_questions(study)),
     }
 
 
@@ -251,7 +247,7 @@ def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
         return
     baseline = versus.baseline.iloc[0]
     worse = [name for name, pair in pairs.items() if pair["accuracy_difference"] < 0]
-    losing = [name for name in worse if (pairs[name]["accuracy_p_value_holm"] or 1.0) < _ALPHA]
+    losing = [name for name in worse if _is_clear(pairs[name]["accuracy_p_value_holm"])]
     safe = [name for name in (baseline, *pairs) if name not in losing]
     best = min(safe, key=lambda name: rows[name]["money"])
     cells = [f"{head} {COLUMNS[head](rows[best])}" for head in _FOUND]
@@ -266,11 +262,15 @@ def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
                 name, COLUMNS["E³"](rows[name]),
                 "loses accuracy" if name in losing else "costs more", difference(pair),
             )  # fmt: skip
-    clear = [name for name, pair in pairs.items() if (pair["p_value_holm"] or 1.0) < _ALPHA]
+    clear = [name for name, pair in pairs.items() if _is_clear(pair["p_value_holm"])]
     yield (
         f"E³ differs from that of {baseline} at the 5 % level, after Holm's correction: "
         f"{', '.join(clear) or 'for no method, so the order of the methods may be chance'}."
     )
+
+
+def _is_clear(p_value: float | None) -> bool:
+    return p_value is not None and p_value < _ALPHA
 
 
 def _doubts(study: pd.DataFrame, frame: pd.DataFrame, made_by: dict[str, Row]) -> Iterator[str]:
@@ -285,25 +285,3 @@ def _doubts(study: pd.DataFrame, frame: pd.DataFrame, made_by: dict[str, Row]) -
         yield f"Not every method answered the same questions: {lacking}."
     for names, gaps in _by_text({m: about.get("gaps", "") for m, about in made_by.items()}).items():
         yield f"Not all of {names} is here: {gaps}."
-
-
-def _questions(study: pd.DataFrame) -> Iterator[Row]:
-    """Yield each question with a mark per method, and the classes by which it can be filtered."""
-    easiest = study.sort_values("level", kind="stable", na_position="first")
-    easiest = easiest.astype({"score": float, "level": float})
-    levels = dict(zip(easiest.question, easiest.level, strict=True))
-    groups = easiest.groupby(["question", "method"], sort=False)
-    means = groups.agg({"score": "mean", "is_cut": "any"})
-    outcomes: dict[str, dict[str, tuple[str, str]]] = {question: {} for question in levels}
-    for (question, method), score, is_cut in means.itertuples():
-        mark = "error" if math.isnan(score) else _MARKS.get(score, f"{100 * score:.0f} %")
-        outcomes[question][method] = mark, " cut" * is_cut
-    for question, cells in outcomes.items():
-        marks, cuts = map(set, zip(*cells.values(), strict=True))
-        classes = {"wrong": marks != {"✓"}, "differ": len(marks) > 1, "cut": any(cuts)}
-        yield {
-            "id": question,
-            "level": number(levels[question]),
-            "class": " ".join(name for name, applies in classes.items() if applies),
-            "cells": ["".join(cells.get(method, DASH)) for method in study.method.unique()],
-        }

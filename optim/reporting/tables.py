@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from optim.e3 import Comparison, Sample, accuracy_interval, compare, holm, interval, token_interval
-from optim.records import PLANNING, Records, was_truncated
+from optim.records import PLANNING, Records
 from optim.scorers.travelplanner import rates
 from optim.statistics.estimates import PERCENT
 from pb_graph.budget.rates import Bill, Dollars, Prices
@@ -91,7 +91,6 @@ def answers(
         money=money,
         money_unit="units" if dollars is None else "US $ per 1,000 questions",
         is_measured=[usage["measured"] for usage in usages],
-        is_cut=list(map(was_truncated, pooled)),
         made_by=[record.made_by for record in pooled],
         by_node=[usage["by_node"] for usage in usages],
     )
@@ -99,9 +98,11 @@ def answers(
 
 def _dollars(record: Record, dollars: Dollars) -> float:
     """Return the price of 1,000 such answers."""
-    picos = 0
-    for node, part in record.report["usage"]["by_node"].items():
-        model = record.planner if node in PLANNING else record.model
+    picos, nodes = 0, record.report["usage"]["by_node"]
+    solving = {name for node in nodes.keys() - PLANNING for name in nodes[node].get("models", ())}
+    for node, part in nodes.items():
+        is_planner = node in PLANNING and solving.isdisjoint(part.get("models", ()))
+        model = record.planner if is_planner else record.model
         bill = Bill(model, part["output_tokens"], part["input_tokens"], part["cached_tokens"])
         picos += dollars.cost(bill)
     return 1000 * picos / _PICO
@@ -135,7 +136,7 @@ def _figures(group: pd.DataFrame) -> dict[str, Any]:
         "n": len(scored),
         "errors": len(group) - len(scored),
         "questions": len(set(questions)),
-        "is_measured": bool(group.is_measured.all()),
+        "is_measured": bool(scored.is_measured.all()),
         "level_source": max(group.level_source.dropna(), default=None),  # label, if any has one
         "money_unit": group.money_unit.iloc[0],
         "runs": scored.epoch.nunique(),
@@ -237,7 +238,8 @@ def _by_part(table: pd.DataFrame, field: str) -> pd.DataFrame:
     """Return the means of a field of usage, a row for each method and a column for each node."""
     scored = table.dropna(subset="score")
     nodes = [{node: part[field] for node, part in row.items()} for row in scored.by_node]
-    parts = pd.DataFrame(nodes, index=scored.index, columns=list(PARTS)).fillna(0.0)
+    names = dict.fromkeys([*PARTS, *(node for row in nodes for node in row)])
+    parts = pd.DataFrame(nodes, index=scored.index, columns=list(names)).fillna(0.0)
     return parts.groupby(scored.method, sort=False).mean()
 
 

@@ -31,8 +31,8 @@ _STATED = re.compile(
     r"(?:^[ \t*]*answer[ \t]*:|\b(?:answer|option|choice) is\b:?)[ \t*]*(.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-_LETTER = re.compile(  # "B", "(B)", "B) Paris"
-    r"[(*$]*([A-Za-z])(?:[)*$.]*|[)*]*[).:][)*]*[ \t]+\w{2}.*)", re.DOTALL
+_LETTER = re.compile(  # "B", "(B)", "B) Paris", but not "B) C)"
+    r"[(*$]*([A-Za-z])(?:[)*$.]*|[)*]*[).:][)*]*[ \t]+(?!\(?[A-Z]\b)\S.*)", re.DOTALL
 )
 
 

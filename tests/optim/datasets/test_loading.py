@@ -117,8 +117,12 @@ def test_choices_are_shown_with_letters_of_which_one_is_the_answer(tmp_path: Pat
     (question,) = load("jsonl", path=written(tmp_path / "a.jsonl", row))
     assert question.question == "Which?\n\nA) x\nB) y"
     assert question.targets == ("B",)
+    others = [row, row | {"choices": ["x", "z"]}, row | {"reference": "A text."}]
+    assert len({one.id for one in load("jsonl", path=written(tmp_path / "b.jsonl", *others))}) == 3
     with pytest.raises(InputError, match="a letter from A to B"):
         load("jsonl", path=written(tmp_path / "a.jsonl", row | {"answer": "y"}))
+    with pytest.raises(InputError, match="must be a list"):
+        load("jsonl", path=written(tmp_path / "a.jsonl", row | {"choices": '["x", "y"]'}))
 
 
 def test_ids_that_a_file_lacks_come_from_the_text(tmp_path: Path) -> None:

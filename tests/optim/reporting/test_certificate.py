@@ -62,7 +62,7 @@ def test_after_a_failure_nothing_is_tested() -> None:
     found = certified([*row("vanilla", 500, range(0)), *row("bad", 300, range(0, QUESTIONS, 5))])
     assert found.certified is None
     assert list(trials_of(found).method) == ["bad"]
-    assert "A proof needs at least 99 questions" in found.sentence
+    assert "A proof needs at least 123 questions" in found.sentence
 
 
 def test_a_failed_answer_is_wrong_for_its_row_and_makes_it_no_cheaper() -> None:
@@ -138,7 +138,7 @@ def test_own_prices_are_read_from_a_file(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "prices.json"
-    file.write_text(json.dumps({rows()[0].model: [1, 10, 0.5]}))
+    file.write_text(json.dumps({rows()[0].model: [1, 10]}))
     [study] = json.loads(command("report", "--json", "--prices", file).stdout)["studies"]
     assert study["figures"][0]["money_unit"] == "US $ per 1,000 questions"
     file.write_text("[]")

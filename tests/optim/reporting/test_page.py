@@ -150,18 +150,6 @@ def test_a_column_of_a_report_is_one_function(monkeypatch: pytest.MonkeyPatch) -
     assert '<th scope="col">seconds</th>' in page
 
 
-def test_questions_are_filtered_without_a_script() -> None:
-    found = [record(m, q, score=1.0) for m in ("vanilla", "cosine") for q in range(3)]
-    found[0] = record("vanilla", 0, score=0.0)
-    found[1].report["finish"] = "length"
-    html = shown(found).html
-    rows = dict(re.findall(r'<tr class="([^"]*)"><th scope="row">test/algebra/(\d+)', html))
-    assert {v: k for k, v in rows.items()}["100"] == "wrong differ"
-    assert "cut" in rows
-    assert html.count('type="radio"') == 4
-    assert ".filtered:has(.show-wrong:checked)" in html
-
-
 def test_the_page_says_how_it_was_made_and_shows_each_prompt_once() -> None:
     made_by = {
         "date": "2026-11-22T04:25:46+00:00", "seed": 7, "prompt": "Solve {question} briefly.",

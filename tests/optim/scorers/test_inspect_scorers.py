@@ -51,11 +51,13 @@ def test_stock_scorers_judge_the_answer_by_the_targets(made: Any, output: str, v
     [
         (r"So \boxed{B}", 1),
         ("Final answer: B) Paris", 1),
+        (r"\boxed{B) -3}", 1),
         ("**Answer:** B", 1),
         ("It is Paris, so the answer is (B). That is all.", 1),
         ("<think>The answer is A.</think>B", 1),
         (r"\boxed{A}", 0),
         (r"\boxed{A, B}", 0),
+        (r"\boxed{B) C)}", 0),
         ("A big B in the text", 0),
     ],
 )
