@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph
@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Dollars, Prices
+from pb_graph.errors import InputError
 from pb_graph.models.caps import CapPolicy, find_policy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.finish import finish, no_answer
@@ -90,6 +91,9 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         InputError: If a setting is wrong.
         PlannerProgramError: If the saved planner does not fit this version.
     """
+    if on_used_up not in get_args(OnUsedUp):
+        msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"
+        raise InputError(msg)
     models = Models(
         settings,
         model,

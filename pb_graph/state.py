@@ -61,7 +61,7 @@ class State(Input, total=False):
     total: int | None
     """Solving tokens of the question; None for methods without a budget."""
     ceiling: int | None
-    """Completion tokens that the question cannot exceed; only a reviewer's new budget raises it."""
+    """Completion tokens that the question cannot exceed; a reviewer or a decision may raise it."""
     planning_bound: int
     """The part of the first ceiling that is for planning."""
     level_source: LevelSource | None

@@ -25,7 +25,7 @@ def allocate(state: State, run: Run) -> State:
     settings, query, plan = run.settings, state["query"], state["plan"]
     if state["shares"]:
         return _reallocate(state, run)
-    total, shares = _total(state, run), list[int]()
+    (total, is_raised), shares = _total(state, run), list[int]()
     update: State = {"total": total}
     if settings.splits_budget:
         if total < len(plan):
@@ -37,7 +37,7 @@ def allocate(state: State, run: Run) -> State:
     to_come = available_tokens(settings.solving_bound(query, total, len(plan)))
     bound = most_billed(state["charges"]) + to_come
     ceiling = state["ceiling"]
-    update["ceiling"] = bound if ceiling is None else min(bound, ceiling)
+    update["ceiling"] = bound if ceiling is None or is_raised else min(bound, ceiling)
     run.emit("budgets", level=query["level"], budget=total, shares=shares)
     return update
 
@@ -62,23 +62,26 @@ def _reallocate(state: State, run: Run) -> State:
     return {"shares": shares}
 
 
-def _total(state: State, run: Run) -> int:
-    """Return the question's budget, lowered with a warning if an enclosing budget has less left.
+def _total(state: State, run: Run) -> tuple[int, bool]:
+    """Return the question's budget, and whether a decision raised the enclosing budget.
+
+    The question's budget is lowered with a warning if the enclosing budget has less left.
 
     A run that does not go on with less pauses here for a decision, or raises BudgetUsedUpError.
     """
     total = run.settings.total(state["query"]["level"])
     left, shared = available_tokens(total, model=run.price_key), run.shared_budget
-    on_used_up = run.options.on_used_up
+    on_used_up, decision = run.options.on_used_up, None
     if left < total and on_used_up != "answer" and isinstance(shared, Budget):
         error = BudgetUsedUpError(shared.rate.text(shared.total))
-        if decide(shared, on_used_up, error, state["query"]["question"]) == "stop":
+        decision = decide(shared, on_used_up, error, state["query"]["question"])
+        if decision == "stop":
             raise error
         left = available_tokens(total, model=run.price_key)
     if left < total:
         note = f"the shared budget had only {left} tokens left, so the question's budget"
         run.warn("budget_lowered", f"{note} was lowered from {total}")
-    return max(1, left)
+    return max(1, left), decision == "raise"
 
 
 def _split(

@@ -44,7 +44,7 @@ def intake(state: State, run: Run) -> State:
 
     Raises:
         InputError: If the question is missing, a part of the input has the wrong type, or
-            ``review_plan`` is set without a checkpointer.
+            ``review_plan`` or ``on_used_up="pause"`` is set without a checkpointer.
     """
     given, settings = _check(state), run.settings
     if given.budget is not None:
@@ -68,8 +68,9 @@ def intake(state: State, run: Run) -> State:
     )
     settings = settings.for_domain(domain)
     planning, solving = settings.bounds(query)
-    if settings.review_plan and settings.has_plan and run.journal is None:
-        msg = "review_plan needs a checkpointer: build_graph(…, checkpointer=InMemorySaver())"
+    pauses = (settings.review_plan and settings.has_plan) or run.options.on_used_up == "pause"
+    if pauses and run.journal is None:
+        msg = "A pause needs a checkpointer: build_graph(…, checkpointer=InMemorySaver())"
         raise InputError(msg)
     ceiling = available_tokens(planning + solving)
     if count := given.turns_left_out:

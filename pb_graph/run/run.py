@@ -153,7 +153,7 @@ class Run:
         with self.budget.limit(tokens=options.cap) as account:
             reserve = account.grant(self._reserve(account, closing=closing) if forces else 0)
             options = replace(options, cap=max(1, account.tokens_left()))
-            prompt, reply = await self._work(prompt, options, account)
+            prompt, reply = await self._work(prompt, options, account, reserve)
             finish: Finish = "length" if reply.finish == "length" else "stop"
             result = ""
             if compute and finish == "stop" and (answer := compute(reply.text, query)):
@@ -301,16 +301,29 @@ class Run:
         return update
 
     async def _work(
-        self, prompt: Sequence[PromptMessage | BaseMessage], options: CallOptions, account: Budget
+        self,
+        prompt: Sequence[PromptMessage | BaseMessage],
+        options: CallOptions,
+        account: Budget,
+        reserve: Budget,
     ) -> tuple[Sequence[PromptMessage | BaseMessage], Reply]:
         """Ask and, while the reply calls tools, ask again with their results.
+
+        The reserve is given up where the prompt fits into the budget once, but not twice.
 
         Returns:
             The prompt with the tool results, and the last reply.
         """
         rounds = 0
         while True:
-            reply = await self.ask(prompt, options, account)
+            try:
+                reply = await self.ask(prompt, options, account)
+            except BudgetUsedUpError:
+                if reserve.left < 1:
+                    raise
+                reserve.close()
+                options = replace(options, cap=max(1, account.tokens_left()))
+                continue
             tool_message, rounds = reply.tool_message, rounds + 1
             if not tool_message or rounds > MAX_ROUNDS or account.left < 1:
                 return prompt, reply

@@ -8,7 +8,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from pb_graph import Budget, BudgetUsedUpError, Context, build_graph
+from pb_graph import Budget, BudgetUsedUpError, Context, InputError, build_graph
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import CHAIN, QUESTION, codes
 
@@ -51,7 +51,7 @@ class TestPausing:
             graph = pausing(model, budget, saver)
         by = 2000 if unit == "total" else 0.01
         report = graph.invoke(Command(resume={"action": "raise", "by": by}), THREAD)["report"]
-        assert report["budget"] == 2000
+        assert report["budget"] == 2000 < report["ceiling"]
         assert len(model.calls) == planned + len(CHAIN)
         assert report["usage"]["output_tokens"] == model.output_tokens
         assert sum(row[0] for row in budget.spending.values()) == model.output_tokens
@@ -77,6 +77,13 @@ class TestPausing:
 def test_a_budget_that_is_used_up_can_be_an_error() -> None:
     with pytest.raises(BudgetUsedUpError, match="1500 tokens"):
         pausing(ScriptedChat(plan=CHAIN), Budget(1500), None, "error").invoke(QUESTION)
+
+
+def test_a_pause_needs_a_checkpointer_and_a_known_name() -> None:
+    with pytest.raises(InputError, match="needs a checkpointer"):
+        pausing(ScriptedChat(), Budget(1500), None).invoke(QUESTION)
+    with pytest.raises(InputError, match="answer, pause, error"):
+        pausing(ScriptedChat(), Budget(1500), None, "raise")
 
 
 def test_a_budget_of_the_run_can_pause_it_too() -> None:

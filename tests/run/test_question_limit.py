@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, get_args
 
 import pytest
@@ -43,6 +44,26 @@ def test_a_prompt_above_the_limit_is_not_asked() -> None:
     with pytest.raises(NoAnswerError, match="tokens, input included"):
         graph_of(model, {"total_tokens": 10}).invoke(QUESTION)
     assert not model.calls
+
+
+def test_a_prompt_that_fits_once_is_asked_without_a_reserve() -> None:
+    def smallest(enforcement: str) -> int:
+        settings = {"enforcement": enforcement, "plan_from": None}
+        for total in range(100, 3000, 100):
+            model = ScriptedChat(solve="Final answer: 42")
+            graph = graph_of(model, {"total_tokens": total}, settings=settings)
+            with suppress(NoAnswerError):
+                assert graph.invoke({**QUESTION, "level": 1})["answer"] == "Final answer: 42"
+                return total
+        raise AssertionError
+
+    assert smallest("force") == smallest("cap") > 100
+
+
+def test_a_planner_without_a_price_is_named() -> None:
+    planner = ScriptedChat(model_name="unknown-1")
+    with pytest.raises(InputError, match="unknown-1"):
+        graph_of(ScriptedChat(), {"usd": 0.01}, planner=planner).invoke(QUESTION)
 
 
 def test_a_paused_question_goes_on_with_its_account_in_another_process() -> None:
