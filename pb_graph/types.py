@@ -46,11 +46,10 @@ class Charge(TypedDict):
     """Why the call ended: stop, length, filter or error."""
     measured: bool
     """True if the provider reported the tokens; otherwise they are estimated."""
-    model: NotRequired[str | None]
+    model: str | None
     """The model's name as its provider knows it."""
-    bill: NotRequired[list[Any]]
-    """The most that the call was billed, as a `Bill`, where a budget counts more than completion
-    tokens."""
+    bill: list[Any]
+    """The most that the call was billed, as a `Bill`."""
 
 
 class Usage(TypedDict):
@@ -169,7 +168,7 @@ class Report(TypedDict):
     """Solving tokens the question was given; None for methods without a budget."""
     ceiling: int | None
     """Completion tokens that this query cannot exceed, planning included. Known before the first
-    call; it may fall afterwards, and only a reviewer's new budget raises it."""
+    call; it may fall afterwards, and only a reviewer or a decision raises it."""
     most_billed: int
     """Completion tokens that may have been billed at most. More than in ``usage`` only where an
     attempt was lost on the way: its bill is unknown, so it counts as its whole cap."""

@@ -46,14 +46,14 @@ def _total(rows: list[Charge], prices: Dollars | None) -> Usage:
 
 
 def _node_usage(rows: list[Charge], prices: Dollars | None) -> NodeUsage:
-    models = list(dict.fromkeys(name for row in rows if (name := row.get("model"))))
+    models = list(dict.fromkeys(name for row in rows if (name := row["model"])))
     usage = _total(rows, prices)
     return NodeUsage(**usage, models=models) if models else cast("NodeUsage", usage)
 
 
 def _cost(row: Charge, prices: Dollars) -> float | None:
     """Return the dollars of one call; None if its model has no price."""
-    bill = Bill(*row["bill"]) if "bill" in row else Bill(row.get("model") or "")
+    bill = Bill(*row["bill"])
     inputs, cached = row["input_tokens"], row["cached_tokens"]
     written = min(bill.written, inputs - cached) if row["measured"] else 0
     try:
@@ -84,7 +84,7 @@ def most_billed(charges: Iterable[Charge]) -> int:
 
 def spending(charges: Iterable[Charge]) -> Spending:
     """Return the largest possible bill of calls for each model, as budgets count it."""
-    return spending_of([_bill(row) for row in charges])
+    return spending_of([Bill(*row["bill"]) for row in charges])
 
 
 def spending_of(bills: Iterable[Bill]) -> Spending:
@@ -101,10 +101,3 @@ def spending_of(bills: Iterable[Bill]) -> Spending:
 def bills_of(spending: Spending) -> list[Bill]:
     """Return one bill for each model."""
     return [Bill(model, *counts) for model, counts in spending.items()]
-
-
-def _bill(row: Charge) -> Bill:
-    if "bill" in row:
-        return Bill(*row["bill"])
-    model, cached = row.get("model") or "", row["cached_tokens"]
-    return Bill(model, most_billed([row]), row["input_tokens"], cached)

@@ -17,13 +17,14 @@ from pb_graph.budget.rates import Bill
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import BudgetUsedUpError, ModelSetupError
 from pb_graph.models.caps import (
+    CAP_NAMES,
     CONTINUING,
     CapPolicy,
     constructor_overrides,
     describe_effort,
     policy_for,
 )
-from pb_graph.models.chat_models import copy_for_attempts, describe_model, name_of
+from pb_graph.models.chat_models import copy_for_attempts, describe_model, key_of, name_of
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
@@ -148,7 +149,9 @@ class ChatClient:
         streaming: dict[str, Any] = {"stream_usage": True} if "stream_usage" in fields else {}
         if "stream_chunk_timeout" in fields.keys() - model.model_fields_set:
             streaming["stream_chunk_timeout"] = None  # models may think for minutes
-        self.name = name_of(model)
+        self.name, self._key = name_of(model), key_of(model)
+        caps = [getattr(model, name) for name in CAP_NAMES if name in model.model_fields_set]
+        self._own_caps = [cap for cap in caps if cap is not None and cap > 0]
         self.model = model.model_copy(update=change | plain)
         self._streaming = model.model_copy(update=change | streaming)
         self._has_timeout = any(getattr(model, name, None) is not None for name in _TIMEOUTS)
@@ -162,6 +165,7 @@ class ChatClient:
         enclosing = ACCOUNTS.get()
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
         accounts = (own, *enclosing[1:])  # `own` limits all attempts together
+        options = replace(options, cap=min([options.cap, *self._own_caps]))
         lost: list[Charge] = []
         failed, is_bare = 0, self._refuses_schema
         while True:
@@ -198,7 +202,7 @@ class ChatClient:
         io: IO,
     ) -> Reply | Exception:
         """Return the reply, or the error of a failed attempt. Its charge is added to `lost`."""
-        call = Bill()  # empty where no budget counts the input
+        call = Bill(self._key)  # without input where no budget counts it
         if any(account.needs_input for account in accounts):
             arguments = self._arguments(messages, options)
             call = await io.load(bound_input, self.model, messages, arguments)

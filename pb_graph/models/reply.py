@@ -153,10 +153,10 @@ class Attempt:
 
         Args:
             tokens: The tokens of the attempt.
-            bill: What was settled; it is noted if it names its model, for a budget of other units.
+            bill: What was settled, as budgets count it.
             finish: Why the attempt ended.
         """
-        charge = Charge(
+        return Charge(
             node=self.options.purpose.node,
             step=self.options.purpose.step,
             cap=self.options.cap,
@@ -168,8 +168,8 @@ class Attempt:
             finish=finish,
             measured=tokens.measured,
             model=self.model,
+            bill=[*bill],
         )
-        return charge | {"bill": [*bill]} if bill.model else charge
 
 
 def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:

@@ -17,6 +17,7 @@ from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError
 from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
+from pb_graph.models.chat_models import classes_of
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy, WrapperClient
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.provider_errors import redact
@@ -98,8 +99,12 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
         retry_policy: How often a call that failed is tried again, before a fallback is asked.
 
     Raises:
-        ModelSetupError: If the model has another type.
+        ModelSetupError: If the model has another type, or is a `BudgetedChatModel`.
     """
+    if isinstance(model, BaseChatModel) and "pb_graph.BudgetedChatModel" in classes_of(model):
+        msg = "A BudgetedChatModel would reserve all tokens twice. Pass the model inside it, and "
+        msg += "its budget as budget=…"
+        raise ModelSetupError(msg)
     if isinstance(model, BaseChatModel):
         return ChatClient(model, policy, retry_policy)
     if isinstance(model, RunnableWithFallbacks):

@@ -15,6 +15,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import convert_to_messages
 
+from pb_graph.errors import InputError
 from pb_graph.models.caps import least_cap
 from pb_graph.models.client import ModelClient
 from pb_graph.models.options import TIMEOUT, CallOptions
@@ -118,5 +119,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         except Exception as error:  # noqa: BLE001 -- raised as our own
             fault = error.__cause__  # DSPy wraps the error of the client
             fault = fault if isinstance(fault, Exception) else error
+            if isinstance(fault, InputError):  # such as a model without a price
+                raise fault from fault.__cause__
             raise to_model_call_error(fault) from fault.__cause__
     return cast("T", next(iter(prediction.values())))

@@ -141,8 +141,6 @@ class Models:
         program = self._read(self.program if program is None else program)
         if prompts := getattr(program, "prompts", None):
             return cast("Planner", prompts)  # a program that is being tuned changes its prompts
-        if isinstance(program, planner.Planner):
-            return program
         key = ("planner", id(program))
         return cast("Planner", self._get(key, lambda: planner.load_planner(program), program))
 
@@ -187,8 +185,10 @@ class Models:
         return self._get(("file", str(path)), lambda: PlannerProgram.load(path), path)
 
     def _get(self, key: Hashable, make: Callable[[], object], source: object) -> Any:  # noqa: ANN401
-        if key not in self._made:
+        entry = self._made.get(key)
+        if entry is None:
             with self._lock:
-                if key not in self._made:
-                    self._made[key] = (source, make())
-        return self._made[key][1]
+                entry = self._made[key] = self._made.get(key) or (source, make())
+                if len(self._made) > _MOST_RUNS:  # a service may give each run its own model
+                    del self._made[next(iter(self._made))]
+        return entry[1]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pb_graph.budget.ledger import by_node, spent
-from pb_graph.budget.rates import Dollars
+from pb_graph.budget.rates import Bill, Dollars
 from pb_graph.types import Charge
 
 NUMBERS = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens")
@@ -26,6 +26,8 @@ def charge(node: str = "solve", output: int = 10, **changes: Any) -> Charge:  # 
         "seconds": 0.25,
         "finish": "stop",
         "measured": True,
+        "model": None,
+        "bill": [*Bill()],
     }
     charge: Charge = whole | changes
     return charge
@@ -68,8 +70,8 @@ def test_the_nodes_add_up_to_the_query(charges: list[Charge]) -> None:
 
 def test_a_cost_is_known_only_where_every_model_has_a_price() -> None:
     rows = [
-        charge("plan", 10, model="small", cached_tokens=0),
-        charge("solve", 10, model="large", cached_tokens=10),
+        charge("plan", 10, bill=[*Bill("small")], cached_tokens=0),
+        charge("solve", 10, bill=[*Bill("large")], cached_tokens=10),
     ]
     prices = Dollars({"openai:small": (1.0, 2.0), "large": (10.0, 20.0, 5.0)})
     both = by_node(rows, prices)

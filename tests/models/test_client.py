@@ -69,6 +69,7 @@ def test_a_reply_is_text_ending_and_charge(call: Make) -> None:
         "finish": "stop",
         "measured": True,
         "model": "scripted-1",
+        "bill": ["scripted:scripted-1", 2, 5, 0, 0, 0],
     }
 
 
@@ -142,7 +143,9 @@ class TestOverHTTP:
     """A real ChatOpenAI in front of a server that is none."""
 
     @staticmethod
-    def client(answer: Callable[[dict[str, Any]], httpx.Response]) -> ChatClient:
+    def client(
+        answer: Callable[[dict[str, Any]], httpx.Response], **options: Any  # noqa: ANN401
+    ) -> ChatClient:  # fmt: skip
         def serve(request: httpx.Request) -> httpx.Response:
             return answer(json.loads(request.content))
 
@@ -153,6 +156,7 @@ class TestOverHTTP:
             max_retries=0,
             streaming=True,
             http_client=httpx.Client(transport=httpx.MockTransport(serve)),
+            **options,
         )
         return ChatClient(model)
 
@@ -177,8 +181,9 @@ class TestOverHTTP:
             bodies.append(body)
             return self.completion()
 
-        charge = calls.call(self.client(answer), ASK, LIMITS).charge
+        charge = calls.call(self.client(answer, max_tokens=7), ASK, LIMITS).charge
         assert not bodies[0].get("stream")
+        assert bodies[0]["max_tokens"] == charge["cap"] == 7  # the model's own, which is smaller
         assert charge["measured"]
         assert (charge["output_tokens"], charge["reasoning_tokens"]) == (10, 7)
         assert (charge["input_tokens"], charge["cached_tokens"]) == (9, 8)

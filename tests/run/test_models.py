@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.runnables import RunnableLambda
 
-from pb_graph import (
-    Context,
-    ModelSetupError,
-    Settings,
-    build_graph,
-)
+from pb_graph import BudgetedChatModel, Context, ModelSetupError, Settings, build_graph
 from pb_graph.budget import PerLevel
 from pb_graph.planner.planner import Planner
 from tests.support.chat_model import ScriptedChat, with_schema
@@ -71,6 +66,7 @@ def test_a_tuned_planner_is_used_and_may_be_loaded_from_a_file(tmp_path: Path) -
         (ScriptedChat() | RunnableLambda(len), "RunnableSequence is not a chat model"),
         (ScriptedChat().bind_tools([abs]), r"tools in build_graph\(tools="),
         (42, "int is not a chat model"),
+        (BudgetedChatModel(model=ScriptedChat(), budget=100), "reserve all tokens twice"),
         ("gpt-5", "'gpt-5' is not the name of a model"),
         ("nobody:knows", "provider='nobody'"),
         ("openai:gpt-5-mini", "OPENAI_API_KEY"),
