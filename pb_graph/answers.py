@@ -12,6 +12,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from pb_graph.errors import InputError
+
 _OPEN, _CLOSE = "<think>", "</think>"
 _THINKING = re.compile(r"(?:\s*<think>.*?(?:</think>|\Z))+", re.DOTALL)
 _BRACES = re.compile(r"\\boxed\s*\{|\\[\\{}]|[{}]")
@@ -159,7 +161,11 @@ class AnswerType:
     """
 
     def __init__(self, model: type[Any]) -> None:
-        self._type: TypeAdapter[Any] = TypeAdapter(model)
+        try:
+            self._type: TypeAdapter[Any] = TypeAdapter(model)
+        except Exception as error:
+            msg = f"response_format must be a pydantic model, not {model!r:.100}"
+            raise InputError(msg) from error
         self.schema = self._type.json_schema()
         schema = json.dumps(self.schema, ensure_ascii=False)
         self.form = (
@@ -175,6 +181,7 @@ class AnswerType:
             end = at + 1
             with suppress(ValueError, RecursionError):  # ValidationError is a ValueError
                 value, end = decoder.raw_decode(text, at)
-                fitting = self._type.dump_python(self._type.validate_python(value), mode="json")
+                fit = self._type.validate_python(value)
+                fitting = self._type.dump_python(fit, mode="json", by_alias=True)
             at = text.find("{", end)
         return fitting

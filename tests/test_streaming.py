@@ -70,11 +70,7 @@ def test_of_the_messages_only_the_answer_is_streamed(
 ) -> None:
     graph = stepwise(solver())
     parts = streamed(
-        as_node(graph) if hosted else graph,
-        ASK,
-        way,
-        stream_mode="messages",
-        subgraphs=subgraphs,
+        as_node(graph) if hosted else graph, ASK, way, stream_mode="messages", subgraphs=subgraphs
     )
     said = [(part[1] if subgraphs else part)[0] for part in parts]
     assert "".join(message.text for message in said) == ANSWER

@@ -28,7 +28,6 @@ class Display:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._spinner = Spinner("dots")
-        self._given: int | None = None
         self._level: int | None = None
         self._steps: list[SubQuestion] = []
         self._budget: int | None = None
@@ -43,7 +42,6 @@ class Display:
             graph: Graph that answers the question.
             inputs: The question, with its level if the user gave one.
         """
-        self._given = inputs.get("level")
         report: Report | None = None
         run: Any = graph.astream(inputs, stream_mode=["custom", "values"])
         try:
@@ -85,28 +83,26 @@ class Display:
         kind = event["event"]
         if kind == "intake":
             self._console.print(f"At most {event['ceiling']:,} completion tokens")
-            self._show_level(self._given)
         elif kind == "call":
             self._calls += 1
             self._tokens += event["output_tokens"]
             self._solving += 0 if event["node"] in _PLANNING else event["output_tokens"]
         elif kind in _PLANNING:
             self._steps = event["steps"] or self._steps
-            self._show_level(event.get("level"))
+            self._show_level(event.get("level"), event.get("level_source"))
         elif kind == "budgets":
             self._budget, self._shares = event["budget"], dict(enumerate(event["shares"]))
-            self._show_level(event["level"])
+            self._show_level(event["level"], "given")
         elif kind == "step_started":
             self._spent[event["index"]] = "…"
         elif kind == "step_done":
             finish = "" if event["finish"] == "stop" else f" ({event['finish']})"
             self._spent[event["index"]] = f"{event['tokens']:,}{finish}"
 
-    def _show_level(self, level: int | None) -> None:
+    def _show_level(self, level: int | None, source: str | None) -> None:
         """Print the level as soon as it is known."""
         if level is not None and self._level is None:
             self._level = level
-            source = "estimated" if self._given is None else "given"
             self._console.print(f"Level {level} of 5 ({source})")
 
     def _draw(self) -> RenderableType:

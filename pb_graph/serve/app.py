@@ -114,7 +114,7 @@ class Endpoint:
         chat = completion.request
         context = Context(settings=chat.to_settings(), budget=chat.total)
         modes: Any = ["values", "messages", "custom"] if chat.stream else ["values"]
-        report = None
+        report, shown = None, ""
         with use_budget(own), self.allowance.question() if self.allowance else nullcontext():
             run: Any = self.graph.astream(chat.to_input(), context=context, stream_mode=modes)
             async for mode, data in run:
@@ -123,7 +123,9 @@ class Endpoint:
                 elif mode == "custom" and data["event"] == "call":
                     tell(_KEEP_ALIVE)
                 elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
-                    tell(_event(completion.chunk({"content": data[0].text})))
+                    gap = "\n\n" if shown not in ("", data[0].id) else ""  # a forced ending follows
+                    shown = data[0].id or ""
+                    tell(_event(completion.chunk({"content": gap + data[0].text})))
         assert report is not None  # noqa: S101 -- the last node either writes it or raises
         return cast("Report", report)
 
@@ -177,8 +179,12 @@ class Allowance:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._usd, self._prices, self._period, self._now = usd, prices, period, now
-        self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
-        self._file.execute("CREATE TABLE IF NOT EXISTS questions (start TEXT, spending TEXT)")
+        try:
+            self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
+            self._file.execute("CREATE TABLE IF NOT EXISTS questions (start TEXT, spending TEXT)")
+        except sqlite3.Error as error:
+            msg = f"cannot write {file}: {error}. Name another file with --spending."
+            raise InputError(msg) from error
         self._start, self._budget = "", Budget(usd=usd, prices=prices)
 
     @contextmanager

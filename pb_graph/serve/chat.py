@@ -18,7 +18,7 @@ from pb_graph.state import Input
 from pb_graph.types import Report
 
 _INPUTS = frozenset(Input.__annotations__) - {"messages", "question"}
-_UNSUPPORTED = ("tools", "functions", "response_format", "logprobs", "stop")
+_UNSUPPORTED = ("tools", "response_format", "stop")
 
 
 class ChatRequest(BaseModel):
@@ -53,7 +53,7 @@ class ChatRequest(BaseModel):
             raise InputError(describe_errors(error)) from error
         extra = request.model_extra or {}
         for name in _UNSUPPORTED:
-            if extra.get(name):
+            if extra.get(name) and extra[name] != {"type": "text"}:
                 msg = f"{name!r} is not supported here: leave it out"
                 raise InputError(msg)
         return request

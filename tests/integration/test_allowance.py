@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pb_graph.errors import InputError
 from pb_graph.serve.app import Allowance
 from tests.support.endpoints import client_to, endpoint_of
 from tests.support.fault_server import FaultServer
@@ -55,6 +56,11 @@ def test_a_day_that_is_used_up_answers_429_with_its_end_until_the_next_one(
     assert model.served == before
     with serve(model, at(MIDNIGHT)) as url:
         assert ask(url, stream=stream).status_code == 200
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Name another file with --spending"):
+        Allowance(1.0, "day", tmp_path)
 
 
 def test_a_question_costs_no_more_than_the_dollars_of_its_header(model: FaultServer) -> None:

@@ -128,6 +128,13 @@ class TestBudget:
                 spent = sum(min(request.cap, 600) for request in model.requests)
         assert 0 < spent <= 60
 
+    def test_an_answer_with_a_forced_ending_is_streamed_as_it_is_returned(self) -> None:
+        with FaultServer(answer=LONG) as model, client_of(model) as client:
+            whole = ask(client).choices[0].message.content
+            parts = [chunk.choices[0].delta.content or "" for chunk in ask(client, stream=True)]
+        assert "".join(parts) == whole
+        assert whole.count("\n\n") == 1
+
     def test_an_answer_that_was_cut_off_says_so(self) -> None:
         with FaultServer(answer=LONG) as model, client_of(model, cutoff=50) as client:
             said = ask(client, "vanilla", max_completion_tokens=5000)

@@ -56,11 +56,7 @@ def test_our_planning_comes_also_without_the_help_of_a_label() -> None:
         ("no_such", {}, "no method named 'no_such'; available: paper, published, vanilla"),
         ("consine", {}, "did you mean 'cosine'"),
         ("vanilla", {"cutoff": 0}, "method 'vanilla': cutoff: .* greater than 0"),
-        (
-            "cosine",
-            {"schedule": "linear"},
-            "'cosine' means schedule=cosine",
-        ),
+        ("cosine", {"schedule": "linear"}, "'cosine' means schedule=cosine"),
         ("linear", {"execution": "stepwise"}, "so execution=stepwise is refused"),
     ],
 )
@@ -85,12 +81,7 @@ def test_a_settings_file_is_a_method_of_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("grid", "complaint"),
-    [
-        ("50", "50,100.25,50"),
-        ("a+1", "50,100.25,50"),
-        ("-1+0", "50,100.25,50"),
-        ("1+1", "needs a"),
-    ],
+    [("50", "50,100.25,50"), ("a+1", "50,100.25,50"), ("-1+0", "50,100.25,50"), ("1+1", "needs a")],
 )
 def test_a_grid_without_sense_is_refused(grid: str, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):

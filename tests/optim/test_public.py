@@ -15,13 +15,7 @@ from optim.evaluation import Evaluation
 from optim.records import Records, planning_tokens, read_records
 from tests.optim.reporting.samples import record, records
 from tests.support.chat_model import ScriptedChat
-from tests.support.evaluations import (
-    evaluated,
-    leaks_collected,
-    rows,
-    solves,
-    tolerates_inspect,
-)
+from tests.support.evaluations import evaluated, leaks_collected, rows, solves, tolerates_inspect
 
 __all__ = ["leaks_collected"]
 

@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.planner.plans import (
-    Difficulty,
-    Level,
-    Plan,
-    PlannedStep,
-    clean_plan,
-    grade_steps,
-)
+from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep, clean_plan, grade_steps
 from pb_graph.types import Query, SubQuestion
 
 

@@ -7,16 +7,14 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel, Field
 
-from pb_graph import Settings, build_graph
-from tests.support.chat_model import (
-    Call,
-    Said,
-    Script,
-    ScriptedChat,
-    runs_on,
-    with_schema,
-)
+from pb_graph import InputError, Settings, build_graph
+from tests.support.chat_model import Call, Said, Script, ScriptedChat, runs_on, with_schema
 from tests.support.graphs import QUESTION, Way, checked, codes, run
+
+
+class Priced(BaseModel):
+    total: int = Field(alias="totalPrice")
+
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 
@@ -41,6 +39,14 @@ METHODS: list[dict[str, Any]] = [
 def graph_with(model: ScriptedChat, **settings: Any) -> Any:  # noqa: ANN401
     chosen = Settings(**settings)
     return build_graph(model, settings=chosen, cap_policy=with_schema, response_format=Pens)
+
+
+def test_the_answer_can_be_read_back_by_a_type_with_aliases() -> None:
+    model = ScriptedChat(solve='{"totalPrice": 3}')
+    found = build_graph(model, response_format=Priced).invoke(QUESTION)["structured_response"]
+    assert Priced.model_validate(found).total == 3
+    with pytest.raises(InputError, match="must be a pydantic model"):
+        build_graph(model, response_format={"type": "object"})  # type: ignore[arg-type]
 
 
 @both_ways

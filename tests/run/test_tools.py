@@ -15,13 +15,7 @@ from langgraph.types import Command, interrupt
 import optim.rivals  # noqa: F401 -- registers methods that take no tools
 from pb_graph import Settings, build_graph
 from pb_graph.run.tools import MAX_RESULT
-from tests.support.chat_model import (
-    Call,
-    Reply,
-    Said,
-    ScriptedChat,
-    in_turn,
-)
+from tests.support.chat_model import Call, Reply, Said, ScriptedChat, in_turn
 from tests.support.graphs import QUESTION, Way, checked, run
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
@@ -130,10 +124,7 @@ def test_a_tool_may_ask_a_human_and_no_other_is_called_again(way: Way) -> None:
 
     model = ScriptedChat(solve=in_turn(wants("count", a=1), wants("ask", question="How?"), "42"))
     graph = build_graph(
-        model,
-        settings=Settings(method="vanilla"),
-        tools=[count, ask],
-        checkpointer=InMemorySaver(),
+        model, settings=Settings(method="vanilla"), tools=[count, ask], checkpointer=InMemorySaver()
     )
     thread = {"configurable": {"thread_id": "1"}}
     (asked,) = run(graph, QUESTION, way, config=thread)["__interrupt__"]

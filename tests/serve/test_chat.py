@@ -52,7 +52,6 @@ def test_earlier_turns_are_messages() -> None:
         ("n", 0, None),
         ("tools", [{"type": "function"}], []),
         ("response_format", {"type": "json_object"}, None),
-        ("logprobs", True, False),
         ("stop", "x", None),
     ],
 )

@@ -71,11 +71,7 @@ class Style:
         return "so " * (words - 1) + (question.targets[0] if right else "wrong")
 
 
-TRADE_OFF = {
-    "minimal": Style(0.67, 430),
-    "thorough": Style(0.84, 2590),
-    "usual": Style(0.57, 922),
-}
+TRADE_OFF = {"minimal": Style(0.67, 430), "thorough": Style(0.84, 2590), "usual": Style(0.57, 922)}
 """E³ of about 10.2, 2.7 and 3.5."""
 NOTHING_BETTER = TRADE_OFF | {"minimal": Style(0.20, 430)}
 

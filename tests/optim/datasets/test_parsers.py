@@ -43,8 +43,7 @@ def test_math500_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("final", "target"),
-    [("1,080", "1080"), ("-3", "-3"), ("$10.50", "10.50")],
+    ("final", "target"), [("1,080", "1080"), ("-3", "-3"), ("$10.50", "10.50")]
 )
 def test_gsm8k_row(tmp_path: Path, final: str, target: str) -> None:
     row = {"question": "How many?", "answer": f"2*36=<<2*36=72>>72 of them\n#### {final}"}

@@ -71,10 +71,7 @@ def test_a_record_says_whose_word_the_level_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "named"),
-    [
-        ({"question": "What is 2 + 3?", "answer": "5"}, "text, accepted answers"),
-        ({}, "scorer"),
-    ],
+    [({"question": "What is 2 + 3?", "answer": "5"}, "text, accepted answers"), ({}, "scorer")],
 )
 def test_methods_that_were_asked_or_scored_otherwise_are_not_compared(
     tmp_path: Path, change: dict[str, str], named: str

@@ -40,9 +40,7 @@ def test_one_that_differs_takes_more_of_them_and_loses() -> None:
     assert len(model.calls) == 7
 
 
-def test_an_answer_that_states_nothing_counts_for_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_answer_that_states_nothing_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = ScriptedChat(solve=in_turn(NONE, A, A, A, A))
     assert report_of(model, **METHOD)["answer"] == A
     assert len(model.calls) == 5

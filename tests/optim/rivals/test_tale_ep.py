@@ -48,11 +48,7 @@ def test_without_an_estimate_the_question_is_asked_without_a_budget(reply: Said,
 
 
 @pytest.mark.parametrize(
-    ("reply", "budget"),
-    [
-        ("Budget: [[ 1,200 ]] tokens", 1200),
-        ("I think 30 to 40", 40),
-    ],
+    ("reply", "budget"), [("Budget: [[ 1,200 ]] tokens", 1200), ("I think 30 to 40", 40)]
 )
 def test_the_number_is_read_as_models_write_it(reply: str, budget: int) -> None:
     assert report_of(estimated(reply), method="tale_ep", enforcement="prompt")["budget"] == budget

@@ -246,14 +246,7 @@ def test_a_plan_is_read_as_models_write_it(text: str) -> None:
     assert score(judged.answer).value == 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "I cannot plan this.",
-        "<think>" + PLAN,
-    ],
-)
+@pytest.mark.parametrize("text", ["", "I cannot plan this.", "<think>" + PLAN])
 def test_what_is_no_plan_is_not_delivered(text: str) -> None:
     judged = score(text, wishing(cuisine=["French"]))
     assert (judged.value, judged.answer, judged.metadata["delivered"]) == (0, None, False)
@@ -261,11 +254,7 @@ def test_what_is_no_plan_is_not_delivered(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"reference_information": []},
-        {"local_constraint": {"room type": "igloo"}},
-    ],
+    "other", [{"reference_information": []}, {"local_constraint": {"room type": "igloo"}}]
 )
 def test_a_broken_question_is_an_error_not_a_0(other: dict[str, Any]) -> None:
     with pytest.raises(ScorerError, match="'q' is not a TravelPlanner item"):

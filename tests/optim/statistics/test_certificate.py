@@ -9,18 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optim.statistics.certificate import (
-    NonInferiorityTest,
-    Scores,
-    order_for_testing,
-    run_in_order,
-)
-from optim.statistics.certificate import (
-    _clopper_pearson_upper as flip_bound,
-)
-from optim.statistics.certificate import (
-    betting_upper_bound as loss_bound,
-)
+from optim.statistics.certificate import NonInferiorityTest, Scores, order_for_testing, run_in_order
+from optim.statistics.certificate import _clopper_pearson_upper as flip_bound
+from optim.statistics.certificate import betting_upper_bound as loss_bound
 from pb_graph.errors import InputError
 
 RIGHT, WRONG = [1.0], [0.0]
@@ -39,8 +30,7 @@ def scores(right: int, wrong: int) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize(
-    ("flips", "questions", "bound"),
-    [(3, 300, 2.56), (13, 1319, 1.56), (0, 99, 2.98)],
+    ("flips", "questions", "bound"), [(3, 300, 2.56), (13, 1319, 1.56), (0, 99, 2.98)]
 )
 def test_the_bound_of_flips_is_the_exact_binomial_one(
     flips: int, questions: int, bound: float

@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from optim.e3 import (
-    accuracy_interval,
-    e3,
-    interval,
-    smoothed_e3,
-    token_interval,
-)
+from optim.e3 import accuracy_interval, e3, interval, smoothed_e3, token_interval
 from tests.benchmarks.interval_coverage import of_accuracy, single
 
 SCORE = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-6)

@@ -58,9 +58,7 @@ def test_a_candidate_is_not_measured_by_an_answer_that_never_came(tmp_path: Path
         assert bench.measure(original(), FEW[:1])[0].error is None
 
 
-def test_a_server_that_is_gone_ends_the_run_instead_of_spending_its_answers(
-    tmp_path: Path,
-) -> None:
+def test_a_server_that_is_gone_ends_the_run_instead_of_spending_its_answers(tmp_path: Path) -> None:
     model = ScriptedChat(planner=HTTPError(401), solve=HTTPError(401))
     with bench_in(tmp_path, model, concurrency=1) as bench:
         with pytest.raises(OutageError, match="rerun the same command"):

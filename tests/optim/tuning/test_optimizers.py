@@ -12,12 +12,7 @@ import pytest
 from optim.tangent import ReferencePoint, example_of
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.gepa import Acceptance
-from optim.tuning.optimizers import (
-    EvaluatedProgram,
-    OptimizerTask,
-    compile_with,
-    read_instructions,
-)
+from optim.tuning.optimizers import EvaluatedProgram, OptimizerTask, compile_with, read_instructions
 from optim.tuning.options import OPTIMIZERS, Optimizer
 from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
 from optim.tuning.reflection import Reflector

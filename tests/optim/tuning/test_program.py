@@ -12,23 +12,9 @@ import pytest
 from optim.tuning import GraphProgram
 from optim.tuning.optimizers import silenced
 from optim.tuning.program import DEFAULT_INSTRUCTIONS, predictor_of
-from pb_graph import (
-    Context,
-    InputError,
-    ModelSetupError,
-    Settings,
-    build_graph,
-)
+from pb_graph import Context, InputError, ModelSetupError, Settings, build_graph
 from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
-from tests.support.tuning_world import (
-    DEV,
-    MINIMAL,
-    TRAIN,
-    examples,
-    original,
-    program_of,
-    world,
-)
+from tests.support.tuning_world import DEV, MINIMAL, TRAIN, examples, original, program_of, world
 
 OWN = DEFAULT_INSTRUCTIONS["decompose"]
 PLANNING = {"method": "planned_vanilla", "plan_from": 1}

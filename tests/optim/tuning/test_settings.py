@@ -16,13 +16,7 @@ from optim.tuning.evaluator import OutageError, Result, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import OPTIMIZERS, TuneOptions
 from optim.tuning.program import Candidate
-from optim.tuning.settings import (
-    DIMENSIONS,
-    REFERENCES,
-    _scale_budget,
-    _settings_around,
-    halving,
-)
+from optim.tuning.settings import DIMENSIONS, REFERENCES, _scale_budget, _settings_around, halving
 from optim.tuning.verdict import Trial
 from pb_graph.budget.rules import LevelTable, PerLevel
 from pb_graph.settings import Settings
