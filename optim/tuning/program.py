@@ -16,6 +16,7 @@ from optim.methods import reject_plan_review
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.methods import METHODS
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.planner.planner import Planner, load_planner
 from pb_graph.planner.signatures import is_demo
 from pb_graph.program import PlannerProgram
@@ -310,12 +311,21 @@ class GraphProgram(TunableProgram):
             ``answer``; ``tokens``, its completion tokens, planning included; ``report``;
             ``error``, None when there is an answer.
         """
-        graph = self.graph.compiled(self.settings)
+        return run_sync(self._answer(BLOCKING, question, inputs))
+
+    async def aforward(self, question: str, **inputs: Any) -> dspy.Prediction:  # noqa: ANN401
+        """Answer one question as `forward` does, in an event loop."""
+        return await self._answer(ASYNC, question, inputs)
+
+    async def _answer(self, io: IO, question: str, inputs: dict[str, Any]) -> dspy.Prediction:
+        graph = await io.load(self.graph.compiled, self.settings)
         known = {name: inputs[name] for name in _INPUTS if inputs.get(name) is not None}
         given = cast("Input", {**known, "question": question})
         error: str | None = None
         try:
-            report = graph.invoke(given, context=Context(planner_program=self.prompts))["report"]
+            context = Context(planner_program=self.prompts)
+            output: Any = await io.call(graph.invoke, graph.ainvoke, given, None, context=context)
+            report = output["report"]
         except NoAnswerError as failure:
             error, report = str(failure), failure.report
         answer = "" if error else report["answer"]

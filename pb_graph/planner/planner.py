@@ -8,6 +8,7 @@ from typing import Self, TypeVar, cast
 import dspy
 
 from pb_graph.errors import PlannerProgramError
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.planner.plans import clean_plan
 from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
 from pb_graph.planner.signatures import (
@@ -71,7 +72,21 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         Raises:
             AdapterParseError: If the reply holds no plan.
         """
-        settings = settings or Settings()
+        return run_sync(self._plan(BLOCKING, question, level, settings or Settings(), fields))
+
+    async def aforward(
+        self,
+        question: str,
+        level: int | None = None,
+        settings: Settings | None = None,
+        **fields: str,
+    ) -> dspy.Prediction:
+        """Plan one question as `forward` does, in an event loop."""
+        return await self._plan(ASYNC, question, level, settings or Settings(), fields)
+
+    async def _plan(
+        self, io: IO, question: str, level: int | None, settings: Settings, fields: dict[str, str]
+    ) -> dspy.Prediction:
         query: Query = {
             "question": question,
             "reference": None,
@@ -81,16 +96,17 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             "level": level,
         }
         if level is None:
-            query["level"] = self._ask(level_request(query, settings), fields).level
+            query["level"] = (await self._ask(io, level_request(query, settings), fields)).level
         request = plan_request(query, settings, graded=settings.planning == "fused")
-        raw_plan = self._ask(request, fields)
+        raw_plan = await self._ask(io, request, fields)
         plan, warnings = clean_plan(raw_plan, query, settings.max_steps)
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
 
-    def _ask(self, request: PlannerRequest[T], fields: dict[str, str]) -> T:
+    async def _ask(self, io: IO, request: PlannerRequest[T], fields: dict[str, str]) -> T:
         predictor = getattr(self, request.predictor)
+        inputs = select_inputs(predictor.signature, request.inputs | fields)
         with dspy.context(adapter=PlannerAdapter(request.form, request.examples)):
-            prediction = predictor(**select_inputs(predictor.signature, request.inputs | fields))
+            prediction = await io.call(predictor, predictor.acall, **inputs)
         return cast("T", next(iter(prediction.values())))
 
     @property

@@ -67,6 +67,12 @@ class TestCalled:
         found, _ = call(reply, level=2, settings=Settings(planning="fused"))
         assert [(step["level"], step["credit"]) for step in found.plan] == [(2, 30), (3, 70)]
 
+    async def test_it_can_be_awaited(self) -> None:
+        lm = Scripted([{"reply": "L1"}, {"reply": '["a?"]'}])
+        with dspy.context(lm=lm):
+            found = await Planner().acall(question="What is 6 * 7?")
+        assert (found.level, len(found.plan)) == (1, 1)
+
     def test_own_instructions_and_a_further_field_are_told(self) -> None:
         planner = Planner()
         signature = planner.fused.signature.with_instructions("Be brief.")

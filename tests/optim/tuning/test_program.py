@@ -92,6 +92,12 @@ def test_bootstrapped_demos_are_carried_into_the_planners_prompts() -> None:
     assert judged(program).score > 0
 
 
+async def test_a_program_can_be_awaited() -> None:
+    found = await program_of(world()).acall(question=DEV[0].question)
+    assert found.error is None
+    assert found.tokens > 0
+
+
 def test_the_solvers_own_answers_become_its_worked_examples() -> None:
     model = world()
     program = bootstrapped(program_of(model, settings=SOLVING))
