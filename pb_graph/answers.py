@@ -29,7 +29,6 @@ _FINAL_LINE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _IS = re.compile(r"(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s*", re.IGNORECASE)
-_WORDS = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{(?P<inner>[^{}]*)\}")
 
 
 def without_thinking(output: str) -> str:
@@ -93,11 +92,6 @@ def final_answer(text: str) -> str | None:
         if inner and answer == f"{quote}{answer[len(quote) : -len(quote)]}{quote}":
             answer = answer if quote in inner else inner
     return answer or None
-
-
-def without_text_commands(text: str) -> str:
-    r"""Return the words inside `\text{…}`, `\mbox{…}` and similar commands."""
-    return _WORDS.sub(r"\g<inner>", text).strip()
 
 
 def without_lead(text: str) -> str:

@@ -8,7 +8,8 @@ from decimal import Decimal
 from math import comb
 from typing import TYPE_CHECKING
 
-from pb_graph.answers import stated_answer, without_text_commands
+from optim.scorers.base import without_text_commands
+from pb_graph.answers import stated_answer
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import method
 from pb_graph.models.options import CallOptions

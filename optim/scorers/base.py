@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -10,6 +11,8 @@ from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
+
+_TEXT = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{(?P<inner>[^{}]*)\}")
 
 
 class ScorerError(PlanAndBudgetError):
@@ -112,3 +115,8 @@ class FunctionScorer:
         except Exception as error:
             msg = f"the scorer {self.name} failed: {type(error).__name__}: {error}"
             raise ScorerError(msg) from error
+
+
+def without_text_commands(text: str) -> str:
+    r"""Return the words inside `\text{…}`, `\mbox{…}` and similar commands."""
+    return _TEXT.sub(r"\g<inner>", text).strip()

@@ -16,8 +16,8 @@ from typing_extensions import TypeIs
 
 from optim.datasets.dataset import digest
 from optim.extras import import_or_explain
-from optim.scorers.base import Score, ScorerError, register
-from pb_graph.answers import stated_answer, without_text_commands, without_thinking
+from optim.scorers.base import Score, ScorerError, register, without_text_commands
+from pb_graph.answers import stated_answer, without_thinking
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Scorer as TheirScorer

@@ -18,14 +18,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from optim.extras import require_modules
-from optim.scorers.base import Score, ScorerError, register
-from pb_graph.answers import (
-    boxed_answer,
-    final_answer,
-    without_lead,
-    without_text_commands,
-    without_thinking,
-)
+from optim.scorers.base import Score, ScorerError, register, without_text_commands
+from pb_graph.answers import boxed_answer, final_answer, without_lead, without_thinking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

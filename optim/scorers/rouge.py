@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optim.extras import import_or_explain
-from optim.scorers.base import Score, ScorerError, register
-from pb_graph.answers import boxed_answer, final_answer, without_text_commands, without_thinking
+from optim.scorers.base import Score, ScorerError, register, without_text_commands
+from pb_graph.answers import boxed_answer, final_answer, without_thinking
 
 if TYPE_CHECKING:
     from optim.datasets import Question
