@@ -127,17 +127,6 @@ def bare_result(answer: str, *, is_cut: bool) -> str | None:
     return text or None
 
 
-def is_in_form(output: str, answer_format: str | None) -> bool:
-    r"""Return whether an output has the `\boxed{…}`, if its format asks for one.
-
-    Args:
-        output: The text of a model, with its thinking.
-        answer_format: The form of the answer in words; None if any form is right.
-    """
-    wants_box = r"\boxed" in (answer_format or "")
-    return not wants_box or boxed_answer(without_thinking(output)[-_LONGEST:]) is not None
-
-
 class AnswerType:
     """The JSON type of the final answer.
 

@@ -18,7 +18,7 @@ from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
 from langgraph.types import Command, Overwrite, Send
 
-from pb_graph.answers import AnswerType, is_in_form, stated_answer
+from pb_graph.answers import AnswerType, boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.rates import MOST_TOKENS, Dollars, Spending
@@ -369,7 +369,8 @@ class Run:
             return forces or bool(reply.tool_message)
         if answer_type := self.options.answer_type if closing else None:
             return answer_type.read(reply.text) is None
-        return forces and closing and not is_in_form(reply.text, query["answer_format"])
+        wants_box = r"\boxed" in (query["answer_format"] or "")
+        return forces and closing and wants_box and boxed_answer(reply.text) is None
 
     async def _client(self, role: Role, account: Budget) -> ModelClient:
         """Return the client of a role, whose calls are charged to this run and an account."""
