@@ -7,16 +7,8 @@ from collections.abc import Sequence
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.allocate import is_final
-from pb_graph.prompts import (
-    MethodInput,
-    PromptMessage,
-    Style,
-    single_call_prompt,
-    step_prompt,
-    synthesis_prompt,
-)
+from pb_graph.prompts import MethodInput, single_call_prompt, step_prompt, synthesis_prompt
 from pb_graph.run.run import BudgetedReply, Run
-from pb_graph.settings import Settings
 from pb_graph.state import SolveTask, State
 from pb_graph.types import Purpose, Query, StepResult, SubQuestion
 
@@ -25,10 +17,15 @@ async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``. A failed call is also a result; the other steps continue."""
     plan, index, budget, query = task["plan"], task["index"], task["budget"], task["query"]
     closes, style = is_final(plan, index, run.settings), await run.style(query)
+    if _is_single_step(plan, query):
+        limit = budget if run.settings.enforcement == "prompt" else None
+        prompt = single_call_prompt(query, run.settings, style, budget=limit)
+    else:
+        prompt = step_prompt(task, run.settings, style, is_final=closes)
     run.emit("step_started", index=index, budget=budget)
     try:
         reply = await run.call_within_budget(
-            _step_prompt(task, style, run.settings, closes=closes),
+            prompt,
             budget,
             query,
             Purpose("solve", index, plan[index]["level"] or query["level"]),
@@ -51,15 +48,6 @@ async def solve(task: SolveTask, run: Run) -> State:
     return {"results": [result]}
 
 
-def _step_prompt(
-    task: SolveTask, style: Style, settings: Settings, *, closes: bool
-) -> list[PromptMessage]:
-    if _is_single_step(task["plan"], task["query"]):
-        limit = task["budget"] if settings.enforcement == "prompt" else None
-        return single_call_prompt(task["query"], settings, style, budget=limit)
-    return step_prompt(task, settings, style, is_final=closes)
-
-
 async def synthesize(state: State, run: Run) -> State:
     """Write ``answer``: the last step's own words, or one more capped call.
 
@@ -69,16 +57,18 @@ async def synthesize(state: State, run: Run) -> State:
     answers = [result for result in results if result["answer"]]
     if not answers:
         return {"answer": ""}
+    last = answers[-1]
+    update: State = {"answer": last["answer"], "finish": last["finish"]}
     if missing := len(plan) - len(results):
         note = f"the ceiling was reached before the last {missing} step(s) were asked"
         run.warn("ceiling_reached", note)
-    elif answers[-1] is results[-1] and (run.settings.synthesis != "call" or len(plan) == 1):
-        return _answer_of(answers[-1])
+    elif last is results[-1] and (run.settings.synthesis != "call" or len(plan) == 1):
+        return update
     elif reply := await _closing_call(state, answers, run):
         return reply.update()
-    note = f"the answer of sub-question {answers[-1]['index'] + 1} is used as the final answer"
+    note = f"the answer of sub-question {last['index'] + 1} is used as the final answer"
     run.warn("answer_from_step", note)
-    return _answer_of(answers[-1])
+    return update
 
 
 async def _closing_call(
@@ -98,10 +88,6 @@ async def _closing_call(
     if not reply.text:
         run.warn("empty_reply", "the reply was empty")
     return reply if reply.text else None
-
-
-def _answer_of(step: StepResult) -> State:
-    return {"answer": step["answer"], "finish": step["finish"]}
 
 
 async def answer(state: State, run: Run) -> State:
