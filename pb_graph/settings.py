@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -367,15 +367,6 @@ class Settings(BaseModel):
             steps: The sub-questions, at least 1.
         """
         return max(-(-total // steps), min(self.min_step, total))
-
-
-def choices(name: str) -> tuple[str, ...]:
-    """Return the names that a setting takes, in order. Empty if the setting takes no names."""
-    if name == "method":
-        return tuple(METHODS)
-    kind = Settings.model_fields[name].annotation
-    kinds = (kind, *get_args(kind))
-    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
 
 
 @dataclass(kw_only=True)

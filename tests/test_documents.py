@@ -15,7 +15,6 @@ import optim.cli
 import pb_graph.cli.app
 from optim.methods import NAMES, methods
 from pb_graph import Settings, build_graph
-from pb_graph.settings import choices
 from pb_graph.types import Report, WarningCode
 from tests.support import models_table, prompts_page, settings_page
 from tests.support.chat_model import ScriptedChat, with_schema
@@ -108,7 +107,7 @@ def test_every_choice_of_a_setting_on_a_page_exists() -> None:
         own = set(re.findall(r'@method\(\s*"(\w+)"', text))
         for name, value in given:
             assert name in Settings.model_fields, f"{name_of(path)}: {name}"
-            allowed = {*(choices(name) or [value]), *own}
+            allowed = {*(settings_page.choices(name) or [value]), *own}
             assert value in allowed, f"{name_of(path)}: {name}={value}"
 
 

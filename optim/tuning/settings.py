@@ -18,9 +18,11 @@ from optim.e3 import smoothed_e3
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.verdict import Trial
 from pb_graph.budget.rules import LEVELS, BudgetRule, LevelTable, QuestionLimit
-from pb_graph.settings import PLANNED, Settings, choices
+from pb_graph.settings import PLANNED, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from optim.tuning.optimizers import OptimizerTask
     from optim.tuning.program import Candidate
 
@@ -30,13 +32,14 @@ MOST = 200  # settings in it
 REFERENCES = ("vanilla", "global_budget")
 """Methods without a plan. They are raced like any other settings, and may win."""
 
-DIMENSIONS: dict[str, tuple[Any, ...]] = {
+_FIELDS = Settings.model_json_schema()["properties"]
+DIMENSIONS: dict[str, Sequence[Any]] = {
     "plan_from": (None, 1, 3, 4, 5),
-    "schedule": choices("schedule"),
+    "schedule": _FIELDS["schedule"]["enum"],
     "budget": (-4, -3, -2, -1, 1, 2, 3, 4),
-    "execution": choices("execution"),
-    "planning": choices("planning"),
-    "enforcement": choices("enforcement"),
+    "execution": _FIELDS["execution"]["enum"],
+    "planning": _FIELDS["planning"]["enum"],
+    "enforcement": _FIELDS["enforcement"]["enum"],
 }
 """Values by dimension; the budget as k of a factor 2^(k/2) on all its levels."""
 

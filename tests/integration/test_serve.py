@@ -18,11 +18,11 @@ from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
-from pb_graph.settings import choices
 from tests.support.chat_model import ScriptedChat
 from tests.support.endpoints import client_to, endpoint_of
 from tests.support.fault_server import FaultServer, always
 from tests.support.graphs import checked
+from tests.support.settings_page import choices
 
 pytestmark = pytest.mark.integration
 

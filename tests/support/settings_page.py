@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from pb_graph.budget.allocation import Bam
 from pb_graph.budget.rules import LevelTable, PerLevel, QuestionLimit
-from pb_graph.settings import Settings, choices
+from pb_graph.settings import Settings
 
 HEAD = """\
 # Settings
@@ -49,6 +49,13 @@ BAM = """
 """
 
 
+def choices(name: str) -> list[str]:
+    """Return the names that a setting takes, in order. Empty if the setting takes no names."""
+    schema = Settings.model_json_schema()["properties"][name]
+    kinds = (schema, *schema.get("anyOf", ()))
+    return next((kind["enum"] for kind in kinds if "enum" in kind), [])
+
+
 def page() -> str:
     """Return the whole page."""
     kinds = (LevelTable, PerLevel, QuestionLimit)
@@ -80,8 +87,7 @@ def _default(model: type[BaseModel], name: str) -> str:
 def _taken(model: type[BaseModel], name: str, schema: dict[str, Any]) -> str:
     if name == "method":
         return "[a method](concepts/methods.md)"
-    named = choices(name) if model is Settings else ()
-    if named:
+    if model is Settings and (named := choices(name)):
         return ", ".join(f"`{choice}`" for choice in named)
     if name == "bam":
         return "an object"

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pb_graph import NoAnswerError
 from pb_graph.methods import METHODS, PAPER
-from pb_graph.settings import choices
 from tests.support.chat_model import (
     Call,
     HTTPError,
@@ -25,6 +24,7 @@ from tests.support.chat_model import (
     until_forced,
 )
 from tests.support.graphs import QUESTION, Way, checked, graph_of
+from tests.support.settings_page import choices
 
 BEHAVIOURS: list[Callable[[Call], Said]] = [
     lambda _: "Final answer: 42",
