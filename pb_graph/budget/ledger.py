@@ -74,12 +74,7 @@ def most_billed(charges: Iterable[Charge]) -> int:
     A lost attempt, whose bill is unknown, counts as its whole cap. A complete reply counts
     with its charge, even if the charge is estimated.
     """
-    return sum(
-        max(row["output_tokens"], row["cap"])
-        if row["finish"] == "error" and not row["measured"]
-        else row["output_tokens"]
-        for row in charges
-    )
+    return sum(Bill(*row["bill"]).output for row in charges)
 
 
 def spending(charges: Iterable[Charge]) -> Spending:
