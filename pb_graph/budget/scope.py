@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from pb_graph.budget.account import Budget, whole_number
+from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Dollars, Spending
 
 ACCOUNTS: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default=())
@@ -14,15 +14,14 @@ ACCOUNTS: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default
 
 
 @contextmanager
-def use_budget(budget: int | Budget | None) -> Iterator[None]:
+def use_budget(budget: Budget | None) -> Iterator[None]:
     """Charge all calls inside the context to an account, and to enclosing accounts of other trees.
 
     Args:
-        budget: An account, or completion tokens. Inside the block it replaces the enclosing account
-            of the same tree, unless that account is its own part. `None` changes nothing.
+        budget: An account. Inside the block it replaces the enclosing account of the same tree,
+            unless that account is its own part. `None` changes nothing.
     """
-    own = Budget(budget) if isinstance(budget, int) else budget
-    token = ACCOUNTS.set(accounts_in_scope(own))
+    token = ACCOUNTS.set(accounts_in_scope(budget))
     try:
         yield
     finally:
@@ -84,13 +83,9 @@ def open_run(
         An account in completion tokens, as large as the smallest of `own`, `limit` and the budget
         around the run; without a number, an account in the unit of that budget. `None` if there is
         neither a number nor a budget.
-
-    Raises:
-        ValueError: If a total is not a whole number of at least 0.
     """
     enclosing = accounts_in_scope(own if isinstance(own, Budget) else None)
-    total = own if isinstance(own, int) else None
-    totals = [whole_number("budget", n, minimum=0) for n in (total, limit) if n is not None]
+    totals = [total for total in (own, limit) if isinstance(total, int)]
     if not (enclosing or totals):
         return None
     for account in enclosing:

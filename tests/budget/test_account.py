@@ -196,7 +196,7 @@ class TestContext:
         budget = Budget(10)
         with use_budget(budget):
             assert asyncio.run(asyncio.to_thread(ACCOUNTS.get)) == (budget,)
-        with use_budget(20):
+        with use_budget(Budget(20)):
             assert [one.total for one in ACCOUNTS.get()] == [20]
         assert ACCOUNTS.get() == ()
 
