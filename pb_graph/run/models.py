@@ -150,16 +150,23 @@ class Models:
         return (base or self.settings).merged_with(context.settings)
 
     def open_limit(
-        self, run: str, limit: int | QuestionLimit, prices: Dollars | None, earlier: Spending
-    ) -> Budget:
+        self,
+        run: str,
+        prices: Dollars | None,
+        earlier: Spending,
+        limit: int | Budget | QuestionLimit | None,
+    ) -> Budget | None:
         """Return the account of a run that has a limit of its own; all of its nodes share it.
 
         Args:
             run: The run's identity.
-            limit: The most that the run may cost; a number is completion tokens.
             prices: The prices of the graph.
             earlier: Earlier spending of a run that continues in another process.
+            limit: The most that the run may cost; a number is completion tokens. A `Budget`, which
+                runs share, and None are returned as they are.
         """
+        if limit is None or isinstance(limit, Budget):
+            return limit
         key = run, limit
         with self._lock:
             if key not in self._limits:

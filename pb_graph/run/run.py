@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -468,9 +467,10 @@ class Node(Runnable[Any, State | Command[str]]):
             # The state may hold the values of an earlier question.
             state = {**state, "run_id": uuid4().hex, "charges": [], "ceiling": None}
         run = Run(self._models, settings, context, self._options, io, state)
-        with ExitStack() as stack:
-            for account in self._accounts(run):
-                stack.enter_context(use_budget(account))
+        own = settings.budget if isinstance(settings.budget, QuestionLimit) else None
+        identity, prices, earlier = state["run_id"], self._options.prices, run.earlier
+        open_limit = partial(self._models.open_limit, identity, prices, earlier)
+        with use_budget(open_limit(run.shared_budget)), use_budget(open_limit(own)):
             result = self._function(state, run)
             update = dict(await result if inspect.isawaitable(result) else result)
         next_state = cast("State", state | update)
@@ -481,13 +481,3 @@ class Node(Runnable[Any, State | Command[str]]):
             return cast("State", update)
         settings = Settings.model_validate(next_state["settings"])
         return Command(update=update, goto=self._route(next_state, settings))
-
-    def _accounts(self, run: Run) -> Iterator[Budget]:
-        """Yield the accounts that a run draws on: a shared one, and limits of this run alone."""
-        limit = run.settings.budget
-        for each in (run.shared_budget, limit if isinstance(limit, QuestionLimit) else None):
-            if isinstance(each, int | QuestionLimit):
-                identity, prices = run.state["run_id"], run.options.prices
-                yield self._models.open_limit(identity, each, prices, run.earlier)
-            elif each is not None:
-                yield each
