@@ -298,10 +298,6 @@ class IO:
 
 
 BLOCKING, ASYNC = IO(is_async=False), IO(is_async=True)
-_NEEDS_LOOP = (
-    "A node or method awaited something that needs an event loop (asyncio) in a synchronous run. "
-    "Await only the methods of `run`, or run the graph with ainvoke or astream."
-)
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
@@ -315,9 +311,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as stop:
         result: T = stop.value
         return result
-    except RuntimeError as error:
-        if "event loop" in str(error):
-            raise RuntimeError(_NEEDS_LOOP) from error
-        raise
     work.close()
-    raise RuntimeError(_NEEDS_LOOP)
+    msg = "A node or method awaited something that needs an event loop in a synchronous run. "
+    msg += "Await only the methods of `run`, or run the graph with ainvoke or astream."
+    raise RuntimeError(msg)

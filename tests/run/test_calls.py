@@ -76,10 +76,10 @@ def test_no_call_may_cost_more_than_the_cutoff(way: Way) -> None:
     assert [call.cap for call in model.calls] == [50]
 
 
-@pytest.mark.parametrize("waits", [lambda: asyncio.sleep(1), asyncio.gather])
+@pytest.mark.parametrize("waits", [lambda: asyncio.sleep(0), lambda: asyncio.sleep(1)])
 def test_a_method_that_needs_an_event_loop_says_so_in_a_synchronous_run(waits: Any) -> None:  # noqa: ANN401
     async def method() -> None:
         await waits()
 
-    with pytest.raises(RuntimeError, match="Await only the methods of `run`"):
+    with pytest.raises(RuntimeError, match="event loop"):
         run_sync(method())
