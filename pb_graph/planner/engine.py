@@ -39,10 +39,7 @@ def language_model(client: ModelClient, options: CallOptions) -> dspy.LM:
     """
 
     async def complete(request: Request, io: IO) -> Response:
-        system = request.system
-        if not isinstance(system, str | None):
-            system = "".join(part.text for part in system)
-        messages = [("system", system)] if system else []
+        messages = [("system", request.system)] if request.system else []
         messages += [(message.role, message.text or "") for message in request.messages]
         reply = await client.call(convert_to_messages(messages), options, io)
         charge = reply.charge
