@@ -308,7 +308,11 @@ def step_prompt(
     elif style.instruction:
         opening += f"\n\n{style.instruction}"
     steps = [(step["index"], step["budget"]) for step in (*earlier, task)]
-    asks = [_ask(plan[place], _format_budget(share, settings)) for place, share in steps]
+    asks = [
+        f"Solve sub-question {place + 1} now, and only that: {plan[place]['question']} "
+        f"Think briefly and use at most {_format_budget(share, settings)}."
+        for place, share in steps
+    ]
     asks[0] = f"{opening}\n\n{asks[0]}"
     if is_final:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
@@ -451,10 +455,3 @@ def _line(step: SubQuestion, shares: Mapping[int, int] | None, settings: Setting
         return line
     share = _format_budget(shares[step["index"]], settings)
     return f"{line} Think briefly and solve it in at most {share}."
-
-
-def _ask(step: SubQuestion, share: str) -> str:
-    return (
-        f"Solve sub-question {step['index'] + 1} now, and only that: {step['question']} "
-        f"Think briefly and use at most {share}."
-    )

@@ -403,15 +403,7 @@ class _ChargedClient(WrapperClient):
 
 
 NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
-"""The work of a node.
-
-Args:
-    state: The state of the graph, or the `SolveTask` that was sent to the node.
-    run: The settings, the models and the budget of the run.
-
-Returns:
-    The keys that the node adds to the state.
-"""
+"""Takes the state, or the `SolveTask` that was sent, and the run; returns keys of the state."""
 Route = Callable[[State, Settings], str | list[Send]]
 """Takes the state that a node leaves and the settings of the run; returns the next nodes."""
 
