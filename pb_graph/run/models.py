@@ -95,14 +95,11 @@ class Models:
             role: Role of the model.
             context: The context of the run.
         """
-        if role == "easy" and self._given["easy"] is not None and context.model is None:
-            return self._given["easy"]
-        solver = context.model or self._given["solver"]
+        given = self._given
         if role in ("solver", "easy"):
-            return solver
-        if role == "estimator" and self._given["estimator"] is not None and not context.planner:
-            return self._given["estimator"]
-        return context.planner or self._given["planner"] or solver
+            return context.model or given[role] or given["solver"]
+        planner = context.planner or given[role] or given["planner"]
+        return planner or context.model or given["solver"]
 
     def client(self, model: Model, settings: Settings) -> ModelClient:
         """Return the client for a model, with the time-out and the retries of these settings.
