@@ -7,6 +7,7 @@ no history.
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import TypeVar, cast
 
@@ -52,13 +53,10 @@ def language_model(client: ModelClient, options: CallOptions) -> dspy.LM:
             usage=Usage(input_tokens=charge["input_tokens"], output_tokens=charge["output_tokens"]),
         )
 
-    async def acomplete(request: Request) -> Response:
-        return await complete(request, ASYNC)
-
     return dspy.LM(
         "chat:planner",
         engine=SimpleNamespace(complete=lambda request: run_sync(complete(request, BLOCKING))),
-        async_engine=SimpleNamespace(complete=acomplete),
+        async_engine=SimpleNamespace(complete=partial(complete, io=ASYNC)),
         cache=False,
         num_retries=0,
     )
