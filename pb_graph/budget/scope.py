@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.rates import Dollars, Spending
+from pb_graph.budget.rates import Spending
 
 ACCOUNTS: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default=())
 """The accounts around a caller: at most one of each tree, the innermost first."""
@@ -54,12 +54,6 @@ def available_tokens(tokens: int, model: str = "") -> int:
         model: The model's key or name, for its price.
     """
     return min([tokens, *(account.tokens_left(model) for account in ACCOUNTS.get())])
-
-
-def prices_in_scope() -> Dollars | None:
-    """Return the prices of the enclosing budget in dollars, if any."""
-    rates = (account.rate for account in ACCOUNTS.get())
-    return next((rate for rate in rates if isinstance(rate, Dollars)), None)
 
 
 def open_run(

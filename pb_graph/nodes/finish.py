@@ -9,7 +9,8 @@ from langchain_core.messages.ai import UsageMetadata
 
 from pb_graph.answers import bare_result
 from pb_graph.budget.ledger import by_node, most_billed, spent
-from pb_graph.budget.scope import prices_in_scope
+from pb_graph.budget.rates import Dollars
+from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import NoAnswerError
 from pb_graph.methods import METHODS
 from pb_graph.run.run import Run
@@ -55,7 +56,8 @@ def no_answer(state: State, run: Run) -> State:
 def _build_report(state: State, run: Run) -> Report:
     """Return the account of a question."""
     settings, query, method = run.settings, state["query"], METHODS[run.settings.method]
-    prices = run.options.prices or prices_in_scope()
+    rates = (run.options.prices, *(account.rate for account in ACCOUNTS.get()))
+    prices = next((rate for rate in rates if isinstance(rate, Dollars)), None)
     usage, bound = by_node(state["charges"], prices), most_billed(state["charges"])
     warnings, ceiling = state["warnings"], state["ceiling"]
     if ceiling is not None and bound > ceiling:
