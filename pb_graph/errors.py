@@ -62,11 +62,6 @@ class ModelCallError(PlanAndBudgetError):
         self.status = status
         self.lost = lost
 
-    @property
-    def tokens(self) -> int:
-        """Completion tokens that were billed for the failed attempts, as far as known."""
-        return sum(charge["output_tokens"] for charge in self.lost)
-
 
 class BudgetUsedUpError(ModelCallError):
     """A call was not made, because its budget is used up, or its prompt does not fit.

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
+from pb_graph.budget.ledger import spent
 from pb_graph.budget.rates import Dollars, Prices
 from pb_graph.errors import InputError
 from pb_graph.models.caps import CapPolicy, find_policy
@@ -166,7 +167,7 @@ class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
             "level": state["query"]["level"],
             "steps": state["plan"],
             "shares": state["shares"],
-            "tokens": sum(charge["output_tokens"] for charge in state["charges"]),
+            "tokens": spent(state["charges"]),
             "warnings": state["warnings"],
         }
 

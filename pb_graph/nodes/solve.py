@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pb_graph.budget.ledger import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.allocate import is_final
@@ -34,7 +35,7 @@ async def solve(task: SolveTask, run: Run) -> State:
             compute=style.compute,
         )
     except ModelCallError as failure:
-        reply = BudgetedReply("", failure.tokens, "error")
+        reply = BudgetedReply("", spent(failure.lost), "error")
         run.warn(failure.code, f"sub-question {index + 1}: {failure}")
     result = StepResult(
         index=index,
