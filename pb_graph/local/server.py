@@ -84,18 +84,13 @@ def serve(name_or_path: str | Path) -> LocalServer:
         return _servers[path]
 
 
-def local_chat_model(
-    name_or_path: str | Path,
-    *,
-    timeout: float = TIMEOUT,
-    **options: Any,  # noqa: ANN401 -- whatever ChatOpenAI takes
-) -> ChatOpenAI:
+def local_chat_model(name_or_path: str | Path, **options: Any) -> ChatOpenAI:  # noqa: ANN401
     """Serve a local model, and return a chat model that talks to it at temperature 0.
 
     Args:
         name_or_path: As in `serve`.
-        timeout: Seconds that one call may take, including the wait for a free slot.
-        **options: Further arguments of ``ChatOpenAI``.
+        **options: Arguments of ``ChatOpenAI``. By default a call may take an hour, including the
+            wait for a free slot.
 
     Raises:
         ModelSetupError: If the server cannot start, as in `serve`, which may raise `WeightsError`.
@@ -111,7 +106,7 @@ def local_chat_model(
         "base_url": server.url,
         "api_key": server.key,
         "temperature": 0.0,
-        "timeout": timeout,
+        "timeout": TIMEOUT,
         "max_retries": 0,
         "stream_usage": True,
         "use_responses_api": False,
