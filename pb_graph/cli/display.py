@@ -100,7 +100,6 @@ class Display:
             self._spent[event["index"]] = f"{event['tokens']:,}{finish}"
 
     def _show_level(self, level: int | None, source: str | None) -> None:
-        """Print the level as soon as it is known."""
         if level is not None and self._level is None:
             self._level = level
             self._console.print(f"Level {level} of 5 ({source})")

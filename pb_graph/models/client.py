@@ -225,7 +225,6 @@ class ChatClient:
             return replace(reply, lost=tuple(lost), effort=effort)
 
     def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
-        """Return the tools and the policy's arguments."""
         if options.continue_last and messages[-1].type != "ai":  # nothing to continue yet
             options = replace(options, continue_last=False)
         tools: Any = self.model.bind_tools(options.tools) if options.tools else None

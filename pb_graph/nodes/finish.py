@@ -54,7 +54,6 @@ def no_answer(state: State, run: Run) -> State:
 
 
 def _build_report(state: State, run: Run) -> Report:
-    """Return the account of a question."""
     settings, query, method = run.settings, state["query"], METHODS[run.settings.method]
     rates = (run.options.prices, *(account.rate for account in ACCOUNTS.get()))
     prices = next((rate for rate in rates if isinstance(rate, Dollars)), None)
@@ -108,7 +107,6 @@ def _steps(state: State, run: Run) -> list[StepReport]:
 
 
 def _message(report: Report, state: State) -> AIMessage:
-    """Return the answer as a message with LangChain's usage metadata."""
     usage = report["usage"]
     models = [name for part in usage["by_node"].values() for name in part.get("models", [])]
     account = {name: value for name, value in report.items() if name not in _NOT_ON_MESSAGE}

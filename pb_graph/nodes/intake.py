@@ -49,9 +49,7 @@ def intake(state: State, run: Run) -> State:
     given, settings = _check(state), run.settings
     if given.budget is not None:
         if isinstance(settings.budget, QuestionLimit):
-            msg = (
-                "The settings limit the whole cost of a question. Leave `budget` out of the input."
-            )
+            msg = "The settings limit the cost of a question. Leave `budget` out of the input."
             raise InputError(msg)
         settings = settings.model_copy(update={"budget": given.budget})
     domain = given.domain or settings.domain
@@ -98,7 +96,6 @@ def intake(state: State, run: Run) -> State:
 
 
 def _check(state: Mapping[str, Any]) -> _Given:
-    """Return the input of a question, checked."""
     fields = {name: state[name] for name in _Given.model_fields if state.get(name) is not None}
     if "question" not in fields:
         fields = read_conversation(state.get("messages") or []) | fields

@@ -363,7 +363,6 @@ class Run:
         return min(minimum, cap * 2 // 3 if closing else cap // 2)
 
     def _is_unfinished(self, reply: Reply, query: Query, *, forces: bool, closing: bool) -> bool:
-        """Return whether a reply is to be asked for its result."""
         if reply.finish == "length" or not reply.text or reply.tool_message:
             return forces or bool(reply.tool_message)
         if answer_type := self.options.answer_type if closing else None:
