@@ -272,7 +272,7 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
     tokens = tokens_of_error(error)
     if tokens is None:
         reservation.settle(0)
-    elif tokens.measured or tokens.output:
+    elif tokens.measured:
         reservation.settle([tokens.bill(reservation.call)])
     else:
         reservation.forfeit()

@@ -199,18 +199,15 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
 def tokens_of_error(error: Exception) -> Tokens | None:
     """Return the tokens that a failed attempt cost.
 
-    OpenAI's client raises if a reply under ``response_format`` was cut off, LangChain if a reply
-    does not have the requested form. Both errors carry the reply, which was paid for.
+    OpenAI's client raises if a reply under ``response_format`` was cut off. The error carries the
+    reply, which was paid for.
 
     Returns:
-        The tokens, measured or not; 0 that are not measured if the attempt may have been billed by
-        any amount up to its cap. None if it was refused or never sent.
+        The measured tokens; 0 that are not measured if the attempt may have been billed by any
+        amount up to its cap. None if it was refused or never sent.
     """
     if usage := getattr(getattr(error, "completion", None), "usage", None):
         return Tokens(usage.prompt_tokens, usage.completion_tokens, 0, 0, measured=True)
-    message = getattr(error, "ai_message", None)
-    if isinstance(message, AIMessage):
-        return tokens_of(message, [])
     return Tokens(0, 0, 0, 0, measured=False) if may_be_billed(error) else None
 
 
