@@ -127,9 +127,6 @@ class Review(BaseModel):
     budget: Annotated[int, Field(ge=1, strict=True)] | None = None
 
 
-_REVIEW: Any = Review | Literal[True]
-
-
 def review(state: State, run: Run) -> State:
     """Interrupt until a reviewer accepts the plan with True, or sends a `Review` to allocate again.
 
@@ -145,7 +142,8 @@ def review(state: State, run: Run) -> State:
         "ceiling": state["ceiling"],
         "warnings": state["warnings"],
     }
-    edit = interrupt(payload, response_schema=_REVIEW)
+    schema: Any = Review | Literal[True]
+    edit = interrupt(payload, response_schema=schema)
     settings = state["settings"] | {"review_plan": False}
     if edit is True:
         return {"settings": settings}
