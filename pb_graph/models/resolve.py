@@ -80,10 +80,9 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
         limit = {"client_kwargs": limit}
     elif provider.startswith("bedrock"):  # would send it to the model
         limit = {}
+    options = limit | options
     try:
-        chat_model: BaseChatModel = init_chat_model(
-            model, model_provider=provider, **limit, **options
-        )
+        chat_model: BaseChatModel = init_chat_model(model, model_provider=provider, **options)
     except Exception as error:
         msg = f"Cannot set up {name!r}: {' '.join(redact(str(error)).split())}"
         raise ModelSetupError(msg) from error
