@@ -72,11 +72,11 @@ class BudgetUsedUpError(ModelCallError):
 
     code = "budget_used_up"
 
-    def __init__(self, total: str, *, prompt: str = "", left: str = "") -> None:
+    def __init__(self, total: str, *, cost: str = "", left: str = "", of: str = "prompt") -> None:
         self.note = f"The budget of {total} is used up."
-        if prompt:
+        if cost:
             left = f"{left} of the budget of {total} are left"
-            self.note = f"The prompt may cost {prompt}, and {left}."
+            self.note = f"The {of} may cost {cost}, and {left}."
         super().__init__(f"{self.note} Raise the total, or open another budget.")
 
 

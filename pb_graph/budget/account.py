@@ -486,8 +486,8 @@ def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUse
     path = [above for account in accounts for above in reversed(account.line)]
     first = next((one for one in path if one._free() < one.rate.cost(least)), path[0])
     figures = (first._size(), first.rate.cost(call), max(0, first._free()))
-    size, prompt, left = (first.rate.text(first._value(units)) for units in figures)
-    return BudgetUsedUpError(size, prompt=prompt if figures[1] else "", left=left)
+    size, cost, left = (first.rate.text(first._value(units)) for units in figures)
+    return BudgetUsedUpError(size, cost=cost if figures[1] else "", left=left)
 
 
 def _notify_waiters() -> None:

@@ -73,7 +73,9 @@ def _total(state: State, run: Run) -> tuple[int, bool]:
     left, shared = available_tokens(total, model=run.price_key), run.shared_budget
     on_used_up, decision = run.options.on_used_up, None
     if left < total and on_used_up != "answer" and isinstance(shared, Budget):
-        error = BudgetUsedUpError(shared.rate.text(shared.total))
+        size, rest = map(shared.rate.text, (shared.total, shared.left))
+        cost = f"{total} completion tokens"
+        error = BudgetUsedUpError(size, cost=cost, left=rest, of="question")
         decision = decide(shared, on_used_up, error, state["query"]["question"])
         if decision == "stop":
             raise error
