@@ -86,7 +86,7 @@ class Settings(BaseModel):
     plan_from: Level | None = Field(
         default=4,
         description="The lowest level that is decomposed. Below this level the plan is one step, "
-        "without a planner call. 1: always, as in the paper. None: never.",
+        "without a call for a plan. 1: always, as in the paper. None: never.",
     )
     planning: Literal["two_call", "fused"] = Field(
         default="fused",

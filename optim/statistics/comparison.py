@@ -178,7 +178,7 @@ def describe(comparison: Comparison) -> str:
     if one.discordant == 0:
         accuracy = "accuracy undecided: no question differs"
     tokens = f"tokens {_times(one.tokens_ratio, one.tokens_lower, one.tokens_upper)}"
-    ratio = "E³ has no ratio, b's being 0"
+    ratio = "E³ has no ratio: the second has no right answer"
     if one.ratio is not None:
         ratio = f"E³ {_times(one.ratio, one.lower, one.upper)}"
     sentence = f"{accuracy}; {tokens}; {ratio}; n = {one.questions}"
