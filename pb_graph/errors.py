@@ -72,11 +72,16 @@ class BudgetUsedUpError(ModelCallError):
 
     code = "budget_used_up"
 
-    def __init__(self, total: str, *, cost: str = "", left: str = "", of: str = "prompt") -> None:
+    def __init__(
+        self, total: str, *, cost: str = "", left: str = "", of: str = "prompt", lost: str = ""
+    ) -> None:
         self.note = f"The budget of {total} is used up."
         if cost:
             left = f"{left} of the budget of {total} are left"
             self.note = f"The {of} may cost {cost}, and {left}."
+        if lost:
+            self.note += f" Failed calls whose bill is unknown, such as timeouts, count {lost}:"
+            self.note += " `per_call` limits each of them."
         super().__init__(f"{self.note} Raise the total, or open another budget.")
 
 

@@ -137,6 +137,26 @@ class TestTokenBudget:
         assert out["tokens_spent"] <= 100
         assert "and so on" not in str(model.calls[-1].messages)
 
+    def test_an_estimate_of_an_answer_without_usage_is_at_most_its_cap(self) -> None:
+        budget = Budget(100)
+        said = AIMessage("extraordinary " * 50, response_metadata={"finish_reason": "stop"})
+        TokenBudgetMiddleware(budget).wrap_model_call(
+            request_of(), lambda _: ModelResponse(result=[said])
+        )
+        assert budget.spent == 90
+
+    def test_no_call_is_capped_below_what_the_responses_api_takes(self) -> None:
+        asked: list[int] = []
+
+        def answer(request: Any) -> ModelResponse[Any]:
+            asked.append(request.model_settings["max_tokens"])
+            return ModelResponse(result=[AIMessage("21 pens")])
+
+        model = ChatOpenAI(model="m", api_key=SecretStr("k"), use_responses_api=True)
+        for total in (15, 17, 18):  # of 17 two are reserved, which leaves 15
+            TokenBudgetMiddleware(total).wrap_model_call(request_of(model), answer)
+        assert asked == [17, 16]
+
     def test_tokens_spent_count_the_run_and_not_the_thread(self) -> None:
         model = ScriptedChat(solve="two words")
         agent = create_agent(

@@ -23,20 +23,20 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from langchain_core.messages.ai import add_usage
+from langchain_core.messages.ai import UsageMetadata, add_usage
 from langchain_core.outputs import LLMResult
 from langchain_core.tracers.context import register_configure_hook
 
 from pb_graph.budget.account import Budget, Reservation, Wishes
 from pb_graph.budget.ledger import spending_of
-from pb_graph.budget.rates import Bill
+from pb_graph.budget.rates import MOST_TOKENS, Bill
 from pb_graph.errors import BudgetUsedUpError, InputError
-from pb_graph.models.caps import CAP_NAMES, constructor_overrides, policy_for
+from pb_graph.models.caps import CAP_NAMES, constructor_overrides, least_cap, policy_for
 from pb_graph.models.chat_models import copy_for_attempts, key_of
 from pb_graph.models.client import settle_failed
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions, Thinking
-from pb_graph.models.reply import IO, finish_of, tokens_of
+from pb_graph.models.reply import IO, finish_of, tokens_of, tokens_of_error
 from pb_graph.run.pause import Decision
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
@@ -149,7 +149,7 @@ class BudgetedRequest:
             account.areserve,
             cap,
             keep=keep,
-            at_least=min(minimum, cap or minimum),
+            at_least=min(max(minimum, least_cap(request.model)), cap or MOST_TOKENS),
             wait_for=self._enough,
             call=call,
             also=also,
@@ -171,15 +171,15 @@ class BudgetedRequest:
             except Exception as error:
                 calls.settle_failed(error)
                 answer = getattr(error, "ai_message", None)  # LangChain cannot parse the output
+                if type(error).__name__ == "LengthFinishReasonError":  # OpenAI's client cannot
+                    answer = _unparsed(error)
                 if answer is None or finish_of(answer) != "length":
                     raise
                 return _drop_tool_calls(answer)
             answer = _answer(response)
-            tokens, is_cut = tokens_of(answer, capped.messages), finish_of(answer) == "length"
-            if is_cut and not tokens.measured:
-                tokens = tokens._replace(output=max(tokens.output, reservation.tokens))
+            tokens = tokens_of(answer, capped.messages, reservation.tokens)
             calls.settle(tokens.bill(calls.reservation.call))
-        return _drop_tool_calls(answer) if is_cut else response
+        return _drop_tool_calls(answer) if finish_of(answer) == "length" else response
 
     @property
     def _enough(self) -> int:
@@ -307,8 +307,8 @@ class _InnerCalls(BaseCallbackHandler):
             generated = chain.from_iterable(response.generations)
             messages = [getattr(generation, "message", None) for generation in generated]
             replies = [message for message in messages if isinstance(message, AIMessage)]
-            call = self.reservation.call
-            self._counted += [tokens_of(reply, []).bill(call) for reply in replies]
+            call, cap = self.reservation.call, self.reservation.tokens
+            self._counted += [tokens_of(reply, [], cap).bill(call) for reply in replies]
 
     def settle(self, own: Bill) -> None:
         """Settle a call that has an answer; other calls may have been counted, too."""
@@ -440,6 +440,17 @@ def _drop_tool_calls(message: AIMessage) -> ModelResponse[Any]:
     """Return a cut-off answer without its tool calls, because the last one may be incomplete."""
     update = {"content": str(message.text), "tool_calls": [], "invalid_tool_calls": []}
     return ModelResponse([message.model_copy(update=update)])
+
+
+def _unparsed(error: Exception) -> AIMessage:
+    """Return the cut-off answer behind an error of OpenAI's client, with its usage."""
+    spent, usage = tokens_of_error(error), None
+    if spent and spent.measured:
+        total = spent.input + spent.output
+        usage = UsageMetadata(
+            input_tokens=spent.input, output_tokens=spent.output, total_tokens=total
+        )
+    return AIMessage("", usage_metadata=usage, response_metadata={"finish_reason": "length"})
 
 
 def _joined(first: Any, second: Any) -> Any:  # noqa: ANN401 -- text, or blocks

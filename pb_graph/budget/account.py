@@ -487,7 +487,8 @@ def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUse
     first = next((one for one in path if one._free() < one.rate.cost(least)), path[0])
     figures = (first._size(), first.rate.cost(call), max(0, first._free()))
     size, cost, left = (first.rate.text(first._value(units)) for units in figures)
-    return BudgetUsedUpError(size, cost=cost if figures[1] else "", left=left)
+    lost = first.rate.text(first.unknown) if first.unknown else ""
+    return BudgetUsedUpError(size, cost=cost if figures[1] else "", left=left, lost=lost)
 
 
 def _notify_waiters() -> None:

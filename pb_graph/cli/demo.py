@@ -92,7 +92,7 @@ class CheckAfterEachCall(AgentMiddleware[AgentState[Any], Any]):
     async def aafter_model(self, state: AgentState[Any], runtime: object) -> None:  # noqa: ARG002
         """Count the call that has just ended."""
         message = state["messages"][-1]
-        self.spent += tokens_of(message, []).output if isinstance(message, AIMessage) else 0
+        self.spent += tokens_of(message, [], BUDGET).output if isinstance(message, AIMessage) else 0
         if self.spent > BUDGET:
             raise OverBudgetError
 

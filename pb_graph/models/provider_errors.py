@@ -167,7 +167,7 @@ def _remedy(error: Exception, status: int | None) -> str:
         default = "The server is in trouble: try again later."
         return _REMEDIES.get(status, default if status in _SERVER_FAULTS else _REMEDIES[400])
     if "timeout" in type(error).__name__.lower():
-        return "Raise Settings.timeout, or lower the budget."
+        return "Raise Settings.timeout, or the model object's own, or lower the budget."
     if _is_unreadable(error):
         return "The reply could not be read: check the base URL, or the model class if it is yours."
     if _is_a(error, _LOST | _NEVER_SENT):

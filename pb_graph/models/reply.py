@@ -126,11 +126,7 @@ class Attempt:
             prompt: The messages that it answers.
         """
         finish, cap = finish_of(message), self.options.cap
-        tokens = tokens_of(message, prompt)
-        if not tokens.measured and tokens.output <= 2 * cap + 16:
-            # A reply that ended at its cap cost the cap, hidden thinking included. An estimate
-            # slightly above the cap is wrong; far above it, the server ignored the cap.
-            tokens = tokens._replace(output=cap if finish == "length" else min(tokens.output, cap))
+        tokens = tokens_of(message, prompt, cap)
         warnings: list[ReportWarning] = []
         if tokens.output > cap:
             note = f"{self.model} ignored its cap of {cap} tokens and wrote {tokens.output}"
@@ -172,7 +168,7 @@ class Attempt:
         )
 
 
-def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
+def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Tokens:
     """Return the tokens that a provider reported, else an estimate from the text.
 
     Reasoning that a gateway left out of the completion tokens is found in the total.
@@ -180,15 +176,16 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
     Args:
         message: The response.
         prompt: The messages that it answers.
+        cap: The cap of the call.
     """
     usage: Any = message.usage_metadata
     if usage is None:
-        return _estimate(message, prompt)
+        return _estimate(message, prompt, cap)
     inputs = usage["input_tokens"]
     output = max(usage["output_tokens"], usage["total_tokens"] - inputs)
     # Some servers report 0 or `true` for unknown usage. LangChain reads `true` as 1.
     if output < min(2, len(_written_text(message).split())):
-        return _estimate(message, prompt)
+        return _estimate(message, prompt, cap)
     details = usage.get("input_token_details") or {}
     cached = min(details.get("cache_read") or 0, inputs)
     written = min(sum(details.get(name) or 0 for name in _CACHE_WRITES), inputs - cached)
@@ -211,16 +208,20 @@ def tokens_of_error(error: Exception) -> Tokens | None:
     return Tokens(0, 0, 0, 0, measured=False) if may_be_billed(error) else None
 
 
-def _estimate(message: AIMessage, prompt: Sequence[BaseMessage]) -> Tokens:
+def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Tokens:
     """Estimate the tokens of a response from the number of its characters.
 
-    Exact tokenizers would have to be downloaded. Any text costs at least one token.
+    Exact tokenizers would have to be downloaded. Any text costs at least one token. A reply that
+    ended at its cap cost the cap, hidden thinking included. An estimate slightly above the cap is
+    wrong; far above it, the server ignored the cap.
     """
     text = _written_text(message)
     overhead = count_tokens_approximately([AIMessage("")])
     output = count_tokens_approximately([AIMessage(text)]) - overhead
-    minimum = 1 if text else 0
-    return Tokens(count_tokens_approximately(list(prompt)), max(minimum, output), 0, 0, False)
+    output = max(1 if text else 0, output)
+    if output <= 2 * cap + 16:
+        output = cap if finish_of(message) == "length" else min(output, cap)
+    return Tokens(count_tokens_approximately(list(prompt)), output, 0, 0, False)
 
 
 def finish_of(message: AIMessage) -> str:
@@ -228,7 +229,10 @@ def finish_of(message: AIMessage) -> str:
     meta = message.response_metadata
     incomplete = meta.get("incomplete_details") or {}
     reasons = (meta.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
-    reason = str(next(filter(None, reasons), None) or incomplete.get("reason") or "stop").lower()
+    ending = next(filter(None, reasons), None) or incomplete.get("reason")
+    if not ending and not message.usage_metadata and meta.get("model_provider") == "openai":
+        return "length"  # a stream that broke off without an error
+    reason = str(ending or "stop").lower()
     if reason in _LENGTH_REASONS:
         return "length"
     return "filter" if reason in _FILTER_REASONS else "stop"

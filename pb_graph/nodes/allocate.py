@@ -81,7 +81,7 @@ def _total(state: State, run: Run) -> tuple[int, bool]:
             raise error
         left = available_tokens(total, model=run.price_key)
     if left < total:
-        note = f"the shared budget had only {left} tokens left, so the question's budget"
+        note = f"the budget around the question had only {left} tokens left, so its own budget"
         run.warn("budget_lowered", f"{note} was lowered from {total}")
     return max(1, left), decision == "raise"
 

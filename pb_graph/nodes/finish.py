@@ -20,6 +20,13 @@ from pb_graph.types import Report, ReportWarning, StepReport
 MESSAGE_NAME = "plan_and_budget"
 _NOT_ON_MESSAGE = {"answer", "steps", "usage"}
 """Fields of the report that the final message leaves out."""
+_PREPARING = {"plan", "estimate"}
+_EMPTY = {
+    "stop": "every reply of the model was empty",
+    "length": "the model reached its cap before it wrote an answer: raise `budget` and `reserve`, "
+    "or lower the model's reasoning effort",
+    "filter": "the provider's content filter withheld the reply: change the question or the model",
+}
 
 
 def finish(state: State, run: Run) -> State:
@@ -49,7 +56,8 @@ def no_answer(state: State, run: Run) -> State:
     report = state["report"]
     reasons = [warning["message"] for warning in report["warnings"]]
     lines = [f"No answer, after {report['usage']['output_tokens']} completion tokens."]
-    lines += reasons or ["every reply of the model was empty"]
+    ends = [charge["finish"] for charge in state["charges"] if charge["node"] not in _PREPARING]
+    lines += [*reasons, *(_EMPTY[end] for end in ends[-1:] if end in _EMPTY)]
     raise NoAnswerError("\n- ".join(lines), report)
 
 

@@ -151,6 +151,12 @@ class TestGrants:
         lost.forfeit()
         assert (budget.spent, budget.unknown, budget.left) == (5, 10, 85)
 
+    def test_the_error_of_a_used_up_budget_counts_the_lost_calls(self) -> None:
+        budget = Budget(100)
+        budget.reserve(100).forfeit()
+        with pytest.raises(BudgetUsedUpError, match="100 tokens: `per_call` limits"):
+            budget.reserve(1)
+
     def test_a_named_grant_is_opened_once_and_returns_with_its_budget(self) -> None:
         budget = Budget(100)
         grant = budget.grant(20, "last")

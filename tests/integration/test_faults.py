@@ -6,9 +6,12 @@ import asyncio
 from typing import Any, get_args
 
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.structured_output import ProviderStrategy
 
-from pb_graph import NoAnswerError, Settings, build_graph
+from pb_graph import NoAnswerError, Settings, TokenBudgetMiddleware, build_graph
 from pb_graph.models.client import ChatClient, RetryPolicy
+from tests.support.agents import ASK, Pens
 from tests.support.endpoints import chat_to
 from tests.support.fault_server import (
     CHAIN,
@@ -128,6 +131,42 @@ def test_thinking_that_used_up_the_cap_is_asked_for_its_answer() -> None:
         report = report_of(graph_to(server, method="global_budget", budget=200))
     assert report["answer"] == "Final answer: 42"
     assert report["usage"]["output_tokens"] <= report["ceiling"]
+
+
+def test_an_error_says_why_every_reply_was_empty() -> None:
+    with FaultServer(always("empty_at_cap")) as server:
+        report = report_of(graph_to(server, method="global_budget", budget=200))
+    assert "raise `budget`" in report["error"]
+
+
+def test_a_stream_that_ends_quietly_counts_as_its_cap_and_is_finished() -> None:
+    with FaultServer(in_turn("quiet_end"), answer="Final answer: 42 " * 20) as server:
+        graph = graph_to(server, method="global_budget", budget=200)
+        parts = graph.stream(QUESTION, stream_mode=["messages", "values"])
+        report = checked([data for mode, data in parts if mode == "values"][-1]["report"])
+    assert server.served == 2
+    assert report["finish"] == "forced"
+    assert server.billed <= report["most_billed"] <= report["ceiling"]
+
+
+def test_an_agents_typed_answer_that_openais_client_cannot_read_is_asked_for_again() -> None:
+    said = iter([('{"number": 2', "length"), ('{"number": 21}', "stop")])
+
+    def changed(reply: dict[str, Any]) -> dict[str, Any]:
+        content, finish = next(said)
+        reply["choices"][0]["message"]["content"] = content
+        reply["choices"][0]["finish_reason"] = finish
+        return reply
+
+    with FaultServer(changed=changed) as server:
+        agent: Any = create_agent(
+            chat_to(server.url),
+            response_format=ProviderStrategy(Pens),
+            middleware=[TokenBudgetMiddleware(100)],
+        )
+        out = agent.invoke(ASK)
+    assert out["structured_response"] == Pens(number=21)
+    assert out["tokens_spent"] == server.billed <= 100
 
 
 @each_fault

@@ -27,12 +27,19 @@ def usage(output: int, **details: Any) -> UsageMetadata:  # noqa: ANN401
 def test_what_a_provider_reports_is_taken_and_reasoning_and_cached_tokens_are_parts_of_it() -> None:
     read: Any = {"cache_read": 25, "cache_creation": 0, "ephemeral_5m_input_tokens": 3}
     details = usage(12, output_token_details={"reasoning": 9}, input_token_details=read)
-    assert tokens_of(AIMessage("42", usage_metadata=details), PROMPT) == (30, 12, 9, 25, True, 3)
+    assert tokens_of(AIMessage("42", usage_metadata=details), PROMPT, 1000) == (
+        30,
+        12,
+        9,
+        25,
+        True,
+        3,
+    )
 
 
 @pytest.mark.parametrize(("total", "output"), [(30 + 12 + 60, 72), (0, 12)])
 def test_reasoning_that_was_left_out_is_found_in_the_total(total: int, output: int) -> None:
-    tokens = tokens_of(AIMessage("42", usage_metadata=usage(12, total_tokens=total)), PROMPT)
+    tokens = tokens_of(AIMessage("42", usage_metadata=usage(12, total_tokens=total)), PROMPT, 1000)
     assert (tokens.output, tokens.measured) == (output, True)
 
 
@@ -42,15 +49,15 @@ def test_without_a_report_that_can_be_tokens_are_estimated_and_a_text_is_never_f
 ) -> None:
     message = AIMessage("word " * 100)
     message.usage_metadata = told
-    tokens = tokens_of(message, PROMPT)
+    tokens = tokens_of(message, PROMPT, 1000)
     assert not tokens.measured
     assert 100 <= tokens.output <= 150
     assert 60 <= tokens.input <= 100
 
 
 def test_an_empty_reply_may_be_free() -> None:
-    assert tokens_of(AIMessage("", usage_metadata=usage(0)), PROMPT).output == 0
-    assert tokens_of(AIMessage(""), PROMPT).output == 0
+    assert tokens_of(AIMessage("", usage_metadata=usage(0)), PROMPT, 1000).output == 0
+    assert tokens_of(AIMessage(""), PROMPT, 1000).output == 0
 
 
 def replied(cap: int, finish: str, content: Any = FORTY) -> Reply:  # noqa: ANN401

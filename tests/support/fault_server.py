@@ -31,6 +31,7 @@ Fault = Literal[
     "stall",
     "no_choices",
     "half_stream",
+    "quiet_end",
     "empty_at_cap",
     "no_usage",
     "unknown_model",
@@ -302,7 +303,9 @@ def _events(request: Request, reply: dict[str, Any]) -> list[bytes]:
     chunks = [chunk({"role": "assistant", "content": ""})]
     chunks += [chunk({"content": word}) for word in words]
     chunks.append(chunk({}, choice["finish_reason"]))
-    if "usage" in reply and (request.body.get("stream_options") or {}).get("include_usage"):
+    if request.fault == "quiet_end":  # as a gateway does when its upstream dies
+        chunks = chunks[: len(chunks) // 2]
+    elif "usage" in reply and (request.body.get("stream_options") or {}).get("include_usage"):
         chunks.append(frame | {"choices": [], "usage": reply["usage"]})
     lines = [f"data: {json.dumps(part)}\n\n".encode() for part in chunks]
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
