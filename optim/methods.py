@@ -51,6 +51,11 @@ class Method:
     def __post_init__(self) -> None:
         reject_plan_review(self.settings)
 
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the default, which takes a tuned program's prompts and settings."""
+        return self.name.partition("@")[0] in {"default", ESTIMATED}
+
 
 def reject_plan_review(settings: Settings) -> None:
     """Raise `InputError` if the settings pause for a review of the plan."""

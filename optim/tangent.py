@@ -109,7 +109,7 @@ def _tangent_score(score: float, tokens: float, reference: ReferencePoint) -> fl
 class E3Metric:
     """A DSPy metric whose mean is E³'s tangent; `optim.e3.metric` returns it.
 
-    Works with ``dspy.GEPA``, ``MIPROv2``, ``COPRO``, ``SIMBA``, ``BootstrapFewShot`` and
+    Works with ``dspy.GEPA``, ``MIPROv2``, ``COPRO``, ``BootstrapFewShot`` and
     ``dspy.Evaluate``. Predictions need ``answer`` and ``tokens``, as `GraphProgram` gives them.
 
     Attributes:
@@ -134,8 +134,11 @@ class E3Metric:
             return PERCENT * score >= self.reference.accuracy  # whether to keep the example
         import dspy  # noqa: PLC0415 -- takes a second
 
+        value = _tangent_score(score, pred.tokens, self.reference)
+        if not (score or pred.tokens):  # a failed call
+            value = 0.0
         return dspy.Prediction(
-            score=_tangent_score(score, pred.tokens, self.reference),
+            score=value,
             feedback=_feedback(gold, pred, score, self.reference),
             objective_scores={"accuracy": score, "neg_tokens": -float(pred.tokens)},
         )

@@ -173,7 +173,7 @@ def plain_errors(*modules: str) -> Iterator[None]:
     except KeyboardInterrupt:
         exits.fail("interrupted. Run the same command to continue.", INTERRUPTED)
     except OSError as error:
-        exits.fail(f"cannot write: {error}. The same command goes on once that is mended.")
+        exits.fail(f"{error}. Fix this and run the same command again.")
     except ModuleNotFoundError as error:
         hint = missing_extra(error)
         if hint is None:

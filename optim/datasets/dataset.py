@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pb_graph.budget.rules import LEVELS
 from pb_graph.errors import InputError, did_you_mean
-
-LEVELS = (1, 2, 3, 4, 5)
 
 _LEVEL = re.compile(r"(?:level\s*)?([1-5])(?:\.0+)?", re.IGNORECASE)
 _ID_DIGITS = 12

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pb_graph
 from optim.datasets import DATASETS, data_set, load
 from optim.datasets.dataset import digest
-from optim.methods import ESTIMATED, NAMES, PAPER, PUBLISHED, Method, methods, over_budgets
+from optim.methods import NAMES, PAPER, PUBLISHED, Method, methods, over_budgets
 from optim.records.logs import REMOTE
 from optim.scorers import NAMES as SCORERS
 from optim.scorers.inspect_scorers import InspectScorer, is_inspect_scorer
@@ -178,7 +178,7 @@ class Experiment:
         ``default`` takes the settings that a program was tuned with, below the overrides.
         """
         settings, program = method.settings, self.planner_program
-        if method.name.partition("@")[0] in {"default", ESTIMATED} and program is not None:
+        if method.is_default and program is not None:
             saved = PlannerProgram.load(program) if isinstance(program, str | Path) else program
             if tuned := getattr(saved, "settings", None):
                 settings = tuned.merged_with(settings)

@@ -55,8 +55,8 @@ class Models:
     planner_model: str
     temperature: float | None = None
 
-    def with_program(self, program: Planner) -> Models:
-        """Return the models with another planner program."""
+    def with_program(self, program: Planner | str | Path | None) -> Models:
+        """Return the models with a planner program; None for the package's own prompts."""
         identity = _planner_identity(self.planner_identity, program)
         return replace(self, program=program, planner_identity=identity)
 
@@ -65,7 +65,6 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     model: ModelSpec,
     planner: ModelSpec,
     *,
-    program: Planner | str | Path | None,
     settings: Settings,
     cache: ReplyCache,
     cap_policy: CapPolicy | None = None,
@@ -76,7 +75,6 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     Args:
         model: The model that solves.
         planner: The model that plans; None for the same.
-        program: A tuned planner, or the path of a saved one.
         settings: Settings with the time limit and the retries.
         cache: Keeps the replies.
         cap_policy: As for `build_graph`.
@@ -85,7 +83,6 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     Raises:
         InputError: If a chat model has no temperature.
         ModelSetupError: If a model cannot be set up.
-        PlannerProgramError: If the saved planner does not fit.
         WeightsError: If the weights of a local model cannot be loaded.
     """
     solves = _client(model, settings, cap_policy, temperature)
@@ -93,9 +90,9 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     return Models(
         solver=CachedClient(*solves, cache),
         planner=CachedClient(*plans, cache, one_sample=True),
-        program=program,
+        program=None,
         solver_identity=solves[2],
-        planner_identity=_planner_identity(plans[2], program),
+        planner_identity=plans[2],
         model=solves[1],
         planner_model=plans[1],
         temperature=getattr(solves[0].model, "temperature", None),

@@ -158,7 +158,6 @@ def run_here(
         models = build_models(
             experiment.model,
             experiment.planner,
-            program=experiment.planner_program,
             settings=methods[0].settings,
             cache=cache,
             cap_policy=experiment.cap_policy,
@@ -168,8 +167,12 @@ def run_here(
             msg = "epochs at temperature 0 give the same answer each time: set --temperature 0.7"
             raise InputError(msg)
         meter = Meter(experiment.concurrency, experiment.max_tokens_total, cache, share)
+        tuned = models.with_program(experiment.planner_program)
         tasks = [
-            make_task(experiment, method, questions, models, judge, meter) for method in methods
+            make_task(
+                experiment, method, questions, tuned if method.is_default else models, judge, meter
+            )
+            for method in methods
         ]
         keys = [task_key(task.metadata or {}) for task in tasks]
         latest = _latest_logs(experiment)

@@ -310,8 +310,11 @@ def validate_tokens(values: Sequence[float]) -> Floats:
 def _within(values: Sequence[float], maximum: float, rule: str) -> Floats:
     numbers = np.array(values, dtype=np.float64)
     outside = numbers[~((numbers >= 0.0) & (numbers <= maximum))]  # NaN is outside, too
-    if not numbers.size or outside.size:
-        msg = f"{rule}: got {f'{outside[0]:g}' if outside.size else 'none'}"
+    if not numbers.size:
+        msg = "there are no scores or tokens: the set of questions is empty"
+        raise InputError(msg)
+    if outside.size:
+        msg = f"{rule}: got {outside[0]:g}"
         raise InputError(msg)
     return numbers
 

@@ -67,7 +67,7 @@ class Result:
         score: From 0 to 1; 0 for a paid and empty answer, or one that could not be scored.
         tokens: Completion tokens charged for it, planning included.
         report: The graph's report.
-        error: Why it could not be scored; None when it was.
+        error: Reason why the answer could not be scored, or None.
     """
 
     question: str
@@ -80,9 +80,10 @@ class Result:
 class Evaluator(SharedOnDeepcopy):
     """Answer questions with any candidate within a budget, in a locked run folder.
 
-    A paid and empty answer is wrong. A failed answer is neither right nor wrong: the candidate is
-    not measured, because an outage must not decide between candidates. Eight answers in a row that
-    failed, or could not be scored, end the run.
+    A paid and empty answer is wrong, and so is one that cannot be scored. A failed answer is
+    neither right nor wrong: the candidate is not measured, because an outage must not decide
+    between candidates. Eight answers in a row that failed, or could not be scored, end the run,
+    unless they are all of one candidate after others succeeded.
 
     Args:
         program: The program whose models answer.
@@ -111,7 +112,6 @@ class Evaluator(SharedOnDeepcopy):
             self.models = build_models(
                 program.graph.model,
                 program.graph.planner,
-                program=None,
                 settings=program.settings,
                 cache=self.replies,
                 cap_policy=program.graph.cap_policy,
@@ -125,7 +125,8 @@ class Evaluator(SharedOnDeepcopy):
         self._runners: dict[Candidate, Runner] = {}
         self._known: defaultdict[Candidate, dict[str, Result]] = defaultdict(dict)
         self._begun: set[tuple[Candidate, str]] = set()
-        self._failed_in_a_row = 0
+        self._failing: list[Candidate] = []  # of the answers that failed in a row
+        self._has_answers = False
         self.limit = options.budget
         self.refusal: PlanAndBudgetError | None = None
         self.watcher: Callable[[], None] = lambda: None
@@ -179,9 +180,11 @@ class Evaluator(SharedOnDeepcopy):
     def check(self) -> None:
         """Raise if the budget is used up, also for a reflection model."""
         if self.refusal is None and len(self._begun) >= self.limit:
+            kept = self.options.budget - self.limit
+            rest = f", and {kept} are kept for the held-out questions" if kept else ""
             self.refusal = SearchEndedError(
-                f"the budget of {self.options.budget} answers is spent. Finished answers are kept: "
-                "to continue, run the same command with a higher budget"
+                f"{self.limit} of {self.options.budget} answers are spent{rest}. Finished answers "
+                "are kept: to continue, run the same command with a higher budget"
             )
         if self.refusal is not None:
             raise self.refusal
@@ -232,14 +235,16 @@ class Evaluator(SharedOnDeepcopy):
             except ScorerError as error:
                 unscored = str(error)
         failure = outcome.error or unscored
-        self._failed_in_a_row = self._failed_in_a_row + 1 if failure else 0
-        is_outage = self._failed_in_a_row >= _OUTAGE
+        self._failing = [*self._failing, candidate] if failure else []
+        self._has_answers |= not failure
+        is_outage = len(self._failing) >= _OUTAGE
         if outcome.error or is_outage:
             failed = OutageError(
-                f"Question {question.id} failed: {failure} Fix the cause and rerun the same "
-                "command, or leave the question out."
+                f"Question {question.id} ({question.question:.60}) failed: {failure} Fix the cause "
+                "and rerun the same command, or leave the question out."
             )
-            self.refusal = failed if is_outage else self.refusal
+            if is_outage and (len(set(self._failing)) > 1 or not self._has_answers):
+                self.refusal = failed
             raise failed
         tokens = outcome.report["usage"]["output_tokens"]
         return Result(question.id, score, tokens, outcome.report, unscored)

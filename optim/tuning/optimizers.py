@@ -213,7 +213,8 @@ class EvaluatedProgram(TunableProgram):
         """
         candidate, name = super().candidate, self._task.predictor
         if name != "solve" and candidate.examples.get(name) != self._base.examples.get(name):
-            msg = "--tune decompose and estimate take no demos: use an optimizer with 0 demos"
+            msg = "only the solver's prompt takes examples: set the optimizer's "
+            msg += "max_bootstrapped_demos and max_labeled_demos to 0, or tune solve"
             raise InputError(msg)
         return candidate
 

@@ -129,10 +129,11 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
     elif not isinstance(optimizer, Optimizer):
         optimizer = _of_dspy(optimizer)
     if options.candidates and optimizer.name in _WRITERS:
-        msg = f"{optimizer.name} tries no given instructions: leave out --candidates or --optimizer"
+        msg = f"{optimizer.name} writes its own instructions: leave out --candidates or --optimizer"
         raise InputError(msg)
     if tuned not in optimizer.tunes:
-        msg = f"{optimizer.name} tunes {', '.join(optimizer.tunes)}, not {tuned}: change either"
+        msg = f"{optimizer.name} tunes {', '.join(optimizer.tunes)}, not {tuned}: "
+        msg += "change --optimizer or --tune"
         raise InputError(msg)
     return optimizer
 

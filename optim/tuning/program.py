@@ -157,7 +157,8 @@ def predictor_of(settings: Settings, tuned: str) -> str:
     msg = (
         f"With method={settings.method}, planning={settings.planning} and plan_from="
         f"{settings.plan_from} there is no {tuned!r} prompt to tune; available: "
-        f"{', '.join(active) or 'none'}. Choose another --tune or other settings."
+        f"{', '.join(active) or 'none'}. Choose another --tune or other settings; "
+        "`solve` needs method=global_budget."
     )
     raise InputError(msg)
 

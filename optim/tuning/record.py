@@ -69,6 +69,7 @@ def record_of(search: Search, about: Mapping[str, Any]) -> Record:
         "train": 0 if split.train is split.dev else len(split.train),
         "dev": len(split.dev),
         "held out": len(split.held_out),
+        "levels": "estimated" if evaluator.options.estimate_level else "labels, free of charge",
         **asdict(evaluator.spent),
         "ended": search.ended,
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",

@@ -9,11 +9,12 @@ from langchain_core.messages import HumanMessage
 
 from optim.evaluation.models import model_identity
 from optim.evaluation.store import CachedClient, Recording, recording
+from optim.tuning.evaluator import SearchEndedError
 from pb_graph.errors import PlanAndBudgetError
-from pb_graph.models.client import ChatClient, RetryPolicy
+from pb_graph.models.client import RetryPolicy
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.reply import ASYNC, IO, Reply
-from pb_graph.models.resolve import model_name, resolve
+from pb_graph.models.resolve import client_of, model_name, resolve
 from pb_graph.planner.engine import language_model
 from pb_graph.types import Purpose
 
@@ -56,7 +57,7 @@ class Reflector:
         self.model, self.name = model, name or type(model).__name__
         policy, retries = evaluator.program.graph.cap_policy, RetryPolicy(settings.max_retries)
         self._client = CachedClient(
-            ChatClient(model, policy, retries),
+            client_of(model, policy, retries),
             self.name,
             model_identity(model, name),
             evaluator.replies,
@@ -71,7 +72,7 @@ class Reflector:
         An error ends the search, because an optimizer would continue and ask again.
 
         Raises:
-            SearchEndedError: If the budget is spent.
+            SearchEndedError: If the budget is spent, or the reply is empty or cut off.
             ModelCallError: If the model could not be called.
             StorageError: If the disk is full.
         """
@@ -94,11 +95,17 @@ class Reflector:
 
     async def _asked(self, messages: Sequence[BaseMessage]) -> Reply:
         with recording(self._recording):
-            return await self._client.call(messages, self._options, ASYNC)
+            reply = await self._client.call(messages, self._options, ASYNC)
+        if not reply.text or reply.finish == "length":
+            msg = f"{self.name} wrote no whole instruction in {_CAP} tokens. Choose another "
+            msg += "model to write instructions (--reflection-model)"
+            raise SearchEndedError(msg)
+        return reply
 
 
 def instruction_in(reply: str) -> str:
     """Return the instruction in a reply: its only marked part, else the whole reply."""
     marked = _MARKED.findall(reply)
-    text = "".join(marked[0]) if len(marked) == 1 else reply
-    return text.strip().strip("\"'`").strip()
+    text = ("".join(marked[0]) if len(marked) == 1 else reply).strip()
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`"
+    return text[1:-1].strip() if is_quoted else text

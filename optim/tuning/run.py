@@ -113,8 +113,10 @@ def tune(  # noqa: PLR0913 -- all but three by name
     split = split_of(questions_of(train), questions_of(dev), others, options.seed)
     settings, domains = program.settings, {question.domain for question in split.dev}
     domain = domains.pop() if len(domains) == 1 else ""
-    if domain:
-        settings = settings.for_domain(domain)
+    original = program.candidate
+    if domain and "domain" not in settings.model_fields_set:  # the domain's defaults are measured
+        original = replace(original, settings=settings.model_copy(update={"domain": domain}))
+    settings = settings.for_domain(domain)
     predictor = predictor_of(settings, options.tuned)
     if optimizer.name == "candidates" and isinstance(options.candidates, str | Path | None):
         texts = read_instructions(options.candidates, predictor)
@@ -134,15 +136,12 @@ def tune(  # noqa: PLR0913 -- all but three by name
             reflector = Reflector(writes, evaluator)
         tell = callback or (lambda text: console.print(safe(text)))
         search = Search(evaluator, split, optimizer, predictor, reflector, tell)
-        search.run(program.candidate)
+        search.run(original)
         record = record_of(search, about or {})
-    settings = search.candidate.settings
-    if domain and "domain" not in settings.model_fields_set:  # defaults of a domain were measured
-        settings = settings.model_copy(update={"domain": domain})
     tuned = GraphProgram(
         graph.model,
         planner=graph.planner,
-        settings=settings,
+        settings=search.candidate.settings,
         planner_program=search.candidate.prompts(),
         cap_policy=graph.cap_policy,
     )

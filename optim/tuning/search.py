@@ -180,17 +180,24 @@ class Search:
         with suppress(SearchEndedError):  # of a user's optimizer that measures beyond the budget
             for candidate in self.optimizer.candidates(task):
                 if all(candidate != trial.candidate for trial in self.trials):
-                    with suppress(SearchEndedError, OutageError):  # others may be known already
+                    with suppress(SearchEndedError):  # others may be known already
                         self._measure(candidate, self.optimizer.name)
         refusal = evaluator.refusal
         if refusal is None:
-            return f"all candidates of {self.optimizer.name} are measured"
+            return f"all candidates of the optimizer {self.optimizer.name} were tried"
         if isinstance(refusal, SearchEndedError):
             return str(refusal)  # what was measured counts
         raise refusal
 
     def _measure(self, candidate: Candidate, origin: str) -> None:
-        trial = Trial(candidate, self.evaluator.measure(candidate, self.split.dev), origin)
+        try:
+            results = self.evaluator.measure(candidate, self.split.dev)
+        except OutageError as error:
+            if not self.trials:  # the original
+                raise
+            self.callback(f"{origin}: a candidate was left out. {error}")
+            return
+        trial = Trial(candidate, results, origin)
         self.trials.append(trial)
         better = ", the best so far" if trial is max(self.trials, key=lambda t: t.e3) else ""
         self.callback(
@@ -219,7 +226,7 @@ def split_of(
     held_out: Sequence[Question] | None,
     seed: int,
 ) -> Split:
-    """Check the sets; without held-out questions, hold out a third of dev, evenly by level.
+    """Check the sets; without held-out questions, hold out a third of dev, of each level.
 
     Args:
         train: Questions to learn from; if there are none, those of dev are used.
@@ -243,11 +250,11 @@ def split_of(
         raise InputError(msg)
     sets = {"train": train, "dev": dev, "held-out": held_out}
     for (first, left), (second, right) in combinations(sets.items(), 2):
-        texts = {normalized(question.question) for question in left}
-        shared = [question.id for question in right if normalized(question.question) in texts]
+        texts = {_text(question) for question in left}
+        shared = [question.id for question in right if _text(question) in texts]
         if shared:
             listed = f"{len(shared)} questions ({', '.join(shared[:_NAMED])})"
-            msg = f"{second} and {first} share {listed}: remove them from one set"
+            msg = f"{second} and {first} share {listed}: remove the repeated ones"
             raise InputError(msg)
     return Split(train or dev, dev, held_out)
 
@@ -255,7 +262,7 @@ def split_of(
 def draw(
     questions: Sequence[Question], of: int, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """Draw one of every ``of`` questions, at least one, evenly by level.
+    """Draw one of every ``of`` questions, at least one, from each level its share.
 
     Args:
         questions: Questions with unique ids.
@@ -265,6 +272,12 @@ def draw(
     Returns:
         The drawn questions, and the rest.
     """
-    part = sample(questions, max(1, len(questions) // of), seed)
+    mixed = sample(questions, len(questions), seed)
+    by_level = sorted(mixed, key=lambda question: question.level or 0)
+    part = by_level[of - 1 :: of] or by_level[:1]
     ids = {question.id for question in part}
     return part, [question for question in questions if question.id not in ids]
+
+
+def _text(question: Question) -> str:
+    return normalized(f"{question.question}\n{question.reference or ''}")

@@ -143,7 +143,7 @@ class Dollars(Rate):
             prices = [price for name, price in pairs if names & {name, name.partition(":")[2]}][:1]
         if not prices:
             name = plain_name(model)
-            msg = f"No price is known for the model {name!r}. Give it in dollars per million "
+            msg = f"No price is known for the model {model!r}. Give it in dollars per million "
             msg += f'tokens of input and output: prices={{"{name}": (0.25, 2.0)}}.'
             raise InputError(msg)
         return prices

@@ -27,7 +27,7 @@ class Warm(ScriptedChat):
 
 def built(folder: Path, model: Any, **options: Any) -> Models:  # noqa: ANN401
     cache = ReplyCache(folder / "replies.sqlite")
-    return build_models(model, None, program=None, settings=Settings(), cache=cache, **options)
+    return build_models(model, None, settings=Settings(), cache=cache, **options)
 
 
 def test_logs_name_a_model_but_not_where_its_file_lies(

@@ -35,7 +35,6 @@ def test_the_requests_of_an_evaluation_are_those_of_production(method: str, tmp_
     models = build_models(
         evaluated,
         None,
-        program=None,
         settings=row.settings,
         cache=ReplyCache(tmp_path / REPLIES),
         cap_policy=with_schema,

@@ -29,7 +29,7 @@ def test_e3_is_accuracy_in_percent_squared_over_mean_tokens() -> None:
 @pytest.mark.parametrize(
     ("scores", "tokens", "reason"),
     [
-        ([], [], "got none"),
+        ([], [], "is empty"),
         ([1, 0], [5], "2 scores but 1 tokens"),
         ([None], [5], r"lie in \[0, 1\].* got nan"),
         ([50], [5], "not in percent: got 50"),

@@ -51,7 +51,7 @@ def test_a_paid_and_empty_answer_is_wrong_at_its_cost(tmp_path: Path) -> None:
 
 def test_a_candidate_is_not_measured_by_an_answer_that_never_came(tmp_path: Path) -> None:
     with bench_in(tmp_path, ScriptedChat(solve=HTTPError(400))) as bench:
-        with pytest.raises(OutageError, match=f"{FEW[0].id} failed"):
+        with pytest.raises(OutageError, match="HTTP 400"):
             bench.measure(original(), FEW[:1])
         assert bench.refusal is None  # another candidate may fare better
     with bench_in(tmp_path, world()) as bench:
@@ -65,6 +65,18 @@ def test_a_server_that_is_gone_ends_the_run_instead_of_spending_its_answers(tmp_
             bench.measure(original(), DEV)
         assert isinstance(bench.refusal, OutageError)
         assert bench.spent.answers == 8
+
+
+def test_a_candidate_that_is_always_refused_does_not_end_the_run(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=lambda call: HTTPError(400) if call.cap <= 200 else "7")
+    with bench_in(tmp_path, model, concurrency=1) as bench:
+        bench.measure(original(), FEW)
+        refusals = []
+        for cutoff in (200, 199):  # two candidates in a row are an outage
+            with pytest.raises(OutageError):
+                bench.measure(original(cutoff=cutoff), DEV)
+            refusals.append(bench.refusal is not None)
+    assert refusals == [False, True]
 
 
 def test_an_answer_that_cannot_be_scored_is_wrong_at_its_cost(tmp_path: Path) -> None:
@@ -81,7 +93,7 @@ def test_an_answer_that_cannot_be_scored_is_wrong_at_its_cost(tmp_path: Path) ->
 
 def test_the_limit_of_answers_is_exact_and_begun_answers_are_kept(tmp_path: Path) -> None:
     with bench_in(tmp_path, answers=4) as bench:
-        with pytest.raises(SearchEndedError, match="budget of 4 answers is spent"):
+        with pytest.raises(SearchEndedError, match="4 of 4 answers are spent"):
             bench.measure(original(), FEW)
         assert bench.spent.answers == 4
         assert isinstance(bench.refusal, SearchEndedError)

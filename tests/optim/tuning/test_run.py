@@ -115,7 +115,7 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
         ({"program": program_of(settings={"review_plan": True})}, "review_plan pauses"),
         ({"optimizer": "geppa"}, "no optimizer named 'geppa'.* did you mean 'gepa'?"),
         ({"optimizer": "shortest", "candidates": None}, "shortest tunes solve, not decompose"),
-        ({"optimizer": "gepa"}, "gepa tries no given instructions"),
+        ({"optimizer": "gepa"}, "gepa writes its own instructions"),
         (
             {"tuned": "estimate", "program": program_of(settings={"method": "vanilla"})},
             "no 'estimate' prompt to tune",

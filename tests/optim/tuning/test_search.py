@@ -123,7 +123,7 @@ def test_the_folder_of_another_run_is_refused(
 
 def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(tmp_path: Path) -> None:
     found = run(tmp_path, trying(MINIMAL, PLAIN, THOROUGH), answers=45)
-    assert found.ended.startswith("the budget of 45 answers is spent")
+    assert found.ended.startswith("33 of 45 answers are spent")
     assert texts(found.trials[1:]) == [MINIMAL]
     assert found.verdict.is_adopted
     assert found.evaluator.spent.answers <= 45
