@@ -46,7 +46,7 @@ class Charge(TypedDict):
     """Why the call ended: stop, length, filter or error."""
     measured: bool
     """True if the provider reported the tokens; otherwise they are estimated."""
-    model: str | None
+    model: str
     """The model's name as its provider knows it."""
     bill: list[Any]
     """The most that the call was billed, as a `Bill`."""
@@ -69,7 +69,7 @@ class Usage(TypedDict):
 class NodeUsage(Usage):
     """The usage of one node, with the names of the models that it asked."""
 
-    models: NotRequired[list[str]]
+    models: list[str]
 
 
 class QueryUsage(Usage):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import add
-from typing import cast
 
 from pb_graph.budget.rates import Bill, Dollars, Spending
 from pb_graph.errors import InputError
@@ -24,7 +23,12 @@ def by_node(charges: Iterable[Charge], prices: Dollars | None = None) -> QueryUs
         nodes.setdefault(row["node"], []).append(row)
     return QueryUsage(
         **_total(rows, prices),
-        by_node={node: _node_usage(calls, prices) for node, calls in nodes.items()},
+        by_node={
+            node: NodeUsage(
+                **_total(calls, prices), models=[*dict.fromkeys(call["model"] for call in calls)]
+            )
+            for node, calls in nodes.items()
+        },
     )
 
 
@@ -43,12 +47,6 @@ def _total(rows: list[Charge], prices: Dollars | None) -> Usage:
         known = [cost for cost in costs if cost is not None]
         usage["cost"] = round(sum(known), 8) if len(known) == len(costs) else None
     return usage
-
-
-def _node_usage(rows: list[Charge], prices: Dollars | None) -> NodeUsage:
-    models = list(dict.fromkeys(name for row in rows if (name := row["model"])))
-    usage = _total(rows, prices)
-    return NodeUsage(**usage, models=models) if models else cast("NodeUsage", usage)
 
 
 def _cost(row: Charge, prices: Dollars) -> float | None:

@@ -116,7 +116,7 @@ def _steps(state: State, run: Run) -> list[StepReport]:
 
 def _message(report: Report, state: State) -> AIMessage:
     usage = report["usage"]
-    models = [name for part in usage["by_node"].values() for name in part.get("models", [])]
+    models = [name for part in usage["by_node"].values() for name in part["models"]]
     account = {name: value for name, value in report.items() if name not in _NOT_ON_MESSAGE}
     account |= {name: usage.get(name) for name in ("calls", "seconds", "measured", "cost")}
     metadata: dict[str, Any] = {

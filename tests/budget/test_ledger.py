@@ -26,7 +26,7 @@ def charge(node: str = "solve", output: int = 10, **changes: Any) -> Charge:  # 
         "seconds": 0.25,
         "finish": "stop",
         "measured": True,
-        "model": None,
+        "model": "m",
         "bill": [*Bill()],
     }
     charge: Charge = whole | changes
