@@ -17,8 +17,8 @@ from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import spent
 from pb_graph.budget.rates import Dollars, Prices
-from pb_graph.errors import InputError
-from pb_graph.models.caps import CapPolicy, find_policy
+from pb_graph.errors import InputError, did_you_mean
+from pb_graph.models.caps import POLICIES, CapPolicy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.finish import finish, no_answer
 from pb_graph.nodes.intake import intake
@@ -89,12 +89,17 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
 
     Raises:
         ModelSetupError: If a model cannot be made.
-        InputError: If a setting is wrong.
+        InputError: If a setting is wrong, or no cap policy has the given name.
         PlannerProgramError: If the saved planner does not fit this version.
     """
     if on_used_up not in get_args(OnUsedUp):
         msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"
         raise InputError(msg)
+    if isinstance(cap_policy, str):
+        if cap_policy not in POLICIES:
+            msg = f"no cap policy is called {cap_policy!r}; available: {', '.join(POLICIES)}"
+            raise InputError(msg + did_you_mean(cap_policy, POLICIES))
+        cap_policy = POLICIES[cap_policy]
     models = Models(
         settings,
         model,
@@ -102,7 +107,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         estimator=estimator,
         easy=easy,
         program=planner_program,
-        cap_policy=find_policy(cap_policy) if isinstance(cap_policy, str) else cap_policy,
+        cap_policy=cap_policy,
         budget=require_budget("budget", budget),
     )
     options = GraphOptions(

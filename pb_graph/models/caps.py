@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 
-from pb_graph.errors import InputError, did_you_mean
 from pb_graph.local import server
 from pb_graph.models.chat_models import address_of, classes_of, is_openai_like
 from pb_graph.models.options import CallOptions
@@ -65,18 +64,6 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
     if host.endswith("deepseek.com"):
         return deepseek
     return llama_cpp if server.is_served(address_of(model)) else openai_compatible
-
-
-def find_policy(name: str) -> CapPolicy:
-    """Return the policy of a name.
-
-    Raises:
-        InputError: If no policy has this name; the message lists the known names.
-    """
-    if name in POLICIES:
-        return POLICIES[name]
-    msg = f"no cap policy is called {name!r}; available: {', '.join(POLICIES)}"
-    raise InputError(msg + did_you_mean(name, POLICIES))
 
 
 def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
