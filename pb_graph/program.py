@@ -11,13 +11,13 @@ import json
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pb_graph.errors import PlannerProgramError, describe_errors
 from pb_graph.settings import Settings
 
 
-class PlannerProgram(BaseModel):
+class PlannerProgram(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """Prompts of a planner, with the settings they are for.
 
     Attributes:
@@ -26,8 +26,6 @@ class PlannerProgram(BaseModel):
             settings takes these.
         tuning: Record of the tuning, plain JSON; None for prompts that were written by hand.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     format: Literal["plan-and-budget planner"] = "plan-and-budget planner"
     version: Literal[1] = 1

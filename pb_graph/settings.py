@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Field,
     PositiveInt,
     ValidationError,
@@ -61,10 +60,8 @@ _BUDGETS = (
 )
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, frozen=True, extra="forbid"):
     """Settings for planning, budgeting and solving. Immutable; unknown fields are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     method: Method = Field(
         default=PLANNED, validate_default=True, description="How a question is answered."

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import cos, exp, isfinite, log, pi
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pb_graph.budget.account import whole_number
 from pb_graph.budget.rules import EveryLevel, Level
@@ -121,7 +121,7 @@ def _quotas(shares: list[float], total: int, minimum: int) -> list[int]:
         raised |= low
 
 
-class Bam(BaseModel):
+class Bam(BaseModel, frozen=True, extra="forbid"):
     """Parameters of the Budget Allocation Model (Eq. 1) for each difficulty level.
 
     A sub-question of level l keeps an epistemic uncertainty of ``c[l] / b ** beta[l]`` after b
@@ -129,8 +129,6 @@ class Bam(BaseModel):
     50 and 60 % at the levels 1 to 5, and harder sub-questions give way more slowly (smaller beta).
     With them the paper's closed form gives the middle level most.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     c: Annotated[dict[Level, _Positive], EveryLevel] = Field(
         default={1: 2500.0, 2: 1750.0, 3: 875.0, 4: 120.0, 5: 30.0},

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 LEVELS = range(1, 6)
 """Difficulty levels, from 1 (easiest) to 5 (hardest)."""
@@ -25,11 +25,7 @@ _Tokens = Annotated[int, Field(strict=True, ge=1)]
 _MaybeNoTokens = Annotated[int, Field(strict=True, ge=0)]
 
 
-class _Rule(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class LevelTable(_Rule):
+class LevelTable(BaseModel, frozen=True, extra="forbid"):
     """A total for each level. The default is from the code released with the paper."""
 
     rule: Literal["level_table"] = Field(default="level_table", description="Name of the rule.")
@@ -43,7 +39,7 @@ class LevelTable(_Rule):
         return self.tokens[level]
 
 
-class PerLevel(_Rule):
+class PerLevel(BaseModel, frozen=True, extra="forbid"):
     """A base amount plus an amount for each level: `initial + per_level * level`."""
 
     rule: Literal["per_level"] = Field(default="per_level", description="Name of the rule.")
@@ -61,7 +57,7 @@ BudgetRule = Annotated[LevelTable | PerLevel, Field(discriminator="rule")]
 """Either of the two; the field `rule` says which."""
 
 
-class QuestionLimit(_Rule):
+class QuestionLimit(BaseModel, frozen=True, extra="forbid"):
     """A limit for the whole cost of a question, input and planning included.
 
     The shares of the default rule are lowered until they fit.

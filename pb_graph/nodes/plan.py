@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal, cast
 
 from langgraph.types import interrupt
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import most_billed
@@ -105,10 +105,8 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 
 
-class ReviewedStep(BaseModel):
+class ReviewedStep(BaseModel, extra="forbid"):
     """A sub-question from a reviewer; its position in the list counts, not its ``index``."""
-
-    model_config = ConfigDict(extra="forbid")
 
     index: int | None = None
     question: Annotated[_Text, Field(min_length=1)]
@@ -118,10 +116,8 @@ class ReviewedStep(BaseModel):
     credit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
-class Review(BaseModel):
+class Review(BaseModel, extra="forbid"):
     """A reviewer's plan, a new total, or both."""
-
-    model_config = ConfigDict(extra="forbid")
 
     plan: Annotated[list[ReviewedStep], Field(min_length=1)] | None = None
     budget: Annotated[int, Field(ge=1, strict=True)] | None = None

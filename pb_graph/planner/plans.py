@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Annotated, Any, Self
 
 from json_repair import repair_json
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from pb_graph.types import Query, ReportWarning, SubQuestion
 
@@ -77,7 +77,7 @@ _Numbers = Annotated[list[float | None], BeforeValidator(_to_numbers)]
 _StepNumbers = Annotated[list[int] | None, BeforeValidator(_to_step_numbers)]
 
 
-class PlannedStep(BaseModel):
+class PlannedStep(BaseModel, frozen=True):
     """One sub-question as a planner wrote it: "question | hint | after 1, 2", or an object.
 
     Attributes:
@@ -87,8 +87,6 @@ class PlannedStep(BaseModel):
         level: Difficulty from 1 to 5, unchecked.
         credit: Share of 100 credits, unchecked.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     question: str
     hint: str = ""
@@ -127,10 +125,8 @@ class PlannedStep(BaseModel):
         return {"question": text, "level": self.level, "credit": self.credit}
 
 
-class Plan(BaseModel):
+class Plan(BaseModel, frozen=True):
     """A decomposition: the sub-questions in order, with or without level and credit."""
-
-    model_config = ConfigDict(frozen=True)
 
     steps: list[PlannedStep] = Field(min_length=1)
 
@@ -156,7 +152,7 @@ class Plan(BaseModel):
         return json.dumps({"steps": [step.to_text() for step in self.steps]}, ensure_ascii=False)
 
 
-class Difficulty(BaseModel):
+class Difficulty(BaseModel, frozen=True):
     """Levels and credits as a planner wrote them, unchecked; None for unreadable values.
 
     Attributes:
@@ -164,8 +160,6 @@ class Difficulty(BaseModel):
         levels: Level of each sub-question, in order.
         credits: Credit of each sub-question, in order.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     level: _Number = None
     levels: _Numbers = []
@@ -190,10 +184,8 @@ class Difficulty(BaseModel):
         return self.model_dump_json(exclude_defaults=True)
 
 
-class Level(BaseModel):
+class Level(BaseModel, frozen=True):
     """The level of a problem, asked for alone."""
-
-    model_config = ConfigDict(frozen=True)
 
     level: int
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, cast
 from uuid import uuid4
 
 from langchain_core.messages import convert_to_messages
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS
@@ -21,15 +21,13 @@ _INPUTS = frozenset(Input.__annotations__) - {"messages", "question"}
 _UNSUPPORTED = ("tools", "response_format", "stop")
 
 
-class ChatRequest(BaseModel):
+class ChatRequest(BaseModel, extra="allow"):
     """A request for a chat completion.
 
     Attributes:
         model: A method, or any other name for the server's settings.
         report: Whether the completion carries the report.
     """
-
-    model_config = ConfigDict(extra="allow")
 
     model: str
     n: Literal[1] | None = None
