@@ -269,7 +269,7 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     limit = "" if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
     if style.examples and not plan:
         parts.append(limit)
-        form = "" if style.compute else _answer_format(query)
+        form = "" if style.compute else query["answer_format"] or DEFAULT_FORMAT
         system = [query["instruction"], style.instruction, form, style.ending]
     else:
         parts += [style.instruction, limit, _closing(query, style)]
@@ -316,7 +316,7 @@ def step_prompt(
     asks[0] = f"{opening}\n\n{asks[0]}"
     if is_final:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
-        asks[-1] += f"{_answer_format(query, WITH_WORKING)} {style.ending}".rstrip()
+        asks[-1] += f"{query['answer_format'] or WITH_WORKING} {style.ending}".rstrip()
     messages: list[PromptMessage] = [("system", "\n".join(system))]
     messages += _exchanges(query, style)
     questions = [_human(asks[0], query), *(("human", ask) for ask in asks[1:])]
@@ -350,7 +350,7 @@ def synthesis_prompt(
         question_block(query, show_level=False),
         f"Its sub-questions have been worked on:\n{findings}",
         f"From these, answer the question in at most {_format_budget(budget, settings)}.",
-        _answer_format(query),
+        query["answer_format"] or DEFAULT_FORMAT,
     ]
     system = query["instruction"] or DEFAULT_INSTRUCTION
     return [("system", system), _human("\n\n".join(parts), query)]
@@ -367,8 +367,9 @@ def forced_answer_prompt(
         query: The question, for the format of its answer.
         is_final: Whether the final answer is asked for, not a sub-question's.
     """
-    demand = f"{FORCE_FINAL} {_answer_format(query)}" if is_final else FORCE_STEP
-    if is_final and r"\boxed" in _answer_format(query):
+    form = query["answer_format"] or DEFAULT_FORMAT
+    demand = f"{FORCE_FINAL} {form}" if is_final else FORCE_STEP
+    if is_final and r"\boxed" in form:
         # Small models omit the box unless the prompt shows it.
         demand += rf" Reply with {final_line(query, '...')} and nothing else."
     return [*messages, ("ai", partial or "(still thinking)"), ("human", demand)]
@@ -401,11 +402,6 @@ def as_data(text: str) -> str:
     return _OUR_TAGS.sub("&lt;", text)
 
 
-def _answer_format(query: Query, default: str = DEFAULT_FORMAT) -> str:
-    """Return how the final answer has to look: in the caller's words, else ``default``."""
-    return query["answer_format"] or default
-
-
 def final_line(query: Query, answer: str) -> str:
     r"""Return an answer as its format wants it: in a ``\boxed`` if it names one, else on a line.
 
@@ -413,7 +409,7 @@ def final_line(query: Query, answer: str) -> str:
         query: The question, with its answer format.
         answer: The bare answer.
     """
-    boxed = r"\boxed" in _answer_format(query)
+    boxed = r"\boxed" in (query["answer_format"] or "")
     return rf"\boxed{{{answer}}}" if boxed else f"Final answer: {answer}"
 
 
@@ -444,7 +440,7 @@ def _outline(lines: Sequence[str]) -> str:
 
 
 def _closing(query: Query, style: Style) -> str:
-    form = _answer_format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
+    form = query["answer_format"] or (WITH_WORKING if style.instruction else DEFAULT_FORMAT)
     return style.ending if style.compute else f"{form} {style.ending}".rstrip()
 
 
