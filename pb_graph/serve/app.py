@@ -194,7 +194,12 @@ class Allowance:
         Raises:
             HTTPException: If the allowance is used up before or during the question (status 429).
         """
-        budget, start = self._open_period(), self._start
+        if (start := self._bounds()[0].isoformat()) != self._start:
+            self._start, self._budget = start, Budget(usd=self._usd, prices=self._prices)
+            self._file.execute("DELETE FROM questions WHERE start <> ?", (start,))
+            for (spending,) in self._file.execute("SELECT spending FROM questions").fetchall():
+                self._budget.charge(json.loads(spending))
+        budget = self._budget
         if budget.spent + budget.unknown >= budget.total:
             raise self._used_up()
         account = budget.limit()
@@ -208,14 +213,6 @@ class Allowance:
         finally:
             row = (start, json.dumps(account.spending))
             self._file.execute("INSERT INTO questions VALUES (?, ?)", row)
-
-    def _open_period(self) -> Budget:
-        if (start := self._bounds()[0].isoformat()) != self._start:
-            self._start, self._budget = start, Budget(usd=self._usd, prices=self._prices)
-            self._file.execute("DELETE FROM questions WHERE start <> ?", (start,))
-            for (spending,) in self._file.execute("SELECT spending FROM questions").fetchall():
-                self._budget.charge(json.loads(spending))
-        return self._budget
 
     def _bounds(self) -> tuple[datetime, datetime]:
         """Return the start and the end of the current period."""
