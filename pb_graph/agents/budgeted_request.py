@@ -114,7 +114,7 @@ class BudgetedRequest:
             if response is None or self._is_typed or not _answer(response).text:
                 raise
             return response  # its tokens are paid for
-        return _join(response, final, is_typed=self._is_typed) if response else final
+        return self._join(response, final) if response else final
 
     async def _reserve_or_decide(self, io: IO) -> Reservation | Literal["finish", "stop"]:
         """Reserve the call, or return the decision on how to end without it."""
@@ -226,6 +226,21 @@ class BudgetedRequest:
             return _append_system_note(bare, FINISH)
         messages: list[AnyMessage] = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
         return bare.override(messages=[*self.request.messages, *messages])
+
+    def _join(self, response: ModelResponse[Any], final: ModelResponse[Any]) -> ModelResponse[Any]:
+        """Return both answers as one message with the usage of both calls.
+
+        A structured answer is whole in the second response.
+        """
+        first, second = _answer(response), _answer(final)
+        content: Any = second.content
+        if first.text and not self._is_typed and final.structured_response is None:
+            content = _joined(first.content, content) if content else first.content
+        usage = [answer.usage_metadata for answer in (first, second)]
+        update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
+        joined = second.model_copy(update=update)
+        result = [joined if message is second else message for message in final.result]
+        return replace(final, result=result)
 
 
 class _InnerCalls(BaseCallbackHandler):
@@ -416,24 +431,6 @@ def _append_system_note(request: ModelRequest[Any], note: str) -> ModelRequest[A
         return request.override(system_message=SystemMessage(note))
     content = _joined(message.content, note)
     return request.override(system_message=message.model_copy(update={"content": content}))
-
-
-def _join(
-    response: ModelResponse[Any], final: ModelResponse[Any], *, is_typed: bool
-) -> ModelResponse[Any]:
-    """Return both answers as one message with the usage of both calls.
-
-    An answer that is read by its type is whole in the second response.
-    """
-    first, second = _answer(response), _answer(final)
-    content: Any = second.content
-    if first.text and not is_typed and final.structured_response is None:
-        content = _joined(first.content, content) if content else first.content
-    usage = [answer.usage_metadata for answer in (first, second)]
-    update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
-    joined = second.model_copy(update=update)
-    result = [joined if message is second else message for message in final.result]
-    return replace(final, result=result)
 
 
 def _drop_tool_calls(message: AIMessage) -> ModelResponse[Any]:
