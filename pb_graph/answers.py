@@ -102,7 +102,6 @@ def without_lead(text: str) -> str:
 
 _SHORT = 80  # characters of an answer that is nothing but its result
 _LONGEST = 20_000  # characters read from the end, where the answer stands
-_CHARACTERS_PER_TOKEN = 4
 
 
 def stated_answer(output: str) -> str | None:
@@ -154,7 +153,7 @@ class AnswerType:
         self.form = (
             f"End with the final answer as one JSON object that follows this schema: {schema}"
         )
-        self.reserve = len(self.form) // _CHARACTERS_PER_TOKEN
+        self.reserve = len(self.form) // 4  # characters of a token
 
     def read(self, text: str) -> Any:  # noqa: ANN401 -- JSON
         """Return the last object in a text that fits, as plain JSON; None if none fits."""

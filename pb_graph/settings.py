@@ -34,7 +34,6 @@ Method = Annotated[
 Schedule = Literal[PositionalSchedule, "bam"]
 """A rule that splits a total: by position, or by the Budget Allocation Model."""
 
-
 PLANNED = "plan_and_budget"
 """The default method."""
 

@@ -26,7 +26,6 @@ MOST_TOKENS = 10**9
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
 _PER_MILLION = 10**6
 
-
 _Rates = Annotated[list[Annotated[Decimal, Field(ge=0)]], Field(min_length=2, max_length=3)]
 _TABLE = TypeAdapter(dict[str, _Rates])
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pb_graph.state import Input
 
 KEY_VARIABLE = "PB_API_KEY"
-_DRAIN = 10  # seconds that running questions get when the server is told to stop
 _METHODS = "vanilla, global_budget, planned_vanilla, planned_global_budget"
 _server_option = partial(typer.Option, rich_help_panel="Server")
 
@@ -200,7 +199,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         table: Prices | Literal["auto"] = prices or "auto"
         allowance = Allowance(budget_usd, per, spending, table) if budget_usd else None
         served = Endpoint(graph, key, allowance, table).app()
-    uvicorn.run(served, host=host, port=port, log_level="info", timeout_graceful_shutdown=_DRAIN)
+    uvicorn.run(served, host=host, port=port, log_level="info", timeout_graceful_shutdown=10)
 
 
 @app.command()

@@ -23,8 +23,6 @@ DEFAULT_MODEL: Final = "qwen2.5-coder-1.5b"
 SLOTS: Final = 4  # requests decoded together; others wait
 CONTEXT: Final = 10240  # tokens of each slot: an answer of 8192 tokens fits, and its prompt
 TIMEOUT: Final = 3600.0  # seconds: a full answer beside three others, on a slow laptop
-_PROMPT_CACHE_MIB: Final = 256  # llama.cpp would take 8 GiB
-_SILENT: Final = -1  # llama.cpp logs to stderr from verbosity 0 on
 _CGROUP_CPU: Final = Path("/sys/fs/cgroup/cpu.max")
 
 _lock = threading.RLock()
@@ -147,12 +145,12 @@ def _start(name: str, path: Path) -> LocalServer:
     params.ui = False
     params.endpoint_slots = False
     params.endpoint_metrics = True
-    params.verbosity = _SILENT
+    params.verbosity = -1  # llama.cpp logs to stderr from 0 on
     params.warmup = False  # costs a second; the first prompt warms up as well
     params.n_parallel = SLOTS
     params.n_ctx = CONTEXT * SLOTS
     params.kv_unified = False  # a slot that overflows a shared memory fails all the others
-    params.cache_ram_mib = _PROMPT_CACHE_MIB
+    params.cache_ram_mib = 256  # llama.cpp would take 8 GiB
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
     try:
         native = xllamacpp.Server(params)

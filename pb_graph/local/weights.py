@@ -22,8 +22,6 @@ from pb_graph.errors import ModelSetupError, UnknownModelError, WeightsError, di
 
 LOCAL_PREFIX: Final = "local:"
 _EXTRA: Final = ("xllamacpp", "huggingface_hub", "filelock")
-_CACHE: Final = "~/.cache/plan-and-budget"
-_HUB_TIMEOUT: Final = 3.0  # seconds; the hub's own library tries for 23 before it gives up
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ def find(name: str) -> LocalModel:
 
 def cache_dir() -> Path:
     """Return the folder of fetched weights: ``PB_CACHE``, or the user's cache folder."""
-    return Path(os.environ.get("PB_CACHE") or _CACHE).expanduser().absolute()
+    return Path(os.environ.get("PB_CACHE") or "~/.cache/plan-and-budget").expanduser().absolute()
 
 
 def installed(name: str) -> Path | None:
@@ -163,7 +161,7 @@ def _from_hub(model: LocalModel, folder: Path) -> Path | None:
     if model.hub is None:
         return None
     try:
-        if httpx.head(hf_hub_url(*model.hub), timeout=_HUB_TIMEOUT).is_error:
+        if httpx.head(hf_hub_url(*model.hub), timeout=3).is_error:  # the hub's library waits 23 s
             return None
         return Path(hf_hub_download(*model.hub, local_dir=folder))
     except (httpx.HTTPError, FileNotFoundError):

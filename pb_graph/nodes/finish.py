@@ -46,13 +46,12 @@ def finish(state: State, run: Run) -> State:
     return update
 
 
-def no_answer(state: State, run: Run) -> State:
+def no_answer(state: State, _: Run) -> State:
     """End a run that has no answer. The report stays in the state.
 
     Raises:
         NoAnswerError: Always. The error carries the report.
     """
-    del run
     report = state["report"]
     reasons = [warning["message"] for warning in report["warnings"]]
     lines = [f"No answer, after {report['usage']['output_tokens']} completion tokens."]
