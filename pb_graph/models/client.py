@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from langchain_core.runnables import RunnableConfig
 
+from pb_graph.answers import without_thinking
 from pb_graph.budget.account import Budget, Reservation, Wishes
 from pb_graph.budget.rates import Bill
 from pb_graph.budget.scope import ACCOUNTS
@@ -35,8 +37,8 @@ from pb_graph.models.provider_errors import (
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import IO, Attempt, Reply, Tokens, tokens_of_error
-from pb_graph.types import Charge
+from pb_graph.models.reply import IO, Reply, Tokens, finish_of, tokens_of, tokens_of_error
+from pb_graph.types import Charge, ReportWarning
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
 _SILENT: RunnableConfig = {"tags": ["nostream"]}
@@ -211,7 +213,7 @@ class ChatClient:
         wishes = Wishes(wait_for=limit, call=call, also=also)
         with await io.call(own.reserve, own.areserve, options.cap, **wishes) as reservation:
             options = replace(options, cap=reservation.tokens)
-            attempt = Attempt(options, call, self.name)
+            attempt = _Attempt(options, call, self.name)
             try:
                 arguments = self._arguments(messages, options)
                 effort = describe_effort(arguments, options)
@@ -257,6 +259,61 @@ class ChatClient:
         if getattr(model, "temperature", None) == 0:
             change["temperature"] = _SAMPLING_TEMPERATURE
         return model.model_copy(update=change)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One attempt of a call: its cap is that of `options`, and `call` is what was reserved."""
+
+    options: CallOptions
+    call: Bill
+    model: str
+    started: float = field(default_factory=time.perf_counter)
+
+    def read(self, message: AIMessage, prompt: Sequence[BaseMessage]) -> tuple[Reply, Bill]:
+        """Convert a response to a reply and its bill."""
+        finish, cap = finish_of(message), self.options.cap
+        tokens = tokens_of(message, prompt, cap)
+        warnings: list[ReportWarning] = []
+        if tokens.output > cap:
+            note = f"{self.model} ignored its cap of {cap} tokens and wrote {tokens.output}"
+            warnings.append(ReportWarning(code="cap_ignored", message=note))
+        bill = tokens.bill(self.call)
+        charge = self.charge(tokens, bill, finish)
+        is_piece = self.options.continue_last  # a continuation keeps its whitespace
+        reply = Reply(
+            _continuation(message, prompt) if is_piece else without_thinking(message.text),
+            finish,
+            charge,
+            warnings=tuple(warnings),
+            tool_message=message_to_dict(message) if message.tool_calls else None,
+            message_id=message.id,
+        )
+        return reply, bill
+
+    def charge(self, tokens: Tokens, bill: Bill, finish: str) -> Charge:
+        """Return the entry of the attempt in the ledger, with the bill that was settled."""
+        return Charge(
+            node=self.options.purpose.node,
+            step=self.options.purpose.step,
+            cap=self.options.cap,
+            input_tokens=tokens.input,
+            output_tokens=tokens.output,
+            reasoning_tokens=tokens.reasoning,
+            cached_tokens=tokens.cached,
+            seconds=round(time.perf_counter() - self.started, 4),
+            finish=finish,
+            measured=tokens.measured,
+            model=self.model,
+            bill=[*bill],
+        )
+
+
+def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
+    """Return a continuation without the beginning, which some servers repeat."""
+    start = prompt[-1].text if prompt[-1].type == "ai" else ""
+    prefix = start if message.text.startswith(start) else start.rstrip()  # some templates strip it
+    return message.text.removeprefix(prefix)
 
 
 def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:

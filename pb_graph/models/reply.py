@@ -1,4 +1,4 @@
-"""Wait for the reply to one call, and read its text, its finish reason and its tokens.
+"""Wait for the reply to one call, and read its finish reason and its tokens.
 
 Tokens are measured where the provider reports them, else estimated from the text.
 """
@@ -13,13 +13,11 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from pb_graph.answers import without_thinking
 from pb_graph.budget.ledger import spent
 from pb_graph.budget.rates import Bill
-from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import may_be_billed
 from pb_graph.types import Charge, ReportWarning
 
@@ -102,72 +100,6 @@ class Reply:
         return cls(**{**plain, **parts})
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attempt of a call.
-
-    Attributes:
-        options: The options of the call, with the cap of this attempt.
-        call: The model and the bound of the input, where a budget counts that.
-        model: The name of the model, for the charge.
-        started: The time at which it began, by `time.perf_counter`.
-    """
-
-    options: CallOptions
-    call: Bill
-    model: str
-    started: float = field(default_factory=time.perf_counter)
-
-    def read(self, message: AIMessage, prompt: Sequence[BaseMessage]) -> tuple[Reply, Bill]:
-        """Convert a response to a reply and its bill.
-
-        Args:
-            message: The response.
-            prompt: The messages that it answers.
-        """
-        finish, cap = finish_of(message), self.options.cap
-        tokens = tokens_of(message, prompt, cap)
-        warnings: list[ReportWarning] = []
-        if tokens.output > cap:
-            note = f"{self.model} ignored its cap of {cap} tokens and wrote {tokens.output}"
-            warnings.append(ReportWarning(code="cap_ignored", message=note))
-        bill = tokens.bill(self.call)
-        charge = self.charge(tokens, bill, finish)
-        is_piece = self.options.continue_last  # a continuation keeps its whitespace
-        reply = Reply(
-            _continuation(message, prompt) if is_piece else without_thinking(message.text),
-            finish,
-            charge,
-            warnings=tuple(warnings),
-            tool_message=message_to_dict(message) if message.tool_calls else None,
-            message_id=message.id,
-        )
-        return reply, bill
-
-    def charge(self, tokens: Tokens, bill: Bill, finish: str) -> Charge:
-        """Return the entry of the attempt in the ledger.
-
-        Args:
-            tokens: The tokens of the attempt.
-            bill: What was settled, as budgets count it.
-            finish: Why the attempt ended.
-        """
-        return Charge(
-            node=self.options.purpose.node,
-            step=self.options.purpose.step,
-            cap=self.options.cap,
-            input_tokens=tokens.input,
-            output_tokens=tokens.output,
-            reasoning_tokens=tokens.reasoning,
-            cached_tokens=tokens.cached,
-            seconds=round(time.perf_counter() - self.started, 4),
-            finish=finish,
-            measured=tokens.measured,
-            model=self.model,
-            bill=[*bill],
-        )
-
-
 def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Tokens:
     """Return the tokens that a provider reported, else an estimate from the text.
 
@@ -236,13 +168,6 @@ def finish_of(message: AIMessage) -> str:
     if reason in _LENGTH_REASONS:
         return "length"
     return "filter" if reason in _FILTER_REASONS else "stop"
-
-
-def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
-    """Return a continuation without the beginning, which some servers repeat."""
-    start = prompt[-1].text if prompt[-1].type == "ai" else ""
-    prefix = start if message.text.startswith(start) else start.rstrip()  # some templates strip it
-    return message.text.removeprefix(prefix)
 
 
 def _written_text(message: AIMessage) -> str:

@@ -10,8 +10,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from pb_graph.budget.rates import Bill
+from pb_graph.models.client import _Attempt
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import Attempt, Reply, finish_of, tokens_of
+from pb_graph.models.reply import Reply, finish_of, tokens_of
 
 PROMPT = [HumanMessage("What is 6 * 7? " * 20)]
 FORTY = "word " * 32
@@ -62,7 +63,7 @@ def test_an_empty_reply_may_be_free() -> None:
 
 def replied(cap: int, finish: str, content: Any = FORTY) -> Reply:  # noqa: ANN401
     message = AIMessage(content, response_metadata={"finish_reason": finish})
-    return Attempt(CallOptions(cap), Bill(), "m").read(message, PROMPT)[0]
+    return _Attempt(CallOptions(cap), Bill(), "m").read(message, PROMPT)[0]
 
 
 @pytest.mark.parametrize(
