@@ -57,10 +57,6 @@ def _to_number(value: object) -> float | None:
     return float(match.group()) if match else None
 
 
-def _to_numbers(values: object) -> list[float | None]:
-    return [_to_number(value) for value in values] if isinstance(values, list) else []
-
-
 def _to_step_numbers(value: object) -> list[int] | None:
     """Return the step numbers in a value such as [1, 3] or "1 and 3"."""
     text = str(value)
@@ -73,7 +69,9 @@ def _to_line(text: str) -> str:
 
 
 _Number = Annotated[float | None, BeforeValidator(_to_number)]
-_Numbers = Annotated[list[float | None], BeforeValidator(_to_numbers)]
+_Numbers = Annotated[
+    list[_Number], BeforeValidator(lambda value: value if isinstance(value, list) else [])
+]
 _StepNumbers = Annotated[list[int] | None, BeforeValidator(_to_step_numbers)]
 
 
