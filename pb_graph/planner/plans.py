@@ -135,7 +135,10 @@ class Plan(BaseModel, frozen=True):
         Raises:
             ValueError: If the reply holds no sub-question.
         """
-        for items in (_items(_find_json(text)), _NUMBERED.findall(text)):
+        parsed = _find_json(text)
+        values = parsed.values() if isinstance(parsed, Mapping) else (parsed,)
+        listed = next((value for value in values if isinstance(value, list)), [])
+        for items in (listed, _NUMBERED.findall(text)):
             steps = []
             for item in items:
                 with suppress(ValidationError):  # an item without text
@@ -203,12 +206,6 @@ class Level(BaseModel, frozen=True):
     def to_text(self) -> str:
         """Return the level as a planner is asked to write it, such as "L3"."""
         return f"L{self.level}"
-
-
-def _items(parsed: object) -> list[Any]:
-    """Return the items of a plan: a list, or the first list of an object."""
-    values = parsed.values() if isinstance(parsed, Mapping) else (parsed,)
-    return next((value for value in values if isinstance(value, list)), [])
 
 
 def _find_json(text: str) -> object:

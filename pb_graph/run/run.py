@@ -266,8 +266,7 @@ class Run:
     @cached_property
     def earlier(self) -> Spending:
         """Tokens by model that the question was billed before this node."""
-        charges, sent = self.state.get("charges"), self.state.get("spent")
-        return sent or (spending(charges) if charges else {})
+        return self.state.get("spent") or spending(self.state.get("charges") or ())
 
     @property
     def price_key(self) -> str:
