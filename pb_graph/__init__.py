@@ -1,8 +1,6 @@
 """Plan a question, split its budget across the steps, and never spend more than its ceiling.
 
-The graph estimates the level of a question. From level ``Settings.plan_from`` on it plans the
-question, splits the budget across the steps, and solves the steps. Easier questions are solved as
-one step.
+Questions below level ``Settings.plan_from`` are solved as one step.
 
 The names below load on first use, so that importing the package imports no provider, no DSPy and
 no LangGraph.

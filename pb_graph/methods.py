@@ -37,8 +37,8 @@ class Method:
         plans: Whether the question is decomposed first.
         budgets: Whether it has a total budget, also where the settings name none.
         splits: Whether the budget is split across the sub-questions, and steps may be calls.
-        style: The style it is written in where ``Settings.style`` names none. None for a method
-            with a style of its own, which no setting changes.
+        style: The style of the solver if ``Settings.style`` is None. None for a method with a style
+            of its own, which no setting changes.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
         is_prompt: Whether the function returns a prompt, rather than making calls of its own.
         ceiling: ``ceiling(settings, query)``, an upper bound on the completion tokens of all calls

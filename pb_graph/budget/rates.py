@@ -127,7 +127,7 @@ class Dollars(Rate):
         size = bill.largest or bill.input
         price = [tier for tier in self.price(bill.model) if size > tier.start or not tier.start][-1]
         fresh = max(0, bill.input - bill.cached - bill.written)
-        # A bound assumes that all input is written to the cache, the dearest case.
+        # A bound assumes that all input is written to the cache at the highest price.
         dearest = max(price.input, price.cached, price.written)
         cache_cost = bill.cached * price.cached + bill.written * dearest
         return fresh * price.input + cache_cost + bill.output * price.output

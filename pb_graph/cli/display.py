@@ -62,7 +62,7 @@ class Display:
         return f"{self._tokens:,} completion tokens were spent in {_calls(self._calls)}."
 
     def close_with(self, report: Mapping[str, Any]) -> None:
-        """Print the result, the working below it, warnings, and one line of account."""
+        """Print the result, the working below it, the warnings, and a line with the spending."""
         answer, result = report["answer"], report["result"] or report["answer"].strip()
         self._console.print("", safe(result, "bold"), "", sep="\n")
         if result != answer.strip():

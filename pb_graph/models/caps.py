@@ -1,8 +1,8 @@
 """Map the cap of a call to the arguments of its provider, one function for each provider.
 
 `policy_for` chooses by the model object; ``build_graph(cap_policy=…)`` names another policy. The
-caller's own settings stand, unless they cannot fit into the cap. No provider's package is imported
-here.
+caller's own settings are kept unless they cannot fit into the cap. No provider's package is
+imported here.
 
 The requests are checked with LangChain's packages, not against the providers' servers: levels and
 ranges are those of the providers' documentation. llama.cpp is checked with the local models.
@@ -341,8 +341,8 @@ def _claude_thinking(
 def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Gemini, thinking included, and lower its thinking level to what fits.
 
-    The caller's own level stands unless there is to be no thinking at all. If the caller has set a
-    thinking budget, no level is sent, because the API accepts only one of them.
+    The caller's own level is kept unless thinking is off. If the caller has set a thinking budget,
+    no level is sent, because the API accepts only one of them.
     """
     settings: Any = model
     bound = _cap(model, options, "max_output_tokens", "timeout")
@@ -362,9 +362,9 @@ OLLAMA_OPTIONS = (
 def ollama(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Ollama by ``num_predict``, which includes thinking.
 
-    It has no thinking budget. Where fewer than 1,024 tokens are left for thinking, that is switched
-    off, unless the caller has set it; gpt-oss always thinks and is asked for a low level. Models
-    that do not think ignore 'off'.
+    Ollama has no thinking budget. If fewer than 1,024 tokens are left for thinking, thinking is
+    switched off unless the caller has set it; models that do not think ignore this. gpt-oss always
+    thinks and is asked for a low level.
     """
     settings: Any = model
     # The argument replaces the model's own options, so these are repeated.

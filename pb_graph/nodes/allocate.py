@@ -65,9 +65,8 @@ def _reallocate(state: State, run: Run) -> State:
 def _total(state: State, run: Run) -> tuple[int, bool]:
     """Return the question's budget, and whether a decision raised the enclosing budget.
 
-    The question's budget is lowered with a warning if the enclosing budget has less left.
-
-    A run that does not go on with less pauses here for a decision, or raises BudgetUsedUpError.
+    If the enclosing budget has less left, the question's budget is lowered with a warning. With
+    ``on_used_up`` the run pauses here for a decision instead, or raises BudgetUsedUpError.
     """
     total = run.settings.total(state["query"]["level"])
     left, shared = available_tokens(total, model=run.price_key), run.shared_budget

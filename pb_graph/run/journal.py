@@ -59,7 +59,7 @@ class Journal:
         Args:
             client: Makes the call.
             messages: The prompt.
-            options: The wishes of the call.
+            options: Options of this call.
             io: How to wait, `BLOCKING` or `ASYNC`.
 
         Raises:

@@ -353,8 +353,8 @@ class Run:
     def _reserve(self, account: Budget, *, closing: bool) -> int:
         """Return the tokens to keep back for a forced ending.
 
-        At most half of a small cap; two thirds for the final answer, which is what the rest was
-        paid for. The smallest share (24 tokens by default) so ends in 16 tokens.
+        At most half of the cap, or two thirds if the call gives the final answer: 16 tokens of the
+        smallest share (24 by default).
         """
         answer_type = self.options.answer_type if closing else None
         minimum = max(self.settings.reserve, answer_type.reserve if answer_type else 0)

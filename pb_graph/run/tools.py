@@ -22,7 +22,7 @@ from pb_graph.models.reply import IO
 from pb_graph.run.journal import Journal
 
 MAX_ROUNDS = 8
-"""Calls of a step that may end in a call of tools; the next one has to give its result."""
+"""Calls of a step that may end in tool calls; the next call has to give the result."""
 MAX_RESULT = 20_000
 """Characters of a tool's result that the solver is shown."""
 
@@ -34,12 +34,12 @@ async def use_tools(
 
     Args:
         tool_message: The whole message of the model as JSON.
-        tools: The tools that there are.
+        tools: The available tools.
         journal: Keeps the results for a node that starts over.
         io: How to wait, `BLOCKING` or `ASYNC`.
 
     Returns:
-        That message and the results, for the next prompt.
+        The message and the results of the tools, for the next prompt.
     """
     (message,) = messages_from_dict([dict(tool_message)])
     messages: list[BaseMessage] = [message]
