@@ -42,8 +42,7 @@ class Wishes(TypedDict, total=False):
     """Optional parameters of a reservation."""
 
     keep: float
-    """Amount, in the unit of the budget, to keep for a later call whose input is this prompt and
-    this completion; 0."""
+    """Amount in the budget's unit to keep for a later call on this prompt and completion; 0."""
     at_least: int
     """Fewest completion tokens that are worth the call; 1."""
     wait_for: int
@@ -485,9 +484,9 @@ def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUse
     least = call._replace(output=at_least)
     path = [above for account in accounts for above in reversed(account.line)]
     first = next((one for one in path if one._free() < one.rate.cost(least)), path[0])
-    figures = (first._size(), first.rate.cost(call), max(0, first._free()))
-    size, cost, left = (first.rate.text(first._value(units)) for units in figures)
-    lost = first.rate.text(first.unknown) if first.unknown else ""
+    figures = (first._size(), first.rate.cost(call), first._unknown, max(0, first._free()))
+    size, cost, lost, left = (first.rate.text(first._value(units)) for units in figures)
+    lost = lost if first._unknown else ""
     return BudgetUsedUpError(size, cost=cost if figures[1] else "", left=left, lost=lost)
 
 
