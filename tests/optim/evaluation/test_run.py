@@ -335,6 +335,18 @@ def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
     assert {(row.settings.budget, row.settings.cutoff) for row in ours} == {(333, 700)}
 
 
+def test_only_the_default_sends_the_prompts_of_a_program(tmp_path: Path) -> None:
+    tuned, told = Planner(), {}
+    for predictor in (tuned.fused, tuned.decompose, tuned.solve):
+        predictor.signature = predictor.signature.with_instructions("Think of whales.")
+    for method in ("default", "vanilla", "planned_vanilla"):
+        model = ScriptedChat(solve=solves)
+        options: dict[str, Any] = {"limit": 1, "settings": {"plan_from": 1}}
+        evaluated(model, tmp_path / method, methods=method, planner_program=tuned, **options)
+        told[method] = "whales" in str([call.messages for call in model.calls])
+    assert told == {"default": True, "vanilla": False, "planned_vanilla": False}
+
+
 def test_our_planning_comes_twice_where_a_label_tells_the_level() -> None:
     chosen = Experiment(dataset="arithmetic", methods="plan_and_budget@300,vanilla@300")
     unlabelled = [dataclasses.replace(question, level=None) for question in QUESTIONS]

@@ -19,6 +19,7 @@ from tests.support.tuning_world import DEV, bench_in, original, says
         ("Here it is:\n```text\nPlan\nwell.\n```\nDone.", "Plan\nwell."),
         ("Sure:\n<instruction>\nPlan.\n</instruction>\nThe rest remains.", "Plan."),
         ("<instruction>\nPlan.", "Plan."),
+        ('Say "none"', 'Say "none"'),
     ],
 )
 def test_an_instruction_is_found_in_a_reply(reply: str, instruction: str) -> None:
@@ -46,6 +47,17 @@ def test_nothing_is_asked_once_the_budget_is_spent(tmp_path: Path) -> None:
         bench.measure(original(), DEV[:1])
         with pytest.raises(SearchEndedError):
             reflector.ask("!")
+
+
+@pytest.mark.parametrize("reply", ["", "word " * 3000], ids=["empty", "cut off"])
+def test_a_reply_without_a_whole_instruction_ends_the_search(reply: str, tmp_path: Path) -> None:
+    model = says(reply)
+    with bench_in(tmp_path) as bench:
+        reflector = Reflector(model, bench)
+        for _ in range(2):
+            with pytest.raises(SearchEndedError, match="no whole instruction"):
+                reflector.ask("?")
+    assert len(model.calls) == 1
 
 
 def test_a_model_named_by_a_string_is_asked_at_a_temperature(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from optim.evaluation.store import ReplyCache, StorageError
 from optim.tuning.evaluator import OutageError
 from optim.tuning.options import OPTIMIZERS
-from optim.tuning.search import split_of
+from optim.tuning.search import draw, split_of
 from pb_graph import InputError
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
 from tests.support.tuning_world import (
@@ -60,6 +62,19 @@ def test_a_third_of_dev_is_held_out_evenly_over_the_levels() -> None:
     assert sorted(q.level or 0 for q in split.held_out) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert not {q.id for q in split.dev} & {q.id for q in split.held_out}
     assert split_of((), DEV[:30], None, seed=0) == split
+
+
+def test_each_level_is_drawn_by_its_share() -> None:
+    levels = [1] * 20 + [2] * 14 + [3] * 14 + [4] * 6 + [5] * 6
+    questions = [replace(one, level=level) for one, level in zip(DEV, levels, strict=True)]
+    drawn, rest = draw(questions, of=3, seed=0)
+    assert Counter(one.level for one in drawn) == {1: 6, 2: 5, 3: 5, 4: 2, 5: 2}
+    assert Counter(one.level for one in rest) == {1: 14, 2: 9, 3: 9, 4: 4, 5: 4}
+
+
+def test_one_text_with_several_references_makes_several_questions() -> None:
+    dev = [replace(one, question="How many?", reference=one.id) for one in FEW]
+    assert len(split_of((), dev, None, seed=0).dev) == 8
 
 
 # What ends it with an error
