@@ -92,9 +92,6 @@ def test_bootstrapping_keeps_right_answers_only() -> None:
     assert {demo["problem"] for demo in shown} <= right
 
 
-# The metric
-
-
 @given(ANSWERS, st.floats(0.1, 100), st.floats(1, 1e5))
 def test_the_mean_surrogate_never_exceeds_the_true_ratio(
     answers: list[tuple[float, float]], accuracy: float, tokens: float

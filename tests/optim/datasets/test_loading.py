@@ -32,9 +32,6 @@ def good(tmp_path: Path) -> Path:
     return written(tmp_path / "good.jsonl", *ROWS)
 
 
-# --- every data set
-
-
 @patch.dict(DATASETS)  # takes it away again at the end
 def test_a_data_set_is_one_function_under_the_decorator(tmp_path: Path) -> None:
     @dataset(
@@ -54,9 +51,6 @@ def test_a_data_set_is_one_function_under_the_decorator(tmp_path: Path) -> None:
     assert (question.instruction, question.answer_format) == ("Solve this.", "As a number.")
     with pytest.raises(InputError, match=r"no data set named 'swamp'.*math500.*'svamp'"):
         load("swamp")
-
-
-# --- files
 
 
 def test_every_kind_of_file_reads_the_same(good: Path, tmp_path: Path) -> None:
@@ -100,9 +94,6 @@ def test_a_row_that_is_no_question_is_named_by_its_place(
     assert "4" in str(refused.value)
 
 
-# --- choices
-
-
 def test_a_field_map_names_the_columns(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", {"prompt": "p?", "gold": ["a", "b", "a"], "hard": "3"})
     fields = {"question": "prompt", "answers": "gold", "level": "hard"}
@@ -140,9 +131,6 @@ def test_limit_seed_and_levels_choose(good: Path) -> None:
         load("jsonl", path=good, levels=[6])
 
 
-# --- the hub
-
-
 def test_without_a_path_the_hub_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
@@ -161,9 +149,6 @@ def test_a_hub_out_of_reach_names_the_way_around(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=None))
     with pytest.raises(InputError, match=r"cannot read split 'test'.*--data PATH"):
         load("math500")
-
-
-# --- what comes with the package, and what is generated
 
 
 def test_the_frozen_word_problems_are_sixty_of_each_level() -> None:

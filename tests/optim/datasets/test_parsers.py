@@ -22,8 +22,6 @@ def refusal(tmp_path: Path, name: str, row: dict[str, Any]) -> str:
     return str(refused.value)
 
 
-# --- MATH-500
-
 MATH = {
     "problem": "What is $1+1$?",
     "answer": "2",
@@ -39,9 +37,6 @@ def test_math500_row(tmp_path: Path) -> None:
     assert "no 'level'" in refusal(tmp_path, "math500", {k: MATH[k] for k in ("problem", "answer")})
 
 
-# --- GSM8K
-
-
 @pytest.mark.parametrize(
     ("final", "target"), [("1,080", "1080"), ("-3", "-3"), ("$10.50", "10.50")]
 )
@@ -52,8 +47,6 @@ def test_gsm8k_row(tmp_path: Path, final: str, target: str) -> None:
     assert question.targets == (target,)
     assert question.level is None
 
-
-# --- NaturalInstructions
 
 TASK = {
     "Definition": ["Name the colour."],
@@ -79,8 +72,6 @@ def test_an_official_task_becomes_its_instances(tmp_path: Path) -> None:
     assert sky.question == "Instruction: Name the colour.\nInput: the sky"
     assert (sky.id, sky.targets, grass.targets) == ("task1-a", ("blue", "azure"), ("green",))
 
-
-# --- TravelPlanner
 
 TABLES = [
     {"Description": "Restaurants in York", "Content": "Name City\n  Aa York"},

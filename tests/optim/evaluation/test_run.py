@@ -47,9 +47,6 @@ def figures(records: list[Record]) -> list[tuple[Any, ...]]:
     return sorted((r.method, r.question, r.epoch, r.score, r.tokens) for r in records)
 
 
-# One run
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScriptedChat, Evaluation]:
     model = ScriptedChat(solve=solves_the_easy_ones)
@@ -96,9 +93,6 @@ def test_no_more_questions_than_allowed_are_answered_at_once(tmp_path: Path) -> 
     model = ScriptedChat(solve=solves, seconds=0.02)
     evaluated(model, tmp_path, methods="vanilla,global_budget", epochs=2, concurrency=3)
     assert model.record.most_at_once == 3
-
-
-# Errors
 
 
 def test_an_error_is_counted_and_has_tokens_but_no_score(tmp_path: Path) -> None:
@@ -175,9 +169,6 @@ def test_an_empty_answer_that_was_paid_for_is_wrong(tmp_path: Path) -> None:
     wrong = [record for record in found.records if not record.output]
     assert [(one.score, one.error) for one in wrong] == [(0.0, None)] * 2
     assert "paid without an answer" in wrong[0].explanation
-
-
-# The same command again
 
 
 def test_a_finished_run_costs_nothing_again_and_more_questions_only_their_own(
@@ -271,9 +262,6 @@ def test_a_task_that_inspect_did_not_run_is_no_interruption(
         evaluated(ScriptedChat(solve=solves), tmp_path)
 
 
-# The limit, and progress
-
-
 def test_a_limit_ends_the_run_cleanly_and_a_higher_one_goes_on(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves)
     options: dict[str, Any] = {"methods": "vanilla,global_budget", "concurrency": 1}
@@ -299,9 +287,6 @@ def test_elsewhere_lines_say_how_far_it_is_and_what_all_will_take(
     assert len(lines) == 10
     assert lines[5].startswith("6 of 10 answers, 0 errors, 18 completion tokens spent")
     assert lines[5].endswith("; about 30 tokens in all")
-
-
-# What is asked
 
 
 def test_the_questions_of_a_run_are_read_once(
@@ -373,9 +358,6 @@ def test_the_log_says_how_it_was_made_without_folders(
     )
     assert (made["seed"], made["epochs"], made["settings"]["cutoff"]) == (3, 1, 77)
     assert made.keys() >= {"date", "version", "data", "split", "temperature", "scorer"}
-
-
-# What is refused
 
 
 def test_several_epochs_at_temperature_0_are_refused_before_anything_is_paid(

@@ -153,9 +153,6 @@ def test_the_paired_interval_covers_as_often_as_it_says(
     assert covered >= 0.92
 
 
-# --- in words
-
-
 @pytest.mark.parametrize(
     ("scores_a", "scores_b", "words"),
     [

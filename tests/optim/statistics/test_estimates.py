@@ -17,9 +17,6 @@ ITEMS = st.lists(st.tuples(SCORE, TOKENS), min_size=1, max_size=30)
 SEVERAL = ITEMS.filter(lambda items: len(items) > 1)
 
 
-# --- the figures
-
-
 def test_e3_is_accuracy_in_percent_squared_over_mean_tokens() -> None:
     assert e3([1, 0], [100, 300]) == 50**2 / 200
     assert e3([1, 1], [0, 100]) == 200.0
@@ -41,9 +38,6 @@ def test_what_would_mislead_is_refused(scores: list, tokens: list, reason: str) 
     for measure in (e3, interval):
         with pytest.raises(ValueError, match=reason):
             measure(scores, tokens)
-
-
-# --- the interval
 
 
 def test_the_standard_error_is_that_of_the_data_and_the_pseudo_questions() -> None:
@@ -112,9 +106,6 @@ def test_the_intervals_cover_as_often_as_they_say(
     assert of_accuracy(accuracy, questions, 600, epochs) >= 0.92
 
 
-# --- accuracy and tokens alone
-
-
 @given(st.integers(0, 40), st.integers(1, 40))
 def test_the_interval_of_right_answers_is_agrestis_and_coulls(right: int, wrong: int) -> None:
     n = right + wrong + 4
@@ -131,9 +122,6 @@ def test_tokens_by_hand() -> None:
     reach = stats.t.ppf(0.975, 2) * tokens.std(ddof=1) / math.sqrt(3) / 200
     assert token_interval(tokens) == pytest.approx((200 * math.exp(-reach), 200 * math.exp(reach)))
     assert token_interval([0, 0]) == (None, None)
-
-
-# --- few questions
 
 
 @given(ITEMS)

@@ -187,9 +187,6 @@ def test_the_program_never_raises_and_a_refused_answer_scores_lowest(tmp_path: P
     assert scores[0] > scores[1] == 0.0
 
 
-# Lists of instructions
-
-
 def test_instructions_are_read_between_lines_of_dashes(tmp_path: Path) -> None:
     file = tmp_path / "candidates"
     file.write_text("---\nOne - or two --- words.\n---\n\nTwo,\nin lines.\n---\n")
@@ -207,9 +204,6 @@ def test_the_packages_list_has_ten_styles_and_none_for_other_predictors() -> Non
     assert DEFAULT_INSTRUCTIONS["decompose"] not in found
     with pytest.raises(InputError, match="give --candidates"):
         read_instructions(None, "estimate")
-
-
-# Examples from the model's own shortest right answers
 
 
 def boxed(call: Call) -> str:

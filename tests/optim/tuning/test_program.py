@@ -34,9 +34,6 @@ def bootstrapped(program: GraphProgram) -> GraphProgram:
     return found
 
 
-# Candidates
-
-
 def test_identity_is_prompts_and_the_settings_that_bear_on_answers() -> None:
     base = original()
     changed = base.with_instruction("decompose", MINIMAL)
@@ -74,9 +71,6 @@ def test_a_program_opens_exactly_the_prompts_that_its_settings_send(
         program(question=DEV[0].question)
         sent = {id(predictor) for predictor, _, _ in dspy.settings.trace}
     assert sent == {id(predictor) for predictor in program.predictors()}
-
-
-# DSPy's optimizers
 
 
 def test_bootstrapped_demos_are_carried_into_the_planners_prompts() -> None:
@@ -125,9 +119,6 @@ def test_rows_of_the_training_data_are_no_demos(method: str, tmp_path: Path) -> 
     assert said[0] == said[1] == said[2]
 
 
-# Questions and errors
-
-
 def test_a_mistyped_model_is_raised_and_no_empty_answer() -> None:
     with pytest.raises(ModelSetupError, match="nosuch"):
         GraphProgram("nosuch:x", settings=PLANNING)(question="What?")
@@ -136,9 +127,6 @@ def test_a_mistyped_model_is_raised_and_no_empty_answer() -> None:
 def test_an_answer_that_failed_is_wrong_at_its_cost() -> None:
     found = program_of(ScriptedChat(solve=HTTPError(400)))(question="What?")
     assert (found.answer, found.tokens > 0) == ("", True)
-
-
-# Saving and using a program
 
 
 @pytest.mark.parametrize("settings", [PLANNING, SOLVING])

@@ -153,9 +153,6 @@ def test_choices_without_sense_are_refused_before_anything_is_paid(
     assert not model.calls
 
 
-# The command
-
-
 @pytest.fixture(autouse=True)
 def model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every model string stand for the world."""

@@ -37,8 +37,6 @@ from tests.support.tuning_world import (
 gepa = OPTIMIZERS["gepa"]
 ALL = trying(PLAIN, THOROUGH, MINIMAL)
 
-# The questions
-
 
 @pytest.mark.parametrize(
     ("sets", "complaint"),
@@ -75,9 +73,6 @@ def test_each_level_is_drawn_by_its_share() -> None:
 def test_one_text_with_several_references_makes_several_questions() -> None:
     dev = [replace(one, question="How many?", reference=one.id) for one in FEW]
     assert len(split_of((), dev, None, seed=0).dev) == 8
-
-
-# What ends it with an error
 
 
 def test_a_prompt_that_no_question_sends_ends_the_search_after_the_original(tmp_path: Path) -> None:
@@ -131,9 +126,6 @@ def test_the_folder_of_another_run_is_refused(
     for other, named in others:
         with pytest.raises(InputError, match=f"holds another run: its {named} differ"):
             run(tmp_path, **{"optimizer": ALL} | other)
-
-
-# How it goes
 
 
 def test_a_spent_budget_ends_the_search_and_leaves_enough_for_the_verdict(tmp_path: Path) -> None:

@@ -98,9 +98,6 @@ def task(bench: FakeBench, answers: int = 10**6) -> OptimizerTask:
     )
 
 
-# What it begins with
-
-
 def test_forty_questions_and_four_hundred_answers_vary_everything() -> None:
     bench = FakeBench(hilly)
     halving(task(bench, answers=360))
@@ -132,9 +129,6 @@ def test_budgets_keep_their_proportions(rule: Any, half: Any) -> None:  # noqa: 
     assert _scale_budget(rule, 0.5) == half
 
 
-# What it finds
-
-
 def test_it_finds_better_settings_and_gives_up_worse_ones_early() -> None:
     bench = FakeBench(hilly)
     found = halving(task(bench, answers=1000))
@@ -152,9 +146,6 @@ def test_prompts_and_examples_of_the_original_stay() -> None:
     halving(replace(task(bench, answers=300), incumbent=tuned))
     assert {one.text("decompose") for one in bench.met} == {"Be brief."}
     assert all(one.examples == tuned.examples for one in bench.met)
-
-
-# Limits
 
 
 def test_a_question_that_a_server_refuses_under_some_settings_ends_only_those() -> None:
