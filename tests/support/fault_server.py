@@ -118,11 +118,9 @@ class FaultServer:
 
     Args:
         script: What goes wrong with which request.
-        plan: The sub-questions that the planner's schema is filled with.
         answer: The answer to everything else.
         latency: Seconds before a reply begins.
         stall: Seconds for which the fault ``stall`` says nothing.
-        pause: Seconds for which a stream says nothing half-way.
         key: The key that requests must carry; None takes any.
         wait: The value of ``Retry-After`` in ``rate_limit``.
         changed: Changes a true completion before it is sent.
@@ -138,18 +136,16 @@ class FaultServer:
         self,
         script: Script = lambda _: None,
         *,
-        plan: tuple[str, ...] = CHAIN,
         answer: str = "Final answer: 42",
         latency: float = 0.0,
         stall: float = 30.0,
-        pause: float = 0.0,
         key: str | None = None,
         wait: str = "0.01",
         changed: Callable[[dict[str, Any]], dict[str, Any]] = lambda reply: reply,
         obeys_cap: bool = True,
     ) -> None:
-        self.script, self.plan, self.answer = script, plan, answer
-        self.latency, self.stall, self.pause = latency, stall, pause
+        self.script, self.answer = script, answer
+        self.latency, self.stall = latency, stall
         self.key, self.wait, self.changed, self.obeys_cap = key, wait, changed, obeys_cap
         self.requests: list[Request] = []
         self.billed = 0
@@ -160,11 +156,6 @@ class FaultServer:
     @property
     def served(self) -> int:
         return len(self.requests)
-
-    @property
-    def open(self) -> int:
-        """The number of connections that it still answers on."""
-        return len(self._open)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -240,16 +231,14 @@ class FaultServer:
         if request.fault == "half_stream":
             whole = b"".join(parts)
             parts = [whole[: len(whole) // 2]]
-        for number, part in enumerate(parts):
-            if streams and number == len(parts) // 2:
-                await asyncio.sleep(self.pause)
+        for part in parts:
             writer.write(part)
             await writer.drain()
             self.billed += streams and part.count(_WORD)
         return not streams and request.fault != "half_stream"
 
     def _text(self, request: Request) -> str:
-        return planned(request.call, self.plan) if request.plans else self.answer
+        return planned(request.call, CHAIN) if request.plans else self.answer
 
 
 def _reset(writer: asyncio.StreamWriter) -> bool:
