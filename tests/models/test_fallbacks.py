@@ -1,13 +1,12 @@
-"""Models with fallbacks: the budget holds; models wrapped otherwise are refused."""
+"""Models with fallbacks: the budget holds."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 from pb_graph import NoAnswerError, Settings, build_graph
-from pb_graph.errors import ModelSetupError
 from tests.support.chat_model import CutOffError, HTTPError, ScriptedChat, runs_on
 from tests.support.graphs import QUESTION, Way, run
 
@@ -43,11 +42,3 @@ def test_what_a_lost_call_may_have_cost_is_not_left_to_its_fallbacks() -> None:
         run(build_graph(first.with_fallbacks([second]), settings=ONE_CALL))
     assert second.calls == []
     assert caught.value.report["most_billed"] == caught.value.report["ceiling"] == 50
-
-
-@pytest.mark.parametrize(
-    "wrap", [lambda model: model.bind(stop=["END"]), lambda model: model.with_retry()]
-)
-def test_a_model_that_is_wrapped_otherwise_is_refused_at_once(wrap: Any) -> None:  # noqa: ANN401
-    with pytest.raises(ModelSetupError, match=r"is not a chat model\..*with_fallbacks"):
-        build_graph(wrap(ScriptedChat()))

@@ -90,10 +90,6 @@ def test_an_attempt_may_be_billed_once_the_request_is_on_its_way(
     assert (is_transient(error), may_be_billed(error)) == (is_tried_again, is_billed)
 
 
-def test_what_kept_a_request_from_being_sent_is_told() -> None:
-    assert "(certificate has expired)" in str(to_model_call_error(never_sent()))
-
-
 def from_google(status: int) -> Exception:
     """An error of LangChain's, in front of the SDK's that has the status."""
     error = ModelRateLimitError("slow down")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from langchain_core.runnables import RunnableLambda
 
 from pb_graph import BudgetedChatModel, Context, ModelSetupError, Settings, build_graph
 from pb_graph.budget import PerLevel
-from pb_graph.planner.planner import Planner
 from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.graphs import QUESTION, graph_of, run
 
@@ -47,23 +45,12 @@ def test_a_run_may_name_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "solve" not in {call.role for call in made["fake:planner"].calls}
 
 
-def test_a_tuned_planner_is_used_and_may_be_loaded_from_a_file(tmp_path: Path) -> None:
-    tuned = Planner()
-    signature = tuned.decompose.signature.with_instructions("Think of whales.")
-    tuned.decompose.signature = signature
-    tuned.save(tmp_path / "planner.json")
-    for program in (tuned, tmp_path / "planner.json", str(tmp_path / "planner.json")):
-        model = ScriptedChat()
-        settings = Settings(method="planned_vanilla", plan_from=1)
-        run(build_graph(model, settings=settings, planner_program=program))
-        assert "Think of whales." in str(model.calls[1].messages)
-
-
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
         (RunnableLambda(len), "RunnableLambda is not a chat model"),
         (ScriptedChat() | RunnableLambda(len), "RunnableSequence is not a chat model"),
+        (ScriptedChat().with_retry(), r"is not a chat model\..*with_fallbacks"),
         (ScriptedChat().bind_tools([abs]), r"tools in build_graph\(tools="),
         (42, "int is not a chat model"),
         (BudgetedChatModel(model=ScriptedChat(), budget=100), "reserve all tokens twice"),
