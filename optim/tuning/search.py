@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from optim.datasets.dataset import digest
@@ -273,10 +273,20 @@ def draw(
         The drawn questions, and the rest.
     """
     mixed = sample(questions, len(questions), seed)
-    by_level = sorted(mixed, key=lambda question: question.level or 0)
-    part = by_level[of - 1 :: of] or by_level[:1]
+    by_level = sorted(mixed, key=_level)
+    part: list[Question] = []
+    seen = 0
+    for _, group in groupby(by_level, key=_level):
+        level = [*group]
+        part += level[: (seen + len(level)) // of - seen // of]
+        seen += len(level)
+    part = part or by_level[:1]
     ids = {question.id for question in part}
     return part, [question for question in questions if question.id not in ids]
+
+
+def _level(question: Question) -> int:
+    return question.level or 0
 
 
 def _text(question: Question) -> str:

@@ -74,7 +74,7 @@ class TestSolve:
     def test_dollars_need_a_price_of_the_model(self) -> None:
         result = solve("--budget-usd", "0.02")
         assert result.exit_code == USAGE
-        assert "No price is known for the model 'scripted-1'" in result.stderr
+        assert "No price is known for the model 'scripted:scripted-1'" in result.stderr
 
     def test_json_prints_the_report_of_a_question_and_nothing_else(
         self, model: ScriptedChat
