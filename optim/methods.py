@@ -53,7 +53,7 @@ class Method:
 
     @property
     def is_default(self) -> bool:
-        """Whether it is the default, which takes a tuned program's prompts and settings."""
+        """Return whether it is the default, which takes a tuned program's prompts and settings."""
         return self.name.partition("@")[0] in {"default", ESTIMATED}
 
 
