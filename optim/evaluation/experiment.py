@@ -161,6 +161,9 @@ class Experiment:
                 rows.append(replace(entry, settings=entry.settings.merged_with(common)))
             else:
                 rows += methods(entry, self.settings)
+        if self.planner_program is not None and not any(method.is_default for method in rows):
+            msg = "a program is for the method 'default': add 'default' to the methods"
+            raise InputError(msg)
         rows = [self._resolve_defaults(method) for method in rows]
         if not self.estimate_level and any(question.level is not None for question in questions):
             names = {method.name for method in rows}

@@ -321,15 +321,16 @@ def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
 
 
 def test_only_the_default_sends_the_prompts_of_a_program(tmp_path: Path) -> None:
-    tuned, told = Planner(), {}
+    tuned, model = Planner(), ScriptedChat(solve=solves)
     for predictor in (tuned.fused, tuned.decompose, tuned.solve):
         predictor.signature = predictor.signature.with_instructions("Think of whales.")
-    for method in ("default", "vanilla", "planned_vanilla"):
-        model = ScriptedChat(solve=solves)
-        options: dict[str, Any] = {"limit": 1, "settings": {"plan_from": 1}}
-        evaluated(model, tmp_path / method, methods=method, planner_program=tuned, **options)
-        told[method] = "whales" in str([call.messages for call in model.calls])
-    assert told == {"default": True, "vanilla": False, "planned_vanilla": False}
+    options: dict[str, Any] = {"limit": 1, "planner_program": tuned, "settings": {"plan_from": 1}}
+    options["estimate_level"] = True
+    evaluated(model, tmp_path, methods="default,planned_vanilla", **options)
+    asked = [str(call.messages) for call in model.calls if call.role != "solve"]
+    assert sum("whales" in prompt for prompt in asked) == 1  # of both methods' plans
+    with pytest.raises(InputError, match="add 'default'"):
+        evaluated(model, tmp_path / "other", methods="planned_vanilla", **options)
 
 
 def test_our_planning_comes_twice_where_a_label_tells_the_level() -> None:
