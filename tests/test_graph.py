@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -14,12 +12,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pb_graph import build_graph
-from tests.support import worlds
+from tests.support import graph_picture, worlds
 from tests.support.chat_model import Call, ScriptedChat
 from tests.support.graphs import DIAMOND, Way, report_of
 from tests.support.worlds import followed
 
-ROOT = Path(__file__).parent.parent
 METHODS = [
     *({"method": method} for method in worlds.OWN_METHODS if method != "plan_and_budget"),
     {"method": "plan_and_budget", "execution": "single_pass"},
@@ -85,12 +82,10 @@ def arrows_of(**settings: Any) -> set[tuple[str, str]]:  # noqa: ANN401
     return {(edge.source, edge.target) for edge in edges if not {edge.source, edge.target} & INNER}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_the_drawing_in_the_documents_is_that_of_the_default(page: str) -> None:
-    drawing = (ROOT / page).read_text("utf-8").partition("```mermaid")[2].partition("```")[0]
-    lines = [re.sub(r'"[^"]*"', "", line) for line in drawing.splitlines() if ">" in line]
-    shown = {pair for line in lines for pair in pairwise(re.findall(r"[a-z]+", line))}
-    assert shown == arrows_of()
+def test_the_drawing_in_the_documents_is_that_of_the_default() -> None:
+    drawing = graph_picture.PICTURE.read_text("utf-8")
+    assert drawing == graph_picture.picture()
+    assert set(re.findall(r"<title>(\w+) to (\w+)</title>", drawing)) == arrows_of()
 
 
 @pytest.mark.parametrize(
