@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from pb_graph.errors import PlanAndBudgetError
+from pb_graph.errors import PlanAndBudgetError, how_to_install
 
 _REQUIREMENT = re.compile(r"([\w.-]+).*\bextra\s*==\s*'(\w+)'")
 
@@ -32,8 +32,7 @@ def missing_extra(error: ModuleNotFoundError) -> MissingPackageError | None:
     for requirement in importlib.metadata.requires("plan-and-budget") or ():
         match = _REQUIREMENT.match(requirement)
         if match and match[1].replace("-", "_") == name and match[2] != "dev":
-            text = f"this needs {name}: pip install 'plan-and-budget[{match[2]}]'"
-            return MissingPackageError(text)
+            return MissingPackageError(f"This needs {name}. {how_to_install(match[2])}")
     return None
 
 

@@ -24,6 +24,11 @@ class PlanAndBudgetError(RuntimeError):
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
+def how_to_install(extra: str) -> str:
+    """Return the sentence that tells how to install an extra; the package is on no index yet."""
+    return f"Install it in a checkout of the repository: pip install '.[{extra}]'."
+
+
 class InputError(PlanAndBudgetError, ValueError):
     """A question, a setting or an option is invalid."""
 

@@ -28,7 +28,7 @@ from pb_graph.cli.options import (
     read_set,
     run_command,
 )
-from pb_graph.errors import InputError, NoAnswerError
+from pb_graph.errors import InputError, NoAnswerError, how_to_install
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -186,7 +186,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     key.
     """
     if not (find_spec("starlette") and find_spec("uvicorn")):
-        exits.fail("serve needs starlette and uvicorn: pip install 'plan-and-budget[serve]'")
+        exits.fail(f"serve needs starlette and uvicorn. {how_to_install('serve')}")
     import uvicorn  # noqa: PLC0415 -- an extra
 
     from pb_graph.serve.app import Allowance, Endpoint, is_loopback  # noqa: PLC0415

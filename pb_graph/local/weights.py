@@ -18,7 +18,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from pb_graph.errors import ModelSetupError, UnknownModelError, WeightsError, did_you_mean
+from pb_graph.errors import (
+    ModelSetupError,
+    UnknownModelError,
+    WeightsError,
+    did_you_mean,
+    how_to_install,
+)
 
 LOCAL_PREFIX: Final = "local:"
 _EXTRA: Final = ("xllamacpp", "huggingface_hub", "filelock")
@@ -144,7 +150,7 @@ def fetch_if_named(name: str) -> None:
 def require_extra() -> None:
     """Raise ModelSetupError if the extra ``[local]`` is not installed."""
     if missing := [module for module in _EXTRA if find_spec(module) is None]:
-        msg = f'Local models need {", ".join(missing)}: pip install "plan-and-budget[local]"'
+        msg = f"A local model needs {', '.join(missing)}. {how_to_install('local')}"
         raise ModelSetupError(msg)
 
 

@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableWithFallbacks
 
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
-from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError
+from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError, how_to_install
 from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
@@ -27,7 +27,7 @@ from pb_graph.types import Charge
 
 _WAYS_OUT = (
     "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set PB_MODEL, "
-    'or install the local one: pip install "plan-and-budget[local]".'
+    "or install the local one. " + how_to_install("local")
 )
 
 

@@ -40,7 +40,7 @@ class TestWhichModel:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-here-for-other-things")
         with pytest.raises(ModelSetupError, match="No model was given") as caught:
             model_name(None)
-        for way in ("openai:", "chat model object", "PB_MODEL", "plan-and-budget[local]"):
+        for way in ("openai:", "chat model object", "PB_MODEL", ".[local]"):
             assert way in str(caught.value)
 
 

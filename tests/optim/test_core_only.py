@@ -88,5 +88,5 @@ def test_calls_and_commands_name_their_extra_in_one_line_before_anything_is_paid
     for name, (code, text) in said.items():
         assert code == 1, name
         assert "\n" not in text.strip(), name
-        assert f"plan-and-budget[{extras[name]}]" in text, name
+        assert f".[{extras[name]}]" in text, name
     assert found["calls"] == 0
