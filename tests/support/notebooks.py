@@ -17,7 +17,7 @@ KEPT = ("image/svg+xml", "text/html", "text/plain")
 # What they import is loaded once; each begins without the names of the one before. What a drawing
 # raises in `display` ends no cell: IPython puts it among the outputs, and goes on.
 _IN_ONE_KERNEL = """
-import json, sys
+import json, os, sys
 import nbformat
 from nbclient import NotebookClient
 notebooks = {path: nbformat.read(path, as_version=4).cells for path in sys.argv[1:]}
@@ -29,7 +29,8 @@ drawn = (  # as pictures that need no script, and that are legible on dark pages
 whole.cells.append(nbformat.v4.new_code_cell(drawn))
 for cells in notebooks.values():
     whole.cells += [*cells, nbformat.v4.new_code_cell("%reset -f")]
-NotebookClient(whole, timeout=600, startup_timeout=600).execute()
+folder = {"metadata": {"path": os.path.dirname(sys.argv[1])}}
+NotebookClient(whole, timeout=600, startup_timeout=600, resources=folder).execute()
 outputs = {path: [cell.get("outputs", []) for cell in cells] for path, cells in notebooks.items()}
 print(json.dumps(outputs))
 """
