@@ -93,13 +93,14 @@ def _ask(
     result.calls += 1
     client = ChatClient(model, policy, RetryPolicy(max_retries=0))
     reply = run_sync(client.call([HumanMessage(prompt)], options, BLOCKING))
-    result.tokens += reply.charge["input_tokens"] + reply.tokens
+    result.tokens += reply.charge["usage"]["input_tokens"] + reply.tokens
     return reply
 
 
 def _hidden(reply: Reply) -> int:
     """Return the minimum number of thinking tokens: as reported, or more than the text can have."""
-    return max(reply.charge["reasoning_tokens"], reply.tokens - len(reply.text), 0)
+    reasoning = reply.charge["usage"]["output_token_details"]["reasoning"]
+    return max(reasoning, reply.tokens - len(reply.text), 0)
 
 
 def _check_thinking_off(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -22,7 +22,9 @@ from pb_graph.budget.allocation import Schedule as PositionalSchedule
 from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, QuestionLimit
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS, known_method
-from pb_graph.types import Query
+
+if TYPE_CHECKING:
+    from pb_graph.types import Query
 
 Method = Annotated[
     str,

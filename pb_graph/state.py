@@ -10,7 +10,6 @@ from langgraph.channels import EphemeralValue
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
-from pb_graph.budget.rates import Spending
 from pb_graph.types import (
     Charge,
     Finish,
@@ -18,6 +17,7 @@ from pb_graph.types import (
     Query,
     Report,
     ReportWarning,
+    Spending,
     StepResult,
     SubQuestion,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired
 
+from langchain_core.messages.ai import UsageMetadata
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 Finish = Literal["stop", "length", "forced", "error"]
@@ -15,6 +16,10 @@ LevelSource = Literal["given", "estimated", "default"]
 
 EASY = 2
 """The highest level that a smaller model solves, if there is one."""
+
+Spending = dict[str, UsageMetadata]
+"""Tokens by model. The input details also have ``largest_call``, the input tokens of the largest
+call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,46 +41,31 @@ class Charge(TypedDict):
     """Index of the sub-question, if the call was made for one."""
     cap: int
     """Completion tokens the call was allowed."""
-    input_tokens: int
-    output_tokens: int
-    """Completion tokens, reasoning included; for a lost attempt, the tokens that arrived."""
-    reasoning_tokens: int
-    cached_tokens: int
+    model: str
+    """The model's key: ``provider:name``, ``name at address`` or its plain name."""
+    usage: UsageMetadata
+    """The tokens; for a lost attempt, the tokens that arrived."""
+    measured: bool
+    """True if the provider reported the tokens; otherwise they are estimated."""
+    most: UsageMetadata
+    """The most that the call may have been billed, as accounts count it."""
     seconds: float
     finish: str
     """Why the call ended: stop, length, filter or error."""
-    measured: bool
-    """True if the provider reported the tokens; otherwise they are estimated."""
-    model: str
-    """The model's name as its provider knows it."""
-    bill: list[Any]
-    """The most that the call was billed, as a `Bill`."""
 
 
-class Usage(TypedDict):
+class Usage(UsageMetadata):
     """Sums over calls. ``seconds`` adds up the durations of all calls, parallel calls included."""
 
-    input_tokens: int
-    output_tokens: int
-    reasoning_tokens: int
-    cached_tokens: int
     calls: int
     seconds: float
     measured: bool
+    by_model: dict[str, UsageMetadata]
+    """The tokens of each model, by its name."""
+    by_node: NotRequired[dict[str, Usage]]
+    """The sums of each node; absent in the usage of a node."""
     cost: NotRequired[float | None]
     """Dollars, where there is a table of prices; None when a model is not in it."""
-
-
-class NodeUsage(Usage):
-    """The usage of one node, with the names of the models that it asked."""
-
-    models: list[str]
-
-
-class QueryUsage(Usage):
-    """The usage of one query, also split by node."""
-
-    by_node: dict[str, NodeUsage]
 
 
 class SubQuestion(TypedDict):
@@ -181,7 +171,7 @@ class Report(TypedDict):
     cut_off: bool
     """True if the solver reached its cap before it was done."""
     steps: list[StepReport]
-    usage: QueryUsage
+    usage: Usage
     warnings: list[ReportWarning]
 
 

@@ -25,7 +25,7 @@ from pb_graph import (
     build_graph,
 )
 from pb_graph.agents.budgeted_request import FINISH
-from pb_graph.budget.rates import Bill
+from pb_graph.budget.bill import Bill
 from tests.support.agents import ASK, THREAD, calls, look_up
 from tests.support.chat_model import Call, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import QUESTION, Way, run
@@ -42,7 +42,7 @@ def paid(rate: Any, *models: ScriptedChat) -> int:
     """The provider's own bill, in the units of a budget."""
     rows = [(model, call) for model in models for call in model.calls]
     return sum(
-        rate.cost(Bill(f"x:{model.model_name}", call.output_tokens, given_to(call)))
+        rate.cost(Bill(f"x:{model.model_name}", output=call.output_tokens, input=given_to(call)))
         for model, call in rows
     )
 
@@ -158,7 +158,7 @@ class TestPausing:
         value = out["__interrupt__"][0].value
         assert value["unit"] == {"total": "completion tokens", "usd": "dollars"}.get(unit, "tokens")
         assert value["spent"] + value["left"] == pytest.approx(value["total"])
-        assert sum(row[0] for row in value["tokens"].values()) == model.output_tokens
+        assert sum(row["output_tokens"] for row in value["tokens"].values()) == model.output_tokens
         assert "seven words" in value["asked"]
         assert agent.get_state(THREAD).next
 

@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from pb_graph import Budget, InputError, TokenBudgetMiddleware, plan_and_budget_tool
 from pb_graph.agents.budgeted_request import FINISH
+from pb_graph.budget.bill import Bill
 from tests.support.agents import ASK, THREAD, Pens, agent_of, calls, look_up, tool_call
 from tests.support.chat_model import (
     Call,
@@ -263,7 +264,7 @@ class TestHostsOwn:
             self.passed_on(request)
 
     def test_a_note_to_the_model_comes_behind_the_blocks_that_a_cache_knows(self) -> None:
-        state: Any = {"messages": [], "tokens_by_model": {"m": [80, 9, 0, 0, 9]}}
+        state: Any = {"messages": [], "tokens_by_model": {"m": Bill(output=80, input=9).usage()}}
         request = request_of().override(state=state, system_message=SystemMessage([CACHED]))
         said: Any = self.passed_on(request).system_message
         assert said.content[0] == CACHED

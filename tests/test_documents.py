@@ -144,7 +144,7 @@ def test_the_fields_of_the_report_are_those_of_a_run() -> None:
     assert set(report["usage"]) == documented("Usage")
     assert documented("Warnings") == set(get_args(WarningCode))
     parts = report["usage"]["by_node"].values()
-    assert all(set(part) == documented("Usage") - {"by_node"} | {"models"} for part in parts)
+    assert all(set(part) == documented("Usage") - {"by_node"} for part in parts)
 
 
 def test_every_page_that_a_page_names_is_there() -> None:

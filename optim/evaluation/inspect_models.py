@@ -26,6 +26,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from pb_graph.budget.bill import Bill
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -48,12 +50,13 @@ async def show_call(call: Call) -> None:
     output = ModelOutput.from_content(
         call.model, call.text, stop_reason="max_tokens" if charge["finish"] == "length" else "stop"
     )
+    bill = Bill.of(call.model, charge["usage"])
     output.usage = ModelUsage(
-        input_tokens=charge["input_tokens"] - charge["cached_tokens"],
-        output_tokens=charge["output_tokens"],
-        total_tokens=charge["input_tokens"] + charge["output_tokens"],
-        input_tokens_cache_read=charge["cached_tokens"],
-        reasoning_tokens=charge["reasoning_tokens"],
+        input_tokens=bill.input - bill.cached,
+        output_tokens=bill.output,
+        total_tokens=bill.input + bill.output,
+        input_tokens_cache_read=bill.cached,
+        reasoning_tokens=bill.reasoning,
     )
     output.time = charge["seconds"]
     step = "" if charge["step"] is None else f" step {charge['step'] + 1}"

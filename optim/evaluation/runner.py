@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from optim.evaluation.store import CacheMissError, Call, OnCall, Recording, StorageError, recording
 from optim.scorers import Score
-from pb_graph.budget.ledger import by_node, most_billed
+from pb_graph.budget.ledger import most_billed, usage_of
 from pb_graph.errors import NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.settings import Context
@@ -144,7 +144,7 @@ def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call])
         "answer": "",
         "cut_off": False,
         "steps": [],
-        "usage": by_node(charges),
+        "usage": usage_of(charges),
         "most_billed": most_billed(charges),
         "warnings": [],
     }

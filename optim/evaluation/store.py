@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary
 from filelock import FileLock, Timeout
 
 from optim.datasets.dataset import digest
-from pb_graph.budget.ledger import spending
+from pb_graph.budget.ledger import spending, spent
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ModelClient, WrapperClient
@@ -169,7 +169,7 @@ class ReplyCache:
             StorageError: If the file cannot be written.
         """
         charges = list(lost)
-        tokens = sum(charge["output_tokens"] for charge in charges)
+        tokens = spent(charges)
         if charges:
             self._write("INSERT INTO lost VALUES (?, ?, ?)", key, json.dumps(charges), tokens)
             self.spent += tokens

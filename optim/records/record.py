@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from optim.extras import require_modules
+from pb_graph.budget.bill import Bill
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +103,9 @@ class Records(list[Record]):
             row = {name: getattr(record, name) for name in names}
             shown = (*record.report["usage"].items(), *record.report.items())
             row |= {name: value for name, value in shown if name in _TOLD}
-            rows.append(row | {"planning_tokens": planning_tokens(record.report)})
+            cached = Bill.of(record.model, record.report["usage"]).cached
+            planned = planning_tokens(record.report)
+            rows.append(row | {"planning_tokens": planned, "cached_tokens": cached})
         table = pd.DataFrame(rows, columns=_COLUMNS)
         whole = dict.fromkeys(("level", "budget", "ceiling"), "Int64")
         return table.astype({"score": "Float64"} | whole)

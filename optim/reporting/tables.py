@@ -20,7 +20,8 @@ from optim.e3 import Comparison, Sample, accuracy_interval, compare, holm, inter
 from optim.records import PLANNING, Records
 from optim.scorers.travelplanner import rates
 from optim.statistics.estimates import PERCENT
-from pb_graph.budget.rates import Bill, Dollars, Prices
+from pb_graph.budget.bill import Bill
+from pb_graph.budget.rates import Dollars, Prices
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,12 +100,11 @@ def answers(
 def _dollars(record: Record, dollars: Dollars) -> float:
     """Return the price of 1,000 such answers."""
     picos, nodes = 0, record.report["usage"]["by_node"]
-    solving = {name for node in nodes.keys() - PLANNING for name in nodes[node].get("models", ())}
+    solving = {name for node in nodes.keys() - PLANNING for name in nodes[node].get("by_model", ())}
     for node, part in nodes.items():
-        is_planner = node in PLANNING and solving.isdisjoint(part.get("models", ()))
+        is_planner = node in PLANNING and solving.isdisjoint(part.get("by_model", ()))
         model = record.planner if is_planner else record.model
-        bill = Bill(model, part["output_tokens"], part["input_tokens"], part["cached_tokens"])
-        picos += dollars.cost(bill)
+        picos += dollars.cost(Bill.of(model, part))
     return 1000 * picos / _PICO
 
 

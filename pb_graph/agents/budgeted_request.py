@@ -23,13 +23,13 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from langchain_core.messages.ai import UsageMetadata, add_usage
+from langchain_core.messages.ai import add_usage
 from langchain_core.outputs import LLMResult
 from langchain_core.tracers.context import register_configure_hook
 
 from pb_graph.budget.account import Budget, Reservation, Wishes
-from pb_graph.budget.ledger import spending_of
-from pb_graph.budget.rates import MOST_TOKENS, Bill
+from pb_graph.budget.bill import Bill, spending_of
+from pb_graph.budget.rates import MOST_TOKENS
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.caps import CAP_NAMES, constructor_overrides, least_cap, policy_for
 from pb_graph.models.chat_models import copy_for_attempts, key_of
@@ -178,7 +178,7 @@ class BudgetedRequest:
                 return _drop_tool_calls(answer)
             answer = _answer(response)
             tokens = tokens_of(answer, capped.messages, reservation.tokens)
-            calls.settle(tokens.bill(calls.reservation.call))
+            calls.settle(tokens.most(calls.reservation.call))
         return _drop_tool_calls(answer) if finish_of(answer) == "length" else response
 
     @property
@@ -295,7 +295,7 @@ class _InnerCalls(BaseCallbackHandler):
         name, provider = metadata.get("ls_model_name"), metadata.get("ls_provider")
         key = call.model if not name or name in call.model else f"{provider}:{name}"
         if not self._has_input:
-            return call._replace(model=key)
+            return replace(call, model=key)
         bound = bound_input(key, messages, about.get("invocation_params") or {})
         is_covered = key == call.model and bound.input <= self._most
         return call if is_covered else bound
@@ -323,7 +323,7 @@ class _InnerCalls(BaseCallbackHandler):
             messages = [getattr(generation, "message", None) for generation in generated]
             replies = [message for message in messages if isinstance(message, AIMessage)]
             call, cap = self.reservation.call, self.reservation.tokens
-            self._counted += [tokens_of(reply, [], cap).bill(call) for reply in replies]
+            self._counted += [tokens_of(reply, [], cap).most(call) for reply in replies]
 
     def settle(self, own: Bill) -> None:
         """Settle a call that has an answer; other calls may have been counted, too."""
@@ -416,7 +416,7 @@ def _bound(request: ModelRequest[Any], model: BaseChatModel | str) -> Bill:
     arguments = {"tools": tools, "format": schema, **request.model_settings}
     bound = bound_input(model, messages, arguments)
     tokens = bound.input + _NOTE
-    return bound._replace(input=tokens, written=tokens)
+    return replace(bound, input=tokens, written=tokens)
 
 
 def _numbers(request: ModelRequest[Any], names: tuple[str, ...]) -> list[int]:
@@ -442,11 +442,8 @@ def _drop_tool_calls(message: AIMessage) -> ModelResponse[Any]:
 def _unparsed(error: Exception) -> AIMessage:
     """Return the cut-off answer behind an error of OpenAI's client, with its usage."""
     spent, usage = tokens_of_error(error), None
-    if spent and spent.measured:
-        total = spent.input + spent.output
-        usage = UsageMetadata(
-            input_tokens=spent.input, output_tokens=spent.output, total_tokens=total
-        )
+    if spent and spent.is_measured:
+        usage = spent.usage()
     return AIMessage("", usage_metadata=usage, response_metadata={"finish_reason": "length"})
 
 

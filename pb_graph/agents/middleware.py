@@ -26,19 +26,14 @@ from langgraph.types import Command, Overwrite
 from pb_graph.agents.budgeted_request import BudgetedRequest, share_of
 from pb_graph.agents.model import BudgetedChatModel
 from pb_graph.budget.account import Budget, whole_number
-from pb_graph.budget.ledger import bills_of, spending_of
-from pb_graph.budget.rates import Spending
+from pb_graph.budget.bill import add_spending, subtract_spending
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.pause import OnUsedUp, decide
+from pb_graph.types import Spending
 
 _LOCK = threading.Lock()
 _MOST_RUNS = 1000  # accounts that a middleware keeps; abandoned runs count as well
-
-
-def _add_spending(first: Spending | None, second: Spending | None) -> Spending:
-    """Return the sum of two records of tokens by model: the reducer of an agent's state."""
-    return spending_of([*bills_of(first or {}), *bills_of(second or {})])
 
 
 class TokenBudgetState(AgentState[Any]):
@@ -49,9 +44,8 @@ class TokenBudgetState(AgentState[Any]):
 
     tokens_spent: NotRequired[Annotated[int, operator.add]]
     """Completion tokens that this run has spent, with the agents below it."""
-    tokens_by_model: NotRequired[Annotated[Spending, _add_spending]]
-    """Tokens that this run has spent by model, with the agents below it: output, input, cached
-    input, input written to a cache, and the input of the largest call."""
+    tokens_by_model: NotRequired[Annotated[Spending, add_spending]]
+    """Tokens that this run has spent by model, with the agents below it."""
     budget_per_tool_call: NotRequired[Annotated[float, PrivateStateAttr]]
     """The share of each tool call of the last message, in the budget's unit."""
     budget_total: NotRequired[Annotated[float, PrivateStateAttr]]
@@ -221,10 +215,9 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         replies = [message for message in response.result if isinstance(message, AIMessage)]
         calls = sum(len(reply.tool_calls) for reply in replies)
         spent, earlier = account.spending, state.get("tokens_by_model") or {}
-        negative = {name: [*(-count for count in row[:-1]), 0] for name, row in earlier.items()}
         update = {
             "tokens_spent": _output(spent) - _output(earlier),
-            "tokens_by_model": _add_spending(spent, negative),
+            "tokens_by_model": subtract_spending(spent, earlier),
             "budget_per_tool_call": self._left(account) / max(1, calls),
             "budget_total": account.total,
         }
@@ -251,7 +244,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
 def _output(spending: Spending) -> int:
     """Return the completion tokens of all models."""
-    return sum(counts[0] for counts in spending.values())
+    return sum(usage["output_tokens"] for usage in spending.values())
 
 
 def _with_tokens_spent(result: Any, part: Budget) -> Any:  # noqa: ANN401 -- a message or a command

@@ -13,24 +13,26 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from itertools import groupby
 from numbers import Integral
 from operator import attrgetter
-from typing import Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
 
-from pb_graph.budget.ledger import bills_of, spending_of
+from pb_graph.budget.bill import Bill, add_bills, bills_of, spending_of
 from pb_graph.budget.rates import (
     ALL_TOKENS,
     COMPLETION_TOKENS,
     MOST_TOKENS,
-    Bill,
     Dollars,
     Prices,
     Rate,
-    Spending,
     pico_dollars,
 )
 from pb_graph.errors import BudgetUsedUpError, InputError
+
+if TYPE_CHECKING:
+    from pb_graph.types import Spending
 
 # One lock for all accounts, held for microseconds: a reservation changes several accounts.
 _LOCK = threading.Lock()
@@ -387,7 +389,7 @@ class Budget:
             account._unknown += units if is_unknown else 0
             account._bills += bills
             if len(account._bills) > 100:  # noqa: PLR2004
-                account._bills = bills_of(spending_of(account._bills))
+                account._bills = add_bills(account._bills)
 
     def _try_reserve(self, tokens: int | None, wishes: Wishes) -> Reservation | Future[None]:
         """Reserve now, or return a future that is done when a call has returned tokens."""
@@ -427,7 +429,7 @@ class Reservation:
 
     def __init__(self, tokens: int, accounts: Sequence[Budget], call: Bill) -> None:
         self.tokens, self.accounts, self.call = tokens, tuple(accounts), call
-        self.most = call._replace(output=tokens)
+        self.most = replace(call, output=tokens)
         self.bill: Bill | None = None
 
     def settle(self, cost: int | list[Bill]) -> None:
@@ -439,7 +441,7 @@ class Reservation:
         """
         if not isinstance(cost, list):
             output = whole_number("cost", cost, minimum=0)
-            cost = [self.call._replace(output=output) if output else Bill(self.call.model)]
+            cost = [replace(self.call, output=output) if output else Bill(self.call.model)]
         self._settle(cost)
 
     def forfeit(self) -> None:
@@ -481,7 +483,7 @@ def whole_number(name: str, value: object, *, minimum: int) -> int:
 
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:
     """Return an error that names the highest used-up account, which is the user's."""
-    least = call._replace(output=at_least)
+    least = replace(call, output=at_least)
     path = [above for account in accounts for above in reversed(account.line)]
     first = next((one for one in path if one._free() < one.rate.cost(least)), path[0])
     figures = (first._size(), first.rate.cost(call), first._unknown, max(0, first._free()))

@@ -1,17 +1,19 @@
-"""Sum up bills by model, and the charges of model calls as a report shows them."""
+"""Sum up the charges of model calls, as accounts and reports count them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import add
+from dataclasses import replace
+from typing import Any, cast
 
-from pb_graph.budget.rates import Bill, Dollars, Spending
+from pb_graph.budget.bill import Bill, add_bills, spending_of
+from pb_graph.budget.rates import Dollars, plain_name
 from pb_graph.errors import InputError
-from pb_graph.types import Charge, NodeUsage, QueryUsage, Usage
+from pb_graph.types import Charge, Spending, Usage
 
 
-def by_node(charges: Iterable[Charge], prices: Dollars | None = None) -> QueryUsage:
-    """Sum up charges for the query, and for each node in order of first appearance.
+def usage_of(charges: Iterable[Charge], prices: Dollars | None = None) -> Usage:
+    """Sum up charges for the question, and for each node in order of first appearance.
 
     Args:
         charges: The charges of all calls. A sum is measured only if each of its charges is.
@@ -21,49 +23,45 @@ def by_node(charges: Iterable[Charge], prices: Dollars | None = None) -> QueryUs
     nodes: dict[str, list[Charge]] = {}
     for row in rows:
         nodes.setdefault(row["node"], []).append(row)
-    return QueryUsage(
-        **_total(rows, prices),
-        by_node={
-            node: NodeUsage(
-                **_total(calls, prices), models=[*dict.fromkeys(call["model"] for call in calls)]
-            )
-            for node, calls in nodes.items()
-        },
-    )
+    usage = _total(rows, prices)
+    usage["by_node"] = {node: _total(calls, prices) for node, calls in nodes.items()}
+    return usage
 
 
 def _total(rows: list[Charge], prices: Dollars | None) -> Usage:
-    usage = Usage(
-        input_tokens=sum(row["input_tokens"] for row in rows),
-        output_tokens=sum(row["output_tokens"] for row in rows),
-        reasoning_tokens=sum(row["reasoning_tokens"] for row in rows),
-        cached_tokens=sum(row["cached_tokens"] for row in rows),
-        calls=len(rows),
-        seconds=round(sum(row["seconds"] for row in rows), 3),
-        measured=all(row["measured"] for row in rows),
-    )
+    by_model: dict[str, list[Bill]] = {}
+    for row in rows:
+        by_model.setdefault(plain_name(row["model"]), []).append(Bill.of("", row["usage"]))
+    usage: Any = {
+        **_sum(bill for bills in by_model.values() for bill in bills).usage(),
+        "calls": len(rows),
+        "seconds": round(sum(row["seconds"] for row in rows), 3),
+        "measured": all(row["measured"] for row in rows),
+        "by_model": {model: _sum(bills).usage() for model, bills in by_model.items()},
+    }
     if prices is not None:
         costs = [_cost(row, prices) for row in rows]
         known = [cost for cost in costs if cost is not None]
         usage["cost"] = round(sum(known), 8) if len(known) == len(costs) else None
-    return usage
+    return cast("Usage", usage)
+
+
+def _sum(bills: Iterable[Bill]) -> Bill:
+    (total,) = add_bills(bills) or [Bill()]
+    return replace(total, largest=0)
 
 
 def _cost(row: Charge, prices: Dollars) -> float | None:
     """Return the dollars of one call; None if its model has no price."""
-    bill = Bill(*row["bill"])
-    inputs, cached = row["input_tokens"], row["cached_tokens"]
-    written = min(bill.written, inputs - cached) if row["measured"] else 0
     try:
-        cost = prices.cost(Bill(bill.model, row["output_tokens"], inputs, cached, written))
+        return prices.cost(Bill.of(row["model"], row["usage"])) / prices.scale
     except InputError:
         return None
-    return cost / prices.scale
 
 
 def spent(charges: Iterable[Charge]) -> int:
     """Return the completion tokens of ``charges``."""
-    return sum(row["output_tokens"] for row in charges)
+    return sum(row["usage"]["output_tokens"] for row in charges)
 
 
 def most_billed(charges: Iterable[Charge]) -> int:
@@ -72,25 +70,9 @@ def most_billed(charges: Iterable[Charge]) -> int:
     A lost attempt, whose bill is unknown, counts as its whole cap. A complete reply counts
     with its charge, even if the charge is estimated.
     """
-    return sum(Bill(*row["bill"]).output for row in charges)
+    return sum(row["most"]["output_tokens"] for row in charges)
 
 
 def spending(charges: Iterable[Charge]) -> Spending:
     """Return the largest possible bill of calls for each model, as budgets count it."""
-    return spending_of([Bill(*row["bill"]) for row in charges])
-
-
-def spending_of(bills: Iterable[Bill]) -> Spending:
-    """Return the tokens of bills by model."""
-    total: Spending = {}
-    for bill in bills:
-        if bill.output or bill.input:  # not a refused call
-            counts = total.setdefault(bill.model, [0] * 5)
-            largest = max(counts[4], bill.largest or bill.input)
-            counts[:] = [*map(add, counts, bill[1:5]), largest]
-    return total
-
-
-def bills_of(spending: Spending) -> list[Bill]:
-    """Return one bill for each model."""
-    return [Bill(model, *counts) for model, counts in spending.items()]
+    return spending_of(Bill.of(row["model"], row["most"]) for row in charges)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from numbers import Real
@@ -11,15 +12,12 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError
 
 Unit = Literal["completion tokens", "tokens", "dollars"]
 Prices = Mapping[str, Sequence[float]]
 """Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
-
-Spending = dict[str, list[int]]
-"""Tokens by model, as plain JSON: output, input, input read from a cache, input written to a cache,
-and the input of the largest call."""
 
 MOST_TOKENS = 10**9
 """Completion tokens of a call or a question that nothing limits."""
@@ -28,26 +26,6 @@ _PER_MILLION = 10**6
 
 _Rates = Annotated[list[Annotated[Decimal, Field(ge=0)]], Field(min_length=2, max_length=3)]
 _TABLE = TypeAdapter(dict[str, _Rates])
-
-
-class Bill(NamedTuple):
-    """The cost of calls to one model, or an upper bound.
-
-    Attributes:
-        model: The model's key: ``provider:name``, ``name at address`` or its plain name.
-        output: Completion tokens, reasoning included.
-        input: Input tokens, cached and written tokens included.
-        cached: Input tokens that were read from a cache.
-        written: Input tokens that were written to a cache.
-        largest: Input tokens of the largest call, by which long prompts are priced.
-    """
-
-    model: str = ""
-    output: int = 0
-    input: int = 0
-    cached: int = 0
-    written: int = 0
-    largest: int = 0
 
 
 class Price(NamedTuple):
@@ -86,10 +64,10 @@ class Rate:
             keep_tokens: Completion tokens to keep for such a call.
         """
         base = self.cost(call)
-        each = self.cost(call._replace(output=1)) - base
+        each = self.cost(replace(call, output=1)) - base
         if keep or keep_tokens:
             units -= keep + base + keep_tokens * each
-            longer = call._replace(input=call.input + 1, written=call.written + 1)
+            longer = replace(call, input=call.input + 1, written=call.written + 1)
             each += self.cost(longer) - base
         if base > units:
             return 0

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.rates import Spending
+
+if TYPE_CHECKING:
+    from pb_graph.types import Spending
 
 ACCOUNTS: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default=())
 """The accounts around a caller: at most one of each tree, the innermost first."""

@@ -85,8 +85,9 @@ class Display:
             self._console.print(f"At most {event['ceiling']:,} completion tokens")
         elif kind == "call":
             self._calls += 1
-            self._tokens += event["output_tokens"]
-            self._solving += 0 if event["node"] in _PLANNING else event["output_tokens"]
+            tokens = event["usage"]["output_tokens"]
+            self._tokens += tokens
+            self._solving += 0 if event["node"] in _PLANNING else tokens
         elif kind in _PLANNING:
             self._steps = event["steps"] or self._steps
             self._show_level(event.get("level"), event.get("level_source"))

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 
 from pb_graph.answers import without_thinking
 from pb_graph.budget.account import Budget, Reservation, Wishes
-from pb_graph.budget.rates import Bill
+from pb_graph.budget.bill import Bill
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import BudgetUsedUpError, ModelSetupError
 from pb_graph.models.caps import (
@@ -37,7 +37,7 @@ from pb_graph.models.provider_errors import (
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import IO, Reply, Tokens, finish_of, tokens_of, tokens_of_error
+from pb_graph.models.reply import IO, Reply, finish_of, tokens_of, tokens_of_error
 from pb_graph.types import Charge, ReportWarning
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
@@ -278,7 +278,7 @@ class _Attempt:
         if tokens.output > cap:
             note = f"{self.model} ignored its cap of {cap} tokens and wrote {tokens.output}"
             warnings.append(ReportWarning(code="cap_ignored", message=note))
-        bill = tokens.bill(self.call)
+        bill = tokens.most(self.call)
         charge = self.charge(tokens, bill, finish)
         is_piece = self.options.continue_last  # a continuation keeps its whitespace
         reply = Reply(
@@ -291,21 +291,18 @@ class _Attempt:
         )
         return reply, bill
 
-    def charge(self, tokens: Tokens, bill: Bill, finish: str) -> Charge:
-        """Return the entry of the attempt in the ledger, with the bill that was settled."""
+    def charge(self, tokens: Bill, most: Bill, finish: str) -> Charge:
+        """Return the entry of the attempt in the ledger, with the most that was settled."""
         return Charge(
             node=self.options.purpose.node,
             step=self.options.purpose.step,
             cap=self.options.cap,
-            input_tokens=tokens.input,
-            output_tokens=tokens.output,
-            reasoning_tokens=tokens.reasoning,
-            cached_tokens=tokens.cached,
+            model=self.call.model,
+            usage=tokens.usage(),
+            measured=tokens.is_measured,
+            most=most.usage(),
             seconds=round(time.perf_counter() - self.started, 4),
             finish=finish,
-            measured=tokens.measured,
-            model=self.model,
-            bill=[*bill],
         )
 
 
@@ -316,7 +313,7 @@ def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
     return message.text.removeprefix(prefix)
 
 
-def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
+def settle_failed(reservation: Reservation, error: Exception) -> Bill | None:
     """Charge a failed attempt; an unknown cost counts as the whole reservation.
 
     Args:
@@ -329,8 +326,8 @@ def settle_failed(reservation: Reservation, error: Exception) -> Tokens | None:
     tokens = tokens_of_error(error)
     if tokens is None:
         reservation.settle(0)
-    elif tokens.measured:
-        reservation.settle([tokens.bill(reservation.call)])
+    elif tokens.is_measured:
+        reservation.settle([tokens.most(reservation.call)])
     else:
         reservation.forfeit()
     return tokens

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from pb_graph.budget.rates import Bill, plain_name
+from pb_graph.budget.bill import Bill
+from pb_graph.budget.rates import plain_name
 from pb_graph.errors import InputError
 from pb_graph.local import server
 from pb_graph.models.chat_models import address_of, is_openai_like, key_of, name_of
@@ -73,7 +74,7 @@ def bound_input(
     body = {**arguments.get("extra_body", {}), "tools": tools}
     if counted := _count_locally(model, messages, body):
         bound = min(bound, counted + _PER_REQUEST + sum(map(count, others)))
-    return Bill(key, 0, bound, 0, bound)
+    return Bill(key, input=bound, written=bound, is_measured=False)
 
 
 def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a tool

@@ -11,13 +11,13 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
+from pb_graph.budget.bill import Bill
 from pb_graph.budget.ledger import spent
-from pb_graph.budget.rates import Bill
 from pb_graph.models.provider_errors import may_be_billed
 from pb_graph.types import Charge, ReportWarning
 
@@ -32,26 +32,6 @@ _FILTER_REASONS = frozenset(
 )
 
 _CACHE_WRITES = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
-
-
-class Tokens(NamedTuple):
-    """Tokens of one call.
-
-    ``output`` includes ``reasoning``; ``input`` includes ``cached``, and ``written`` to a cache.
-    """
-
-    input: int
-    output: int
-    reasoning: int
-    cached: int
-    measured: bool
-    written: int = 0
-
-    def bill(self, call: Bill) -> Bill:
-        """Return the counted tokens of a reserved call; unreported input counts with its bound."""
-        if not self.measured:
-            return call._replace(output=self.output) if self.output else Bill(call.model)
-        return Bill(call.model, self.output, self.input, self.cached, self.written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +80,8 @@ class Reply:
         return cls(**{**plain, **parts})
 
 
-def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Tokens:
-    """Return the tokens that a provider reported, else an estimate from the text.
+def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
+    """Return the tokens that a provider reported, else an estimate from the text, without a model.
 
     Reasoning that a gateway left out of the completion tokens is found in the total.
 
@@ -122,10 +102,16 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> To
     cached = min(details.get("cache_read") or 0, inputs)
     written = min(sum(details.get(name) or 0 for name in _CACHE_WRITES), inputs - cached)
     reasoning = (usage.get("output_token_details") or {}).get("reasoning") or 0
-    return Tokens(inputs, output, min(reasoning, output), cached, measured=True, written=written)
+    return Bill(
+        input=inputs,
+        output=output,
+        reasoning=min(reasoning, output),
+        cached=cached,
+        written=written,
+    )
 
 
-def tokens_of_error(error: Exception) -> Tokens | None:
+def tokens_of_error(error: Exception) -> Bill | None:
     """Return the tokens that a failed attempt cost.
 
     OpenAI's client raises if a reply under ``response_format`` was cut off. The error carries the
@@ -136,11 +122,11 @@ def tokens_of_error(error: Exception) -> Tokens | None:
         amount up to its cap. None if it was refused or never sent.
     """
     if usage := getattr(getattr(error, "completion", None), "usage", None):
-        return Tokens(usage.prompt_tokens, usage.completion_tokens, 0, 0, measured=True)
-    return Tokens(0, 0, 0, 0, measured=False) if may_be_billed(error) else None
+        return Bill(input=usage.prompt_tokens, output=usage.completion_tokens)
+    return Bill(is_measured=False) if may_be_billed(error) else None
 
 
-def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Tokens:
+def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
     """Estimate the tokens of a response from the number of its characters.
 
     Exact tokenizers would have to be downloaded. Any text costs at least one token. A reply that
@@ -153,7 +139,8 @@ def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> To
     output = max(1 if text else 0, output)
     if output <= 2 * cap + 16:
         output = cap if finish_of(message) == "length" else min(output, cap)
-    return Tokens(count_tokens_approximately(list(prompt)), output, 0, 0, False)
+    inputs = count_tokens_approximately(list(prompt))
+    return Bill(input=inputs, output=output, is_measured=False)
 
 
 def finish_of(message: AIMessage) -> str:

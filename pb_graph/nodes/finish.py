@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage
-from langchain_core.messages.ai import UsageMetadata
 
 from pb_graph.answers import bare_result
-from pb_graph.budget.ledger import by_node, most_billed, spent
+from pb_graph.budget.bill import Bill
+from pb_graph.budget.ledger import most_billed, spent, usage_of
 from pb_graph.budget.rates import Dollars
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import NoAnswerError
@@ -64,7 +64,7 @@ def _build_report(state: State, run: Run) -> Report:
     settings, query, method = run.settings, state["query"], METHODS[run.settings.method]
     rates = (run.options.prices, *(account.rate for account in ACCOUNTS.get()))
     prices = next((rate for rate in rates if isinstance(rate, Dollars)), None)
-    usage, bound = by_node(state["charges"], prices), most_billed(state["charges"])
+    usage, bound = usage_of(state["charges"], prices), most_billed(state["charges"])
     warnings, ceiling = state["warnings"], state["ceiling"]
     if ceiling is not None and bound > ceiling:
         note = f"up to {bound} completion tokens may be billed, above the ceiling of {ceiling}"
@@ -115,7 +115,7 @@ def _steps(state: State, run: Run) -> list[StepReport]:
 
 def _message(report: Report, state: State) -> AIMessage:
     usage = report["usage"]
-    models = [name for part in usage["by_node"].values() for name in part["models"]]
+    models = [*[*usage["by_node"].values()][-1]["by_model"]] if usage["calls"] else []
     account = {name: value for name, value in report.items() if name not in _NOT_ON_MESSAGE}
     account |= {name: usage.get(name) for name in ("calls", "seconds", "measured", "cost")}
     metadata: dict[str, Any] = {
@@ -130,12 +130,6 @@ def _message(report: Report, state: State) -> AIMessage:
         name=MESSAGE_NAME,
         # The id of the streamed chunks, so that a host does not show the answer twice.
         id=state["answer_id"],
-        usage_metadata=UsageMetadata(
-            input_tokens=usage["input_tokens"],
-            output_tokens=usage["output_tokens"],
-            total_tokens=usage["input_tokens"] + usage["output_tokens"],
-            input_token_details={"cache_read": usage["cached_tokens"]},
-            output_token_details={"reasoning": usage["reasoning_tokens"]},
-        ),
+        usage_metadata=Bill.of("", usage).usage(),
         response_metadata=metadata,
     )

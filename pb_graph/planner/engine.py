@@ -43,14 +43,14 @@ def language_model(client: ModelClient, options: CallOptions) -> dspy.LM:
         messages = [("system", request.system)] if request.system else []
         messages += [(message.role, message.text or "") for message in request.messages]
         reply = await client.call(convert_to_messages(messages), options, io)
-        charge = reply.charge
+        usage = reply.charge["usage"]
         return Response(
             id=None,
             model=request.model,
             message=Message.assistant([TextPart(reply.text)]),
             # Never "length": DSPy would log advice about its own max_tokens, which is not used.
             finish_reason="stop",
-            usage=Usage(input_tokens=charge["input_tokens"], output_tokens=charge["output_tokens"]),
+            usage=Usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"]),
         )
 
     return dspy.LM(

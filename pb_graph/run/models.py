@@ -20,8 +20,9 @@ from pb_graph.program import PlannerProgram
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
-    from pb_graph.budget.rates import Dollars, Spending
+    from pb_graph.budget.rates import Dollars
     from pb_graph.planner.planner import Planner
+    from pb_graph.types import Spending
 
 Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
 Program = PlannerProgram | str | Path | Any

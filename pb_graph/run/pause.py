@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.rates import Spending, Unit
+from pb_graph.budget.rates import Unit
 from pb_graph.errors import BudgetUsedUpError
+from pb_graph.types import Spending
 
 OnUsedUp = Literal["answer", "pause", "error"]
 Decision = Literal["raise", "finish", "stop"]
@@ -42,7 +43,10 @@ class BudgetDecision(BaseModel):
         "end with a message."
     )
     by: float | None = Field(
-        default=None, gt=0, description="For raise: tokens or dollars, in the budget's unit."
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="For raise: tokens or dollars, in the budget's unit.",
     )
 
     @model_validator(mode="after")

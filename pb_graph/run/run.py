@@ -20,7 +20,7 @@ from langgraph.types import Command, Overwrite, Send
 from pb_graph.answers import AnswerType, boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import spending
-from pb_graph.budget.rates import MOST_TOKENS, Dollars, Spending
+from pb_graph.budget.rates import MOST_TOKENS, Dollars
 from pb_graph.budget.rules import QuestionLimit
 from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
@@ -36,7 +36,16 @@ from pb_graph.run.pause import OnUsedUp
 from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_tools
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
-from pb_graph.types import EASY, Charge, Finish, Purpose, Query, ReportWarning, WarningCode
+from pb_graph.types import (
+    EASY,
+    Charge,
+    Finish,
+    Purpose,
+    Query,
+    ReportWarning,
+    Spending,
+    WarningCode,
+)
 
 T = TypeVar("T")
 

@@ -130,9 +130,11 @@ class Completion:
         document = {
             "prompt_tokens": usage["input_tokens"],
             "completion_tokens": usage["output_tokens"],
-            "total_tokens": usage["input_tokens"] + usage["output_tokens"],
-            "prompt_tokens_details": {"cached_tokens": usage["cached_tokens"]},
-            "completion_tokens_details": {"reasoning_tokens": usage["reasoning_tokens"]},
+            "total_tokens": usage["total_tokens"],
+            "prompt_tokens_details": {"cached_tokens": usage["input_token_details"]["cache_read"]},
+            "completion_tokens_details": {
+                "reasoning_tokens": usage["output_token_details"]["reasoning"]
+            },
         }
         return {"usage": document} | ({"report": report} if self.request.report else {})
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pb_graph.budget.account import WAITING, Budget, Reservation
+from pb_graph.budget.bill import Bill
 from pb_graph.budget.scope import (
     ACCOUNTS,
     accounts_in_scope,
@@ -241,15 +242,17 @@ class TestRuns:
     def test_earlier_tokens_count_in_the_run_and_not_twice_in_a_users_budget(self) -> None:
         budget = Budget(100)
         spend(budget, 40)
-        run = open_run(budget, run="a", earlier={"m": [40, 0, 0, 0, 0]})
+        run = open_run(budget, run="a", earlier={"m": Bill(output=40).usage()})
         assert run
         assert (run.spent, run.left, budget.spent, budget.left) == (40, 60, 40, 60)
 
     def test_accounts_of_runs_above_count_earlier_tokens_once(self) -> None:
-        above = open_run(100, run="lead", earlier={"m": [10, 0, 0, 0, 0]})
+        above = open_run(100, run="lead", earlier={"m": Bill(output=10).usage()})
         assert above
         with use_budget(above):
-            runs = [open_run(80, run="worker", earlier={"m": [20, 0, 0, 0, 0]}) for _ in range(2)]
+            runs = [
+                open_run(80, run="worker", earlier={"m": Bill(output=20).usage()}) for _ in range(2)
+            ]
         assert [run.left for run in runs if run] == [60, 60]
         assert (above.spent, above.left) == (30, 70)
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.budget.ledger import by_node, spent
-from pb_graph.budget.rates import Bill, Dollars
+from pb_graph.budget.account import Budget
+from pb_graph.budget.bill import Bill, add_spending, subtract_spending
+from pb_graph.budget.ledger import spent, usage_of
+from pb_graph.budget.rates import Dollars
+from pb_graph.errors import InputError
 from pb_graph.types import Charge
 
-NUMBERS = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens")
+NUMBERS = ("input_tokens", "output_tokens", "total_tokens", "calls")
 
 
 def charge(node: str = "solve", output: int = 10, **changes: Any) -> Charge:  # noqa: ANN401
@@ -19,22 +24,19 @@ def charge(node: str = "solve", output: int = 10, **changes: Any) -> Charge:  # 
         "node": node,
         "step": None,
         "cap": 100,
-        "input_tokens": 30,
-        "output_tokens": output,
-        "reasoning_tokens": 4,
-        "cached_tokens": 20,
+        "model": "m",
+        "usage": Bill(input=30, output=output, reasoning=4, cached=20).usage(),
+        "measured": True,
+        "most": Bill(input=30, output=output).usage(),
         "seconds": 0.25,
         "finish": "stop",
-        "measured": True,
-        "model": "m",
-        "bill": [*Bill()],
     }
     charge: Charge = whole | changes
     return charge
 
 
 def test_one_estimate_makes_the_sum_an_estimate_but_not_the_other_nodes() -> None:
-    usage = by_node([charge("plan"), charge("solve"), charge("plan"), charge(measured=False)])
+    usage = usage_of([charge("plan"), charge("solve"), charge("plan"), charge(measured=False)])
     assert not usage["measured"]
     assert list(usage["by_node"]) == ["plan", "solve"]
     assert {name: part["measured"] for name, part in usage["by_node"].items()} == {
@@ -49,7 +51,6 @@ CHARGES = st.lists(
         charge,
         st.sampled_from(["plan", "estimate", "solve"]),
         COUNTS,
-        input_tokens=COUNTS,
         seconds=st.floats(0, 1000),
         measured=st.booleans(),
     ),
@@ -59,9 +60,9 @@ CHARGES = st.lists(
 
 @given(CHARGES)
 def test_the_nodes_add_up_to_the_query(charges: list[Charge]) -> None:
-    usage = by_node(charges)
+    usage = usage_of(charges)
     parts = usage["by_node"].values()
-    for column in (*NUMBERS, "calls"):
+    for column in NUMBERS:
         assert usage[column] == sum(part[column] for part in parts)  # type: ignore[literal-required]
     assert usage["output_tokens"] == spent(charges)
     assert usage["measured"] == all(part["measured"] for part in parts)
@@ -70,13 +71,29 @@ def test_the_nodes_add_up_to_the_query(charges: list[Charge]) -> None:
 
 def test_a_cost_is_known_only_where_every_model_has_a_price() -> None:
     rows = [
-        charge("plan", 10, bill=[*Bill("small")], cached_tokens=0),
-        charge("solve", 10, bill=[*Bill("large")], cached_tokens=10),
+        charge("plan", model="small", usage=Bill(input=30, output=10).usage()),
+        charge("solve", model="large", usage=Bill(input=30, output=10, cached=10).usage()),
     ]
     prices = Dollars({"openai:small": (1.0, 2.0), "large": (10.0, 20.0, 5.0)})
-    both = by_node(rows, prices)
+    both = usage_of(rows, prices)
     assert both["by_node"]["plan"]["cost"] == 50e-6
     assert both["by_node"]["solve"]["cost"] == (20 * 10 + 10 * 5 + 10 * 20) / 1e6
     assert both["cost"] == 500e-6
-    assert by_node(rows, Dollars({"large": (1.0, 1.0)}))["cost"] is None
-    assert "cost" not in by_node(rows)
+    assert usage_of(rows, Dollars({"large": (1.0, 1.0)}))["cost"] is None
+    assert "cost" not in usage_of(rows)
+
+
+@pytest.mark.parametrize("count", [math.inf, math.nan, -1, 1.5, True])
+def test_a_bill_holds_whole_numbers_only(count: Any) -> None:  # noqa: ANN401
+    usage: Any = {"input_tokens": 1, "output_tokens": count, "total_tokens": 1}
+    with pytest.raises(InputError, match="whole"):
+        Budget(10).charge({"m": usage})
+
+
+def test_tokens_by_model_add_up_and_keep_the_largest_call() -> None:
+    first = add_spending({"m": Bill(input=300, output=2).usage()}, None)
+    whole = add_spending(first, {"m": Bill(input=200, output=3, largest=150).usage()})
+    assert whole == {"m": Bill(input=500, output=5, largest=300).usage()}
+    rest = subtract_spending(whole, first)
+    assert rest == {"m": Bill(input=200, output=3, largest=300).usage()}
+    assert add_spending(first, rest) == whole

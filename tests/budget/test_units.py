@@ -16,8 +16,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.ledger import spending_of
-from pb_graph.budget.rates import Bill, Dollars
+from pb_graph.budget.bill import Bill, spending_of
+from pb_graph.budget.rates import Dollars
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.local import server
@@ -29,7 +29,7 @@ PRICES = {"small": (1.0, 4.0, 0.1), "large": (10.0, 40.0)}
 
 
 def call(tokens: int, model: str = "x:small") -> Bill:
-    return Bill(model, 0, tokens, 0, tokens)
+    return Bill(model, input=tokens, written=tokens)
 
 
 class TestUnits:
@@ -37,14 +37,14 @@ class TestUnits:
         budget = Budget(total_tokens=1000)
         made = budget.reserve(call=call(400))
         assert (made.tokens, budget.left, budget.unit) == (600, 0, "tokens")
-        made.settle([made.call._replace(output=100, input=300)])
+        made.settle([Bill("x:small", output=100, input=300)])
         assert (budget.spent, budget.left) == (400, 600)
 
     def test_dollars_count_cached_input_at_its_price(self) -> None:
         budget = Budget(usd=0.01, prices=PRICES)
         made = budget.reserve(call=call(2000))
         assert made.tokens == (10_000 - 2000) // 4
-        made.settle([Bill("x:small", 500, 2000, 1000)])
+        made.settle([Bill("x:small", output=500, input=2000, cached=1000)])
         assert budget.spent == pytest.approx(0.001 + 0.0001 + 0.002, abs=1e-12)
 
     def test_a_call_without_a_reported_input_costs_its_bound(self) -> None:
@@ -135,7 +135,7 @@ class TestTrees:
 
     def test_another_budgets_spending_can_be_charged(self) -> None:
         one = Budget(1000)
-        one.reserve(100).settle([Bill("x:small", 50, 20)])
+        one.reserve(100).settle([Bill("x:small", output=50, input=20)])
         money = Budget(usd=0.5, prices=PRICES)
         money.charge(one.spending)
         assert money.spent == pytest.approx((20 + 4 * 50) / 1e6)
@@ -205,7 +205,13 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
             made = open_calls.pop(which % len(open_calls))
             if what == "settle":
                 made.settle(
-                    [Bill(made.call.model, min(size, made.tokens), min(size, made.call.input))]
+                    [
+                        Bill(
+                            made.call.model,
+                            output=min(size, made.tokens),
+                            input=min(size, made.call.input),
+                        )
+                    ]
                 )
             else:
                 made.forfeit()
@@ -292,5 +298,5 @@ class TestBoundOfTheInput:
 def test_money_is_counted_to_the_pico_dollar() -> None:
     budget = Budget(usd=1, prices={"m": (0.0375, 0.15)})
     for _ in range(1000):
-        budget.reserve(1, call=call(1, "m")).settle([Bill("m", 1, 1)])
+        budget.reserve(1, call=call(1, "m")).settle([Bill("m", output=1, input=1)])
     assert Decimal(str(budget.spent)) == Decimal("0.0001875")

@@ -18,6 +18,7 @@ from pydantic import SecretStr
 
 from pb_graph import Budget
 from pb_graph.budget import use_budget
+from pb_graph.budget.bill import Bill
 from pb_graph.budget.ledger import most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient, RetryPolicy
@@ -61,15 +62,12 @@ def test_a_reply_is_text_ending_and_charge(call: Make) -> None:
         "node": "solve",
         "step": 2,
         "cap": 10,
-        "input_tokens": 5,
-        "output_tokens": 2,
-        "reasoning_tokens": 0,
-        "cached_tokens": 0,
+        "model": "scripted:scripted-1",
+        "usage": Bill(input=5, output=2).usage(),
+        "measured": True,
+        "most": Bill(input=5, output=2).usage(),
         "seconds": 0,
         "finish": "stop",
-        "measured": True,
-        "model": "scripted-1",
-        "bill": ["scripted:scripted-1", 2, 5, 0, 0, 0],
     }
 
 
@@ -124,7 +122,7 @@ class TestTryingAgain:
         with use_budget(Budget(100)), pytest.raises(ModelCallError) as caught:
             call(client)
         (lost,) = caught.value.lost
-        assert (lost["finish"], lost["measured"], lost["output_tokens"]) == ("error", False, 0)
+        assert (lost["finish"], lost["measured"], lost["usage"]) == ("error", False, Bill().usage())
         assert (lost["node"], lost["step"], lost["cap"]) == ("solve", 2, 10)
         assert most_billed([lost]) == 10
         assert len(model.calls) == 1
@@ -136,7 +134,7 @@ class TestTryingAgain:
         reply = call(client)
         assert [attempt.cap for attempt in model.calls] == [10, 3]
         assert (reply.text, reply.finish, reply.tokens) == ("one two three", "length", 10)
-        assert [lost["output_tokens"] for lost in reply.lost] == [7]
+        assert [lost["usage"]["output_tokens"] for lost in reply.lost] == [7]
 
 
 class TestOverHTTP:
@@ -185,8 +183,7 @@ class TestOverHTTP:
         assert not bodies[0].get("stream")
         assert bodies[0]["max_tokens"] == charge["cap"] == 7  # the model's own, which is smaller
         assert charge["measured"]
-        assert (charge["output_tokens"], charge["reasoning_tokens"]) == (10, 7)
-        assert (charge["input_tokens"], charge["cached_tokens"]) == (9, 8)
+        assert charge["usage"] == Bill(input=9, output=10, reasoning=7, cached=8).usage()
 
     @pytest.mark.parametrize(
         "body",
@@ -225,4 +222,5 @@ class TestOverHTTP:
             calls.call(client, ASK, LIMITS)
         assert isinstance(caught.value.__cause__, LengthFinishReasonError)
         (lost,) = caught.value.lost
-        assert (lost["output_tokens"], lost["input_tokens"], lost["measured"]) == (10, 9, True)
+        assert lost["usage"] == Bill(input=9, output=10).usage()
+        assert lost["measured"]

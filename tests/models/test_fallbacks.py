@@ -23,7 +23,7 @@ def test_a_fallback_answers_for_a_model_that_fails(way: Way) -> None:
     out = run(graph, QUESTION, way)
     assert out["answer"] == "42"
     assert out["report"]["warnings"] == []
-    assert {tuple(part["models"]) for part in out["report"]["usage"]["by_node"].values()} == {
+    assert {tuple(part["by_model"]) for part in out["report"]["usage"]["by_node"].values()} == {
         ("second",)
     }
 

@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from pb_graph.budget.rates import Bill
+from pb_graph.budget.bill import Bill
 from pb_graph.models.client import _Attempt
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply, finish_of, tokens_of
@@ -29,19 +29,14 @@ def test_what_a_provider_reports_is_taken_and_reasoning_and_cached_tokens_are_pa
     read: Any = {"cache_read": 25, "cache_creation": 0, "ephemeral_5m_input_tokens": 3}
     details = usage(12, output_token_details={"reasoning": 9}, input_token_details=read)
     assert tokens_of(AIMessage("42", usage_metadata=details), PROMPT, 1000) == (
-        30,
-        12,
-        9,
-        25,
-        True,
-        3,
+        Bill(input=30, output=12, reasoning=9, cached=25, written=3)
     )
 
 
 @pytest.mark.parametrize(("total", "output"), [(30 + 12 + 60, 72), (0, 12)])
 def test_reasoning_that_was_left_out_is_found_in_the_total(total: int, output: int) -> None:
     tokens = tokens_of(AIMessage("42", usage_metadata=usage(12, total_tokens=total)), PROMPT, 1000)
-    assert (tokens.output, tokens.measured) == (output, True)
+    assert (tokens.output, tokens.is_measured) == (output, True)
 
 
 @pytest.mark.parametrize("told", [None, usage(0)], ids=str)
@@ -51,7 +46,7 @@ def test_without_a_report_that_can_be_tokens_are_estimated_and_a_text_is_never_f
     message = AIMessage("word " * 100)
     message.usage_metadata = told
     tokens = tokens_of(message, PROMPT, 1000)
-    assert not tokens.measured
+    assert not tokens.is_measured
     assert 100 <= tokens.output <= 150
     assert 60 <= tokens.input <= 100
 

@@ -110,7 +110,7 @@ def test_each_node_names_the_models_that_it_asked() -> None:
     solver, planner = ScriptedChat(model_name="large"), ScriptedChat(model_name="small")
     graph = build_graph(solver, planner=planner, cap_policy=with_schema, settings={"plan_from": 1})
     nodes = checked(run(graph)["report"])["usage"]["by_node"]
-    assert {name: part["models"] for name, part in nodes.items()} == {
+    assert {name: [*part["by_model"]] for name, part in nodes.items()} == {
         "plan": ["small"],
         "estimate": ["small"],
         "answer": ["large"],

@@ -32,7 +32,7 @@ async def test_progress_is_told_as_custom_events(way: Way) -> None:
     chosen = STEPWISE | {"planning": "two_call", "schedule": "weighted", "rollover": False}
     events = await streamed(graph_of(model, **chosen), QUESTION, way, stream_mode="custom")
     calls = [event for event in events if event["event"] == "call"]
-    assert sum(call["output_tokens"] for call in calls) == model.output_tokens
+    assert sum(call["usage"]["output_tokens"] for call in calls) == model.output_tokens
     assert [event["event"] for event in events if event["event"] != "call"] == [
         "intake",
         "estimate",

@@ -54,7 +54,7 @@ class TestPausing:
         assert report["budget"] == 2000 < report["ceiling"]
         assert len(model.calls) == planned + len(CHAIN)
         assert report["usage"]["output_tokens"] == model.output_tokens
-        assert sum(row[0] for row in budget.spending.values()) == model.output_tokens
+        assert sum(row["output_tokens"] for row in budget.spending.values()) == model.output_tokens
 
     def test_a_question_told_to_finish_gets_the_rest(self) -> None:
         model, budget = ScriptedChat(plan=CHAIN), Budget(1500)

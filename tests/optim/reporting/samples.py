@@ -8,6 +8,7 @@ from typing import Any
 
 from optim.methods import NAMES
 from optim.records import Record
+from pb_graph.budget.bill import Bill
 from pb_graph.types import Report, StepReport, Usage
 
 _STEPS = ("Read what is given.", "Set up the equation.", "Solve it for the unknown.")
@@ -118,10 +119,8 @@ def _steps(budget: int | None, chance: random.Random, *, stepwise: bool) -> list
 
 def _usage(tokens: int, calls: int) -> Usage:
     return Usage(
-        input_tokens=200 * calls,
-        output_tokens=tokens,
-        reasoning_tokens=0,
-        cached_tokens=0,
+        **Bill(input=200 * calls, output=tokens).usage(),
+        by_model={},
         calls=calls,
         seconds=tokens / 25,
         measured=True,

@@ -12,6 +12,7 @@ from optim.e3 import Sample, compare, e3, holm
 from optim.records import Record
 from optim.reporting import tables
 from optim.reporting.tables import answers, figures, paired, to_rows
+from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError
 from tests.optim.reporting.samples import record, records
 
@@ -77,7 +78,7 @@ def test_money_counts_prompt_cached_and_completion_tokens(
     one = record("vanilla", 0, model=model, planner=model, score=1.0)
     usage: Any = one.report["usage"]
     for counts in (usage, usage["by_node"]["answer"]):
-        counts.update(input_tokens=200, cached_tokens=50, output_tokens=40)
+        counts.update(Bill(input=200, cached=50, output=40).usage())
     row = row_of([one], prices=prices)
     assert row["money_unit"].startswith(unit)
     assert row["money"] == pytest.approx(money)
@@ -90,7 +91,7 @@ def test_a_plan_costs_what_the_planner_costs() -> None:
     planned = one.report["usage"]["by_node"]["plan"]["output_tokens"]
     assert row_of([one], prices=prices)["money"] == pytest.approx(planned / 1000)
     for part in one.report["usage"]["by_node"].values():
-        part["models"] = ["b"]  # a method that asks its own model for the plan
+        part["by_model"] = {"b": Bill().usage()}  # a method that asks its own model for the plan
     assert row_of([one], prices=prices)["money"] == 0
 
 
