@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,28 @@ import pytest
 from optim.e3 import Sample, accuracy_interval, compare, holm, interval, token_interval
 from optim.records import read_records
 from optim.reporting.tables import answers, by_level, figures, latency, paired, to_rows
+from optim.tuning import TuneResult, tune
+from tests.support.tuning_world import (
+    DEV,
+    HELD_OUT,
+    MINIMAL,
+    PLAIN,
+    THOROUGH,
+    TRAIN,
+    Exact,
+    program_of,
+    says,
+)
 
 FOLDER = Path(__file__).parents[1] / "golden"
 RECORDED = json.loads((FOLDER / "figures.json").read_text("utf-8"))
+TUNINGS = json.loads((FOLDER / "tunings.json").read_text("utf-8"))
+CHOICES: dict[str, dict[str, Any]] = {
+    "candidates": {"optimizer": "candidates", "candidates": [PLAIN, THOROUGH, MINIMAL]},
+    "gepa": {"optimizer": "gepa"},
+    "copro": {"optimizer": "copro"},
+    "halving": {"tuned": "settings"},
+}
 
 
 def check_values(old: Any, new: Any, where: str = "") -> None:  # noqa: ANN401
@@ -75,3 +96,31 @@ def test_the_tables_of_a_recorded_log_are_equal() -> None:
         "paired": paired(table, "global_budget"),
     }
     check_values(RECORDED["logs"], {name: to_rows(one) for name, one in tables.items()})
+
+
+@pytest.mark.parametrize("optimizer", CHOICES)
+def test_a_recorded_tuning_is_repeated_to_the_token(optimizer: str, tmp_path: Path) -> None:
+    """The prompts may change: only what the answers cost, their figures and the verdict count."""
+    chosen: dict[str, Any] = {"scorer": Exact(), "budget": 150, "run_dir": tmp_path}
+    if optimizer in {"gepa", "copro"}:
+        chosen["reflection_model"] = says(PLAIN, THOROUGH, MINIMAL)
+    chosen |= CHOICES[optimizer] | {"held_out": HELD_OUT[:10], "callback": lambda _: None}
+    check_values(
+        TUNINGS[optimizer], told(tune(program_of(), TRAIN[:8], DEV[:20], **chosen), tmp_path)
+    )
+
+
+def told(result: TuneResult, folder: Path) -> dict[str, Any]:
+    with closing(sqlite3.connect(folder / "replies.sqlite")) as store:
+        replies = store.execute("SELECT tokens FROM replies ORDER BY tokens").fetchall()
+    record, kept = result.record, ("role", "accuracy", "tokens", "e3", "e3_lower", "e3_upper")
+    held_out = record["held_out"]
+    return {
+        "verdict": record["verdict"],
+        "spent": [record["facts"]["answers"], record["facts"]["tokens"]],
+        "candidates": [{name: one[name] for name in kept} for one in record["candidates"]],
+        "held_out": [{name: held_out[side][name] for name in kept[1:]}
+                     for side in ("original", "chosen")],
+        "comparison": held_out["comparison"],
+        "replies": [tokens for tokens, in replies],
+    }  # fmt: skip
