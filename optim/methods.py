@@ -11,14 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import optim.rivals  # noqa: F401 -- registers them
+from optim.datasets.dataset import digest
 from pb_graph.budget.rules import PerLevel
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS
 from pb_graph.methods import PAPER as PAPER_SOURCE
+from pb_graph.program import PlannerProgram
 from pb_graph.settings import PLANNED, Settings
+
+if TYPE_CHECKING:
+    from pb_graph.planner.planner import Planner
 
 PAPER = "paper"
 """The word for the ten rows of the paper's tables."""
@@ -29,32 +34,53 @@ PUBLISHED = "published"
 ESTIMATED = "default_estimated"
 """``default`` with the level estimated by the planner, and paid for."""
 
+_TUNED = {"default", ESTIMATED}  # which a program may be given to
+
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method with its settings.
+    """A method: its name, its settings, and the tuned program whose prompts it sends.
+
+    ::
+
+        Method("gepa", program="runs/gepa/program.json")
 
     Attributes:
         name: Its name in tables and logs.
-        settings: Settings of the graph.
+        settings: Settings of the graph. None for those of the program, else the defaults.
+        program: A tuned planner or `GraphProgram`, or a saved one or its path. None for the
+            package's own prompts.
         estimate_level: Whether the planner estimates a question's level, and is paid for it, also
             where the data set has a label.
 
     Raises:
         InputError: If the settings pause for a review.
+        PlannerProgramError: If the program cannot be read, or does not fit.
     """
 
     name: str
-    settings: Settings
+    settings: Settings = None  # type: ignore[assignment]  # `__post_init__` fills it in
+    program: Planner | PlannerProgram | None = None
     estimate_level: bool = False
 
     def __post_init__(self) -> None:
-        reject_plan_review(self.settings)
+        program: Any = self.program
+        if isinstance(program, str | Path):
+            program = PlannerProgram.load(program)
+        elif hasattr(program, "graph"):  # a `GraphProgram`, whose models belong to the run
+            program = program.program()
+        settings = self.settings or getattr(program, "settings", None) or Settings()
+        reject_plan_review(settings)
+        object.__setattr__(self, "program", program)
+        object.__setattr__(self, "settings", settings)
 
     @property
-    def is_default(self) -> bool:
-        """Return whether it is the default, which takes a tuned program's prompts and settings."""
-        return self.name.partition("@")[0] in {"default", ESTIMATED}
+    def program_digest(self) -> str | None:
+        """A digest of the program's prompts and examples; None without a program."""
+        if self.program is None:
+            return None
+        saved: Any = self.program if isinstance(self.program, PlannerProgram) else None
+        return digest(saved.state if saved else self.program.dump_state())
 
 
 def reject_plan_review(settings: Settings) -> None:
@@ -109,7 +135,9 @@ NAMES = tuple(_ROWS)
 
 
 def methods(
-    names: str | Sequence[str], overrides: Mapping[str, Any] | None = None
+    names: str | Sequence[str | Method],
+    overrides: Mapping[str, Any] | None = None,
+    program: Planner | PlannerProgram | str | Path | None = None,
 ) -> tuple[Method, ...]:
     """Return the methods with these names.
 
@@ -121,21 +149,35 @@ def methods(
     have published, with their settings.
 
     Args:
-        names: Names of `NAMES`, as a sequence or separated by commas; ``paper`` for the ten,
-            ``published`` for methods of other authors; or a JSON file with fields of `Settings`:
-            ``mine.json`` is the method ``mine``. ``NAME@300`` caps each call of the method at
-            300 tokens, whatever the overrides say.
-        overrides: Settings that apply to all of them, such as ``{"cutoff": 1500}``.
+        names: Names of `NAMES`, as a sequence or separated by commas, or methods of your own;
+            ``paper`` for the ten, ``published`` for methods of other authors. ``NAME=FILE`` names
+            a method by its file: a program that ``pb-optim tune`` wrote, or a JSON file with
+            fields of `Settings`. Without a name, ``mine.json`` is the method ``mine`` and
+            ``gepa/program.json`` the method ``gepa``. ``NAME@300`` caps each call of the method
+            at 300 tokens, whatever the overrides say.
+        overrides: Settings that apply to all of them, such as ``{"cutoff": 1500}``. They replace
+            those of a program.
+        program: The program of ``default``, as ``default=FILE`` gives one.
 
     Raises:
-        InputError: If a name is unknown, or an override is invalid or contradicts a name.
+        InputError: If a name is unknown, a file cannot be read, an override is invalid or
+            contradicts a name, or a program is given and no method is the default.
+        PlannerProgramError: If a program is damaged.
     """
-    words = names.split(",") if isinstance(names, str) else names
-    return tuple(
-        _method(f"{name}{at}{cap}", overrides or {})
-        for word, at, cap in (text.strip().partition("@") for text in words)
-        for name in {PAPER: tuple(_PAPER_ROWS), PUBLISHED: tuple(_RIVAL_ROWS)}.get(word, (word,))
-    )
+    rows: list[Method] = []
+    for entry in names.split(",") if isinstance(names, str) else names:
+        if isinstance(entry, Method):
+            merged = entry.settings.merged_with(Settings.read(overrides or {}))
+            rows.append(replace(entry, settings=merged))
+            continue
+        for word in entry.split(","):
+            name, at, cap = word.strip().partition("@")
+            listed = {PAPER: tuple(_PAPER_ROWS), PUBLISHED: tuple(_RIVAL_ROWS)}.get(name, (name,))
+            rows += (_method(f"{each}{at}{cap}", overrides or {}, program) for each in listed)
+    if program is not None and all(row.program is None for row in rows):
+        msg = "a program is for the method 'default': add 'default' to the methods"
+        raise InputError(msg)
+    return tuple(rows)
 
 
 def over_budgets(chosen: Sequence[Method], grid: str) -> tuple[Method, ...]:
@@ -172,16 +214,26 @@ def over_budgets(chosen: Sequence[Method], grid: str) -> tuple[Method, ...]:
     return tuple(rows)
 
 
-def _method(name: str, overrides: Mapping[str, Any]) -> Method:
-    base, at, cap = name.partition("@")
+def _method(word: str, overrides: Mapping[str, Any], program: Any) -> Method:  # noqa: ANN401
+    """Return the method of a word: ``NAME``, ``FILE`` or ``NAME=FILE``, and ``@CAP`` after it."""
+    base, at, cap = word.rpartition("@") if "@" in word else (word, "", "")
     if at and not (cap.isdecimal() and int(cap) > 0):
-        msg = f"{name!r}: write the cap of a call in tokens after the @, such as @300"
+        msg = f"{word!r}: write the cap of a call in tokens after the @, such as @300"
         raise InputError(msg)
     if at:
         overrides = {**overrides, "cutoff": int(cap)}
-    if base.endswith(".json"):
-        settings = _valid({**_read_fields(base), **overrides}, base)
-        return Method(f"{Path(base).stem}{at}{cap}", settings)
+    base, is_named, file = base.partition("=")
+    if base.endswith(".json") and not is_named:
+        file, path = base, Path(base)
+        base = path.resolve().parent.name if path.stem == "program" else path.stem
+    if file and base in _ROWS.keys() - _TUNED:
+        msg = f"{base!r} is a method of its own: choose another name for {file}"
+        raise InputError(msg)
+    if file:
+        fields, program = _read_file(file)
+        level = base == ESTIMATED
+        settings = _valid({**fields, **overrides}, file)
+        return Method(f"{base}{at}{cap}", settings, program, level)
     row = _ROWS.get(base)
     if row is None:
         available = (PAPER, PUBLISHED, *NAMES)
@@ -190,22 +242,31 @@ def _method(name: str, overrides: Mapping[str, Any]) -> Method:
     for field, value in row.fixed.items():
         if overrides.get(field, value) != value:
             msg = (
-                f"{name!r} means {field}={value}, so {field}={overrides[field]} is refused. Write "
+                f"{word!r} means {field}={value}, so {field}={overrides[field]} is refused. Write "
                 "a settings file for such a method, or use 'default' or 'stepwise'."
             )
             raise InputError(msg)
-    settings = _valid({**row.defaults, **overrides, **row.fixed}, f"method {name!r}")
-    return Method(name, settings, row.estimate_level)
+    if base not in _TUNED or program is None:
+        fields, program = dict(row.defaults), None
+    else:
+        program = Method(base, program=program).program
+        saved = getattr(program, "settings", None)
+        fields = saved.set_fields() if saved else {}
+    settings = _valid({**fields, **overrides, **row.fixed}, f"method {word!r}")
+    return Method(f"{base}{at}{cap}", settings, program, row.estimate_level)
 
 
-def _read_fields(file: str) -> dict[str, Any]:
-    """Return the fields of `Settings` in a JSON file, unchecked."""
+def _read_file(file: str) -> tuple[dict[str, Any], PlannerProgram | None]:
+    """Return the unchecked settings of a JSON file, and its program if the file is one."""
     try:
         fields: dict[str, Any] = dict(json.loads(Path(file).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         msg = f"cannot read the settings file {file}: {error}"
         raise InputError(msg) from error
-    return fields
+    if fields.keys().isdisjoint({"state", "format"}):
+        return fields, None
+    program = PlannerProgram.load(file)
+    return program.settings.set_fields() if program.settings else {}, program
 
 
 def _valid(fields: Mapping[str, Any], source: str) -> Settings:

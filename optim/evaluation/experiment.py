@@ -21,8 +21,6 @@ from optim.records.logs import REMOTE
 from optim.scorers import NAMES as SCORERS
 from optim.scorers.inspect_scorers import InspectScorer, is_inspect_scorer
 from pb_graph.errors import InputError
-from pb_graph.program import PlannerProgram
-from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +61,7 @@ class Experiment:
         methods: Names as `optim.methods.methods` takes them, or methods of your own.
         grid: Budget rules that replace those of the methods, as `optim.methods.over_budgets`.
         model: A chat model, ``provider:model``, or None as for `build_graph`.
-        planner_program: A tuned planner, or the path of a saved one.
+        planner_program: A tuned planner for the method ``default``, or the path of a saved one.
         cap_policy: As for `build_graph`.
         scorer: A name, an object with ``score(output, question)``, a function of the answer and the
             question that returns a number from 0 to 1, a truth value or a `Score`, or a scorer of
@@ -95,8 +93,8 @@ class Experiment:
         "Run part I of N, one part for each machine.", _QUESTIONS, None, metavar="I/N"
     )
     methods: str | Sequence[str | Method] = option(
-        f"Comma-separated names or settings files (.json); {PAPER}, {PUBLISHED}; NAME@300 caps "
-        "each call.",
+        f"Comma-separated names; {PAPER}, {PUBLISHED}; NAME=FILE for a tuned program or settings "
+        "(.json); NAME@300 caps each call.",
         _METHODS,
         "vanilla,default",
         reads=str,
@@ -113,7 +111,7 @@ class Experiment:
     model: ModelSpec = option("Solver: 'provider:model' or 'local:NAME'.", _MODEL, None)
     planner: ModelSpec = option("Planner. Default: the solver.", _MODEL, None)
     planner_program: Planner | str | Path | None = option(
-        "A planner program that `tune` saved.", _MODEL, None, flags="--program"
+        "Short for the method default=FILE.", _MODEL, None, flags="--program"
     )
     cap_policy: CapPolicy | None = None
     temperature: float | None = option("Sampling temperature, for several --epochs.", _MODEL, None)
@@ -154,17 +152,14 @@ class Experiment:
 
     def chosen_methods(self, questions: Sequence[Question]) -> tuple[Method, ...]:
         """Return the methods for the questions of all parts, with estimated twins and the grid."""
-        selected = [self.methods] if isinstance(self.methods, str) else self.methods
-        common, rows = Settings.read(self.settings), list[Method]()
-        for entry in selected:
-            if isinstance(entry, Method):
-                rows.append(replace(entry, settings=entry.settings.merged_with(common)))
-            else:
-                rows += methods(entry, self.settings)
-        if self.planner_program is not None and not any(method.is_default for method in rows):
-            msg = "a program is for the method 'default': add 'default' to the methods"
-            raise InputError(msg)
-        rows = [self._resolve_defaults(method) for method in rows]
+        rows = [
+            replace(  # with the method by its name, as `build_graph` chooses it
+                method,
+                settings=method.settings.model_copy(update={"method": method.settings.method}),
+                estimate_level=self.estimate_level or method.estimate_level,
+            )
+            for method in methods(self.methods, self.settings, self.planner_program)
+        ]
         if not self.estimate_level and any(question.level is not None for question in questions):
             names = {method.name for method in rows}
             rows = [each for method in rows for each in _with_estimated_level(method, names)]
@@ -174,22 +169,6 @@ class Experiment:
             msg = f"a method is named twice: {', '.join(method.name for method in rows)}"
             raise InputError(msg)
         return tuple(rows)
-
-    def _resolve_defaults(self, method: Method) -> Method:
-        """Name the method in its settings, as `build_graph` chooses it for these arguments.
-
-        ``default`` takes the settings that a program was tuned with, below the overrides.
-        """
-        settings, program = method.settings, self.planner_program
-        if method.is_default and program is not None:
-            saved = PlannerProgram.load(program) if isinstance(program, str | Path) else program
-            if tuned := getattr(saved, "settings", None):
-                settings = tuned.merged_with(settings)
-        return replace(
-            method,
-            settings=settings.model_copy(update={"method": settings.method}),
-            estimate_level=self.estimate_level or method.estimate_level,
-        )
 
     @property
     def chosen_scorer(self) -> str | Scorer | type[Scorer] | Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,10 @@ from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
 from pb_graph.models.resolve import model_name, resolve
-from pb_graph.program import PlannerProgram
 
 if TYPE_CHECKING:
     from optim.evaluation.store import ReplyCache
     from pb_graph.models.caps import CapPolicy
-    from pb_graph.planner.planner import Planner
     from pb_graph.settings import Settings
 
 ModelSpec = BaseChatModel | str | None
@@ -38,9 +36,8 @@ class Models:
     Attributes:
         solver: Solves.
         planner: Plans and estimates.
-        program: The tuned planner, the path of a saved one, or None.
         solver_identity: Identifies the solver, on every machine.
-        planner_identity: The same for planner and program.
+        planner_identity: The same for the planner.
         model: Name of the solver in logs.
         planner_model: Name of the planner in logs.
         temperature: Temperature of the solver. None for the provider's default.
@@ -48,17 +45,11 @@ class Models:
 
     solver: ModelClient
     planner: ModelClient
-    program: Planner | str | Path | None
     solver_identity: str
     planner_identity: str
     model: str
     planner_model: str
     temperature: float | None = None
-
-    def with_program(self, program: Planner | str | Path | None) -> Models:
-        """Return the models with a planner program; None for the package's own prompts."""
-        identity = _planner_identity(self.planner_identity, program)
-        return replace(self, program=program, planner_identity=identity)
 
 
 def build_models(  # noqa: PLR0913 -- all but two by name
@@ -90,7 +81,6 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     return Models(
         solver=CachedClient(*solves, cache),
         planner=CachedClient(*plans, cache, one_sample=True),
-        program=None,
         solver_identity=solves[2],
         planner_identity=plans[2],
         model=solves[1],
@@ -115,15 +105,6 @@ def model_identity(model: BaseChatModel, name: str | None) -> str:
     plain = json.loads(json.dumps(parameters, default=lambda value: type(value).__qualname__))
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     return digest([kind, name, plain])
-
-
-def _planner_identity(model: str, program: Planner | PlannerProgram | str | Path | None) -> str:
-    """Identify a planner by its model, and by its tuned program, or the path of one, if any."""
-    if isinstance(program, str | Path):
-        program = PlannerProgram.load(program)
-    if isinstance(program, PlannerProgram):
-        return digest([model, program.model_dump(mode="json")])
-    return model if program is None else digest([model, program.dump_state()])
 
 
 def _provider_fields(model: BaseChatModel) -> dict[str, object]:

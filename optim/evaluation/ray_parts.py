@@ -13,6 +13,7 @@ from optim.evaluation.experiment import Shard
 from optim.evaluation.run import Evaluation, EvaluationError, run_here, show_progress
 from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir
 from optim.extras import require_modules
+from optim.methods import methods
 from optim.records import Records
 from optim.records.logs import REMOTE
 from pb_graph.errors import InputError, PlanAndBudgetError
@@ -58,9 +59,8 @@ def _run_parts(
     if others := set(root.glob("part-*-of-*")) - set(folders):
         msg = f"{root} holds {min(others).name}: use as many parts as before, or another folder"
         raise InputError(msg)
-    program = experiment.planner_program
-    if isinstance(program, str | Path):
-        experiment = replace(experiment, planner_program=Path(program).resolve())
+    rows = methods(experiment.methods, experiment.settings, experiment.planner_program)
+    experiment = replace(experiment, methods=rows, planner_program=None)  # no node reads a file
     names = [method.name for method in experiment.chosen_methods(questions)]
     with lock_run_dir(root):
         spent = [ReplyCache(f / REPLIES).spent if f.exists() else 0 for f in folders]

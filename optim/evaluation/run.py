@@ -29,7 +29,8 @@ from optim.evaluation.models import build_models
 from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir, storage_error
 from optim.evaluation.task import Meter, make_task
 from optim.records import Records
-from optim.records.logs import BY_RUN, differences, log_headers, metadata_of, pool, task_key
+from optim.records.conditions import BY_RUN, differences
+from optim.records.logs import log_headers, metadata_of, pool, task_key
 from optim.reporting.formatting import displayed, remarks, text_table
 from optim.reporting.tables import answers, figures
 from optim.scorers import as_scorer
@@ -167,12 +168,8 @@ def run_here(
             msg = "epochs at temperature 0 give the same answer each time: set --temperature 0.7"
             raise InputError(msg)
         meter = Meter(experiment.concurrency, experiment.max_tokens_total, cache, share)
-        tuned = models.with_program(experiment.planner_program)
         tasks = [
-            make_task(
-                experiment, method, questions, tuned if method.is_default else models, judge, meter
-            )
-            for method in methods
+            make_task(experiment, method, questions, models, judge, meter) for method in methods
         ]
         keys = [task_key(task.metadata or {}) for task in tasks]
         latest = _latest_logs(experiment)

@@ -57,7 +57,7 @@ class Runner:
             models.solver,
             planner=models.planner,
             settings=method.settings,
-            planner_program=models.program,
+            planner_program=method.program,
         )
 
     async def answer(

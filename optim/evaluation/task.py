@@ -34,6 +34,7 @@ from optim.evaluation.models import Models
 from optim.evaluation.runner import RETRY_SETTINGS, Runner, score_answer
 from optim.methods import methods
 from optim.records import PLANNING, planning_tokens
+from optim.records.conditions import Conditions
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.models.caps import generic
@@ -87,7 +88,11 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
             id=question.id,
             input=question.question,
             target=list(question.targets),
-            metadata={"level": question.level, "domain": question.domain},
+            metadata={
+                "level": question.level,
+                "domain": question.domain,
+                "identity": question.identity,
+            },
         )
         for question in by_id.values()
     ]
@@ -112,29 +117,31 @@ def _metadata(
 ) -> dict[str, Any]:
     """Return a log's metadata, for `optim.records`: names, conditions, origin, part."""
     part = Shard.parse(experiment.part) if experiment.part else None
-    settings = method.settings
-    about = experiment.origin() | {"settings": settings.model_dump(mode="json")}
-    shared = {"temperature": models.temperature, "epochs": experiment.epochs}
-    shared |= {name: about[name] for name in ("seed", "scorer", "scorer_code")}
+    settings, about = method.settings, experiment.origin()
+    conditions = Conditions(
+        settings=settings.model_dump(mode="json", exclude=set(RETRY_SETTINGS)),
+        solver=models.solver_identity,
+        planner=models.planner_identity,
+        program=method.program_digest,
+        estimate_level=method.estimate_level,
+        temperature=models.temperature,
+        epochs=experiment.epochs,
+        source=[about["data"], about["split"]],
+        part=experiment.part,
+        parts=part.of if part else None,
+        asked=digest([[each.identity, list(each.targets)] for each in questions]),
+        **{name: about[name] for name in ("seed", "scorer", "scorer_code")},
+    )
     metadata: dict[str, Any] = {
         "dataset": experiment.dataset,
         "method": method.name,
         "model": models.model,
         "planner": models.planner_model,
         "uses_level": settings.has_plan or settings.needs_level,
-        # Everything that bears on the answers and their scores (`optim.records.differences`).
-        "conditions": shared
-        | {
-            "settings": settings.model_dump(mode="json", exclude=set(RETRY_SETTINGS)),
-            "solver": models.solver_identity,
-            "planner": models.planner_identity,
-            "estimate_level": method.estimate_level,
-            "source": [about["data"], about["split"]],
-            "part": experiment.part,
-            "parts": part and part.of,
-            "asked": digest([[each.identity, list(each.targets)] for each in questions]),
-        },
-        "made_by": about | shared,
+        "conditions": asdict(conditions),
+        "made_by": about
+        | {"settings": settings.model_dump(mode="json"), "program": method.program_digest}
+        | {"temperature": models.temperature, "epochs": experiment.epochs},
     }
     if part is not None:
         filled = sorted({part.number_of(question.id) for question in questions})
@@ -356,7 +363,6 @@ def task_for(
     models = Models(  # the log has all of their calls, so none is cached
         solver=ChatClient(InspectChat(), generic, RetryPolicy(max_retries=0)),
         planner=ChatClient(InspectChat(role=_PLANNER), generic, RetryPolicy(max_retries=0)),
-        program=program,
         solver_identity=_identity(solver),
         planner_identity=_identity(planner),
         model=str(solver),

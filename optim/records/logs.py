@@ -5,7 +5,6 @@ Inspect takes seconds to import, so it is imported where a log is read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from optim.extras import require_modules
 from optim.methods import NAMES
+from optim.records.conditions import BY_LOG, BY_ROW, BY_RUN, differences
 from optim.records.record import LevelSource, Record, Records
 from pb_graph.errors import InputError
 
@@ -27,23 +27,14 @@ REMOTE: Final = "://"
 Task = tuple[str, str, str, str]
 """Data set, method, model and planner."""
 
-BY_RUN: Final = frozenset({"asked", "epochs", "scorer", "scorer_code"})
-"""Conditions that a later run of the same folder may change: its log replaces the earlier one."""
-
-_LABELS = {  # conditions that are digests, which say nothing to a person
-    "solver": "the model's parameters",
-    "planner": "the planner's parameters or program",
-    "scorer_code": "the scorer's code",
-    "asked": "the questions",
-}
-
 
 def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = False) -> Records:
     """Read every answer in one or several folders of logs, subfolders included.
 
     If a folder has several logs of one task (data set, method, model and planner) and part, the
-    latest counts, even if it is unfinished. So no answer counts twice. A log does not contain
-    samples that were never started. ``read_records(log_dir).frame()`` is a pandas DataFrame.
+    latest counts, even if it is unfinished. So no answer counts twice. Each subfolder is a folder
+    of its own. A log does not contain samples that were never started.
+    ``read_records(log_dir).frame()`` is a pandas DataFrame.
 
     Args:
         log_dir: A folder, or several, such as the parts of one evaluation; also addresses such as
@@ -58,13 +49,16 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
     """
     require_modules("inspect_ai")
     folders = [log_dir] if isinstance(log_dir, str | Path) else list(log_dir)
-    latest = {
-        (folder, task_key(metadata_of(log)), part_of_log(log).get("number")): log
-        for folder in folders
-        for log in log_headers(folder)
-    }
+    found = {folder: log_headers(folder) for folder in folders}
+    latest: dict[tuple[str, Task, int | None], EvalLog] = {}
+    for log in (log for logs in found.values() for log in logs):
+        about, place = metadata_of(log), log.location.rpartition("/")[0]
+        key = (place, task_key(about), part_of_log(log).get("number"))
+        earlier = latest.setdefault(key, log)
+        _refuse_mixing(earlier, log, BY_RUN)
+        latest[key] = log
     # A part without a question has no log, and the logs of the others name a part that is missing.
-    empty = [str(folder) for folder in folders if all(folder != key[0] for key in latest)]
+    empty = [str(folder) for folder, logs in found.items() if not logs]
     if not latest or (empty and not all(map(part_of_log, latest.values()))):
         msg = f"{', '.join(empty)} holds no log of `pb-optim eval`"
         raise InputError(msg)
@@ -76,6 +70,18 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
     )
     _refuse_other_questions(records)
     return records
+
+
+def _refuse_mixing(earlier: EvalLog, later: EvalLog, ignored: Collection[str]) -> None:
+    """Raise `InputError` if two logs of one task differ in other conditions than these."""
+    old, new = (metadata_of(log)["conditions"] for log in (earlier, later))
+    if differ := differences(old, new, ignored):
+        name = f"{metadata_of(earlier)['method']!r} on {metadata_of(earlier)['dataset']!r}"
+        msg = (
+            f"{name} differs between {earlier.location} and {later.location} in "
+            f"{', '.join(differ)}. Give each of them a name or a folder of its own."
+        )
+        raise InputError(msg)
 
 
 def log_headers(log_dir: str | Path, *, recursive: bool = True) -> list[EvalLog]:
@@ -106,8 +112,13 @@ def log_headers(log_dir: str | Path, *, recursive: bool = True) -> list[EvalLog]
 
 
 def metadata_of(log: EvalLog) -> dict[str, Any]:
-    """Return the metadata that `optim.evaluation.task` wrote when the task began."""
-    return log.eval.metadata or {}
+    """Return the metadata that `optim.evaluation.task` wrote when the task began.
+
+    The number of epochs is Inspect's, whose command line may set another one.
+    """
+    metadata = log.eval.metadata or {}
+    conditions = metadata["conditions"] | {"epochs": log.eval.config.epochs or 1}
+    return metadata | {"conditions": conditions}
 
 
 def task_key(metadata: Mapping[str, Any]) -> Task:
@@ -118,25 +129,6 @@ def task_key(metadata: Mapping[str, Any]) -> Task:
 def part_of_log(log: EvalLog) -> dict[str, Any]:
     """Return a log's part: ``number``, ``of``, and ``filled``, the parts with questions; or {}."""
     return metadata_of(log).get("part") or {}
-
-
-def differences(
-    before: Mapping[str, Any], now: Mapping[str, Any], ignored: Collection[str] = ()
-) -> list[str]:
-    """Return the conditions in which two runs differ, such as "cutoff: 8192 → 77".
-
-    Args:
-        before: The conditions of one run.
-        now: The conditions of the other run.
-        ignored: Names of conditions that may differ.
-    """
-    old, new = ({**each, "settings": None, **each["settings"]} for each in (before, now))
-    new = json.loads(json.dumps(new))
-    return [
-        f"{_LABELS[key]} changed" if key in _LABELS else f"{key}: {old.get(key)} → {new.get(key)}"
-        for key in sorted(old.keys() | new.keys())
-        if key not in ignored and old.get(key) != new.get(key)
-    ]
 
 
 def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
@@ -154,13 +146,7 @@ def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
     name = f"{metadata_of(first)['method']!r} on {metadata_of(first)['dataset']!r}"
     places: dict[tuple[str, int], str] = {}
     for log, records in zip(parts, answers, strict=True):
-        old, new = (metadata_of(log)["conditions"] for log in (first, log))
-        if differ := differences(old, new, {"part"}):
-            msg = (
-                f"{name} differs between {first.location} and {log.location} in "
-                f"{', '.join(differ)}. Pool logs of the same conditions only."
-            )
-            raise InputError(msg)
+        _refuse_mixing(first, log, BY_LOG)
         for record in records:
             place = places.setdefault((record.question, record.epoch), log.location)
             if place != log.location:
@@ -205,20 +191,22 @@ def _rank(task: Task) -> tuple[str, str, str, int, str]:
 
 
 def _refuse_other_questions(records: Records) -> None:
-    """Refuse two methods whose answers to one id differ in question or scorer."""
+    """Refuse methods that were asked another question under one id, or under other conditions."""
     first: dict[tuple[str, ...], Record] = {}
     for new in records:
         earlier = first.setdefault((new.dataset, new.model, new.planner, new.question), new)
-        ours, theirs = (
-            {"text": each.question_text, "accepted answers": each.target}
-            | {"scorer": (each.made_by.get("scorer"), each.made_by.get("scorer_code"))}
-            for each in (earlier, new)
-        )
-        if differ := [name for name in ours if ours[name] != theirs[name]]:
+        if earlier.method == new.method:
+            continue
+        asked = {"question_text": "text", "target": "accepted answers"}
+        differ = [text for at, text in asked.items() if getattr(earlier, at) != getattr(new, at)]
+        if not differ and earlier.identity != new.identity:
+            differ = ["reference, instruction or form"]
+        old, now = (each.made_by.get("conditions", {}) for each in (earlier, new))
+        if differ := [*differ, *differences(old, now, BY_ROW)]:
             msg = (
-                f"question {new.question!r} of {new.dataset!r} differs in {', '.join(differ)} "
-                f"between {earlier.method!r} and {new.method!r}. Run both with the same data and "
-                "scorer, or read their logs from folders of their own."
+                f"question {new.question!r} of {new.dataset!r} differs between {earlier.method!r} "
+                f"and {new.method!r} in {', '.join(differ)}. Run both with the same data, scorer "
+                "and sampling, or read their logs from folders of their own."
             )
             raise InputError(msg)
 
@@ -234,10 +222,11 @@ def _read_answers(log: EvalLog) -> list[Record]:
         exclude_fields={"events", "messages"},
     )
     answered = [sample for sample in samples if "report" in sample.store]
-    made_by = {"date": log.eval.created, **metadata_of(log)["made_by"]}
+    about = metadata_of(log)
+    made_by = {"date": log.eval.created, **about["made_by"], "conditions": about["conditions"]}
     if answered:
         made_by["prompt"] = _prompt(log.location, answered[0])
-    return [_record(metadata_of(log), sample, made_by) for sample in answered]
+    return [_record(about, sample, made_by) for sample in answered]
 
 
 def _prompt(location: str, answered: EvalSample) -> str:
@@ -276,6 +265,7 @@ def _record(task: Mapping[str, Any], sample: EvalSample, made_by: Mapping[str, A
         target=sample.target if isinstance(sample.target, str) else "\n".join(sample.target),
         report=report,
         question_text=str(sample.input),
+        identity=(sample.metadata or {}).get("identity", ""),
         explanation=(score.explanation or "") if score else "",
         level_source=source,
         score_metadata=(score.metadata or {}) if score else {},

@@ -40,6 +40,7 @@ class Record:
         target: The accepted answers, one to a line.
         report: The graph's report; its tokens count also where there is no score.
         question_text: The text of the question.
+        identity: Digest of everything that was asked, `Question.identity`.
         explanation: The scorer's explanation of the score.
         level_source: The source of the level, or None where the method used none.
         score_metadata: Details of the scorer.
@@ -64,6 +65,7 @@ class Record:
     level_source: LevelSource | None = None
     score_metadata: Mapping[str, Any] = field(default_factory=dict)
     made_by: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    identity: str = ""
 
     @property
     def tokens(self) -> int:
@@ -87,10 +89,10 @@ class Records(list[Record]):
         """Return a pandas DataFrame with a row for each answer.
 
         Returns:
-            The fields of `Record` without ``made_by``, and ``tokens``, ``solving_tokens``,
-            ``planning_tokens``, ``input_tokens``, ``cached_tokens``, ``seconds``, ``calls``,
-            ``budget`` and ``ceiling`` of its report. ``score``, ``level``, ``budget`` and
-            ``ceiling`` may be missing.
+            The fields of `Record` without ``made_by`` and ``identity``, and ``tokens``,
+            ``solving_tokens``, ``planning_tokens``, ``input_tokens``, ``cached_tokens``,
+            ``seconds``, ``calls``, ``budget`` and ``ceiling`` of its report.
+            ``score``, ``level``, ``budget`` and ``ceiling`` may be missing.
 
         Raises:
             MissingPackageError: If pandas is not installed.
@@ -113,7 +115,8 @@ class Records(list[Record]):
 
 _TOLD = ("input_tokens", "cached_tokens", "seconds", "calls", "budget", "ceiling")
 _FIGURES = ("tokens", "solving_tokens", "planning_tokens", *_TOLD)
-_FIELDS = [name for name in (f.name for f in fields(Record)) if name not in ("made_by", "report")]
+_LEFT_OUT = ("made_by", "report", "identity")
+_FIELDS = [name for name in (f.name for f in fields(Record)) if name not in _LEFT_OUT]
 _COLUMNS = [*_FIELDS[:8], *_FIGURES, *_FIELDS[8:], "report"]
 
 

@@ -251,8 +251,7 @@ class Evaluator(SharedOnDeepcopy):
 
     def _runner_of(self, candidate: Candidate) -> Runner:
         if candidate not in self._runners:
-            self._runners[candidate] = Runner(
-                Method("tune", candidate.settings, self.options.estimate_level),
-                self.models.with_program(candidate.prompts()),
-            )
+            settings, level = candidate.settings, self.options.estimate_level
+            method = Method("tune", settings, candidate.prompts(), level)
+            self._runners[candidate] = Runner(method, self.models)
         return self._runners[candidate]

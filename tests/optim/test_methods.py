@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from optim.methods import methods, over_budgets
+from optim.methods import Method, methods, over_budgets
 from optim.reporting.tables import paper_figures
 from pb_graph import InputError, Settings
 from pb_graph.budget import LevelTable
+from pb_graph.errors import PlannerProgramError
+from pb_graph.planner.planner import Planner
 
 
 def test_paper_stands_for_the_rows_of_the_papers_tables() -> None:
@@ -76,6 +79,38 @@ def test_a_settings_file_is_a_method_of_its_name(tmp_path: Path) -> None:
     assert (settings.schedule, settings.budget, settings.cutoff) == ("bam", 300, 1500)
     file.write_text('{"budget": 0}')
     with pytest.raises(InputError, match=r"mine.json: budget: .*at least 1"):
+        methods(str(file))
+
+
+def saved_program(file: Path, instruction: str, **settings: Any) -> Path:  # noqa: ANN401
+    """Save a program that plans with this instruction, under these settings."""
+    file.parent.mkdir(exist_ok=True)
+    planner = Planner()
+    planner.fused.signature = planner.fused.signature.with_instructions(instruction)
+    tuned = Settings(**settings) if settings else None
+    planner.program().model_copy(update={"settings": tuned}).save(file)
+    return file
+
+
+def test_a_program_is_a_method_under_the_settings_that_it_was_tuned_with(tmp_path: Path) -> None:
+    file = saved_program(tmp_path / "copro" / "program.json", "Plan.", budget=333, cutoff=900)
+    short, named, capped, default, estimated = methods(
+        f"{file}, gepa={file}, gepa={file}@300, default={file}, default_estimated={file}",
+        {"cutoff": 700},
+    )
+    names = [short.name, named.name, capped.name, default.name, estimated.name]
+    assert names == ["copro", "gepa", "gepa@300", "default", "default_estimated"]
+    assert {row.settings.budget for row in (short, named, capped, default, estimated)} == {333}
+    assert (named.settings.cutoff, capped.settings.cutoff) == (700, 300)
+    assert (default.estimate_level, estimated.estimate_level) == (False, True)
+    (also,) = methods("default", {"cutoff": 700}, program=file)
+    assert also == default
+    assert Method("gepa", program=str(file)).settings.budget == 333
+    assert len({named.program_digest, short.program_digest, None}) == 2
+    with pytest.raises(InputError, match="'cosine' is a method of its own"):
+        methods(f"cosine={file}")
+    file.write_text('{"format": "plan-and-budget planner"}')
+    with pytest.raises(PlannerProgramError, match="is not a planner program, or is damaged"):
         methods(str(file))
 
 

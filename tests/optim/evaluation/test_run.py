@@ -17,7 +17,7 @@ from optim.datasets import arithmetic, loading
 from optim.evaluation import Evaluation, EvaluationError, Experiment, evaluate
 from optim.evaluation.store import LOCK, ReplyCache, StorageError
 from optim.records import Record, read_records
-from pb_graph import InputError, Settings
+from pb_graph import InputError
 from pb_graph.planner.planner import Planner
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, in_turn, thinks_in_vain
 from tests.support.evaluations import (
@@ -304,33 +304,25 @@ def test_epochs_are_other_samples_and_share_their_plans(tmp_path: Path) -> None:
     assert (len(model.solving()), sum(call.role == "decompose" for call in model.calls)) == (15, 5)
 
 
-def test_the_default_is_what_a_program_was_tuned_to_under_what_is_said_for_all(
-    tmp_path: Path,
-) -> None:
-    tuned = Settings(method="global_budget", budget=333, cutoff=900)
-    program = Planner().program().model_copy(update={"settings": tuned})
-    program.save(tmp_path / "program.json")
-    asked = Experiment(
-        dataset="arithmetic", methods="vanilla,default,default_estimated",
-        settings={"cutoff": 700}, planner_program=tmp_path / "program.json",
-    )  # fmt: skip
-    vanilla, *ours = asked.chosen_methods(QUESTIONS)
-    assert (vanilla.settings.method, vanilla.settings.budget) == ("vanilla", None)
-    assert [row.settings.method for row in ours] == ["global_budget"] * 2
-    assert {(row.settings.budget, row.settings.cutoff) for row in ours} == {(333, 700)}
-
-
-def test_only_the_default_sends_the_prompts_of_a_program(tmp_path: Path) -> None:
-    tuned, model = Planner(), ScriptedChat(solve=solves)
-    for predictor in (tuned.fused, tuned.decompose, tuned.solve):
-        predictor.signature = predictor.signature.with_instructions("Think of whales.")
-    options: dict[str, Any] = {"limit": 1, "planner_program": tuned, "settings": {"plan_from": 1}}
-    options["estimate_level"] = True
-    evaluated(model, tmp_path, methods="default,planned_vanilla", **options)
+def test_two_programs_stand_in_one_table_and_each_sends_its_own_prompts(tmp_path: Path) -> None:
+    model, animals = ScriptedChat(solve=solves), {"gepa": "whales", "copro": "eagles"}
+    files = {name: tmp_path / f"{name}.json" for name in animals}
+    for name, file in files.items():
+        tuned = Planner()
+        for predictor in (tuned.fused, tuned.decompose):
+            instruction = f"Think of {animals[name]}."
+            predictor.signature = predictor.signature.with_instructions(instruction)
+        tuned.save(file)
+    options: dict[str, Any] = {"limit": 1, "settings": {"plan_from": 1}}
+    listed = ",".join(f"{name}={file}" for name, file in files.items())
+    found = evaluated(model, tmp_path / "logs", methods=f"planned_vanilla,{listed}", **options)
+    assert {row.method for row in rows(found.records)} == {"planned_vanilla", *animals}
     asked = [str(call.messages) for call in model.calls if call.role != "solve"]
-    assert sum("whales" in prompt for prompt in asked) == 1  # of both methods' plans
+    assert [sum(animal in text for text in asked) for animal in animals.values()] == [1, 1]
+    with pytest.raises(InputError, match=r"under other conditions \(the planner's program changed"):
+        evaluated(model, tmp_path / "logs", methods=f"gepa={files['copro']}", **options)
     with pytest.raises(InputError, match="add 'default'"):
-        evaluated(model, tmp_path / "other", methods="planned_vanilla", **options)
+        evaluated(model, tmp_path / "other", methods="vanilla", planner_program=files["gepa"])
 
 
 def test_our_planning_comes_twice_where_a_label_tells_the_level() -> None:

@@ -70,21 +70,49 @@ def test_a_record_says_whose_word_the_level_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
-    [({"question": "What is 2 + 3?", "answer": "5"}, "text, accepted answers"), ({}, "scorer")],
+    ("row", "options", "named"),
+    [
+        ({"question": "What is 2 + 3?", "answer": "5"}, {}, "text, accepted answers"),
+        ({"reference": "It is 4."}, {}, "reference, instruction or form"),
+        ({}, {"scorer": "rouge"}, "scorer: math → rouge"),
+        ({}, {"epochs": 2}, "epochs: 1 → 2"),
+    ],
 )
 def test_methods_that_were_asked_or_scored_otherwise_are_not_compared(
-    tmp_path: Path, change: dict[str, str], named: str
+    tmp_path: Path, row: dict[str, str], options: dict[str, Any], named: str
 ) -> None:
-    data, row = tmp_path / "own.jsonl", {"id": "q", "question": "What is 2 + 2?", "answer": "4"}
-    for method, changes in (("vanilla", {}), ("concise", change)):
-        data.write_text(json.dumps(row | changes))
-        own: dict[str, Any] = {"dataset": "jsonl", "data": data, "limit": None}
-        own["scorer"] = "math" if method == "vanilla" or change else "rouge"
-        asked = experiment(ScriptedChat(solve="4"), tmp_path, methods=method)
-        evaluate(dataclasses.replace(asked, **own), console=Console(quiet=True))
-    with pytest.raises(InputError, match=f"'q' of 'jsonl' differs in {named} between"):
+    own_question(tmp_path, "vanilla")
+    own_question(tmp_path, "concise", row, **options)
+    with pytest.raises(InputError, match=f"'q' of 'jsonl' differs between .* in {named}"):
         read_records(tmp_path)
+
+
+def own_question(
+    folder: Path,
+    methods: str,
+    row: dict[str, str] | None = None,
+    **options: Any,  # noqa: ANN401
+) -> None:
+    """Ask a question of a file of one's own."""
+    data = folder.parent / "own.jsonl"
+    data.write_text(
+        json.dumps({"id": "q", "question": "What is 2 + 2?", "answer": "4"} | (row or {}))
+    )
+    own = {"dataset": "jsonl", "data": data, "limit": None, "scorer": "math"} | options
+    asked = experiment(ScriptedChat(solve="4"), folder, methods=methods)
+    evaluate(dataclasses.replace(asked, **own), console=Console(quiet=True))
+
+
+def test_a_run_below_the_folder_is_never_replaced_by_another(tmp_path: Path) -> None:
+    own_question(tmp_path / "x", "vanilla")
+    own_question(tmp_path / "y", "vanilla", settings={"cutoff": 50})
+    with pytest.raises(
+        InputError, match=r"'vanilla' on 'jsonl' differs between .* in cutoff: 8192"
+    ):
+        read_records(tmp_path)
+    own_question(tmp_path / "z", "vanilla")
+    with pytest.raises(InputError, match=r"question 'q' .* is both in"):
+        read_records([tmp_path / "x", tmp_path / "z"])
 
 
 def test_what_a_log_lacks_is_told_and_the_latest_log_counts(tmp_path: Path) -> None:
