@@ -150,7 +150,7 @@ class TestTokenBudget:
         asked: list[int] = []
 
         def answer(request: Any) -> ModelResponse[Any]:
-            asked.append(request.model_settings["max_tokens"])
+            asked.append(request.model_settings["max_completion_tokens"])
             return ModelResponse(result=[AIMessage("21 pens")])
 
         model = ChatOpenAI(model="m", api_key=SecretStr("k"), use_responses_api=True)

@@ -11,14 +11,14 @@ ranges are those of the providers' documentation. llama.cpp is checked with the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 
 from pb_graph.local import server
-from pb_graph.models.chat_models import address_of, classes_of, is_openai_like
+from pb_graph.models.chat_models import address_of, classes_of, is_openai_like, uses_responses
 from pb_graph.models.options import CallOptions
 
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
@@ -28,6 +28,16 @@ CAP_NAMES = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict", "max_new_tokens"),
 )
 """Names of a cap in LangChain's models and in the requests to their servers."""
+
+_CAP = re.compile(r"(n|num)predict|max(?!\w*(think|reason|input|prompt))\w*(tok|len)\w*")
+_ANSWERS = {"n", "ncmpl", "bestof", "candidatecount", "numreturnsequences"}
+_MERGED = {
+    *("extra_body", "model_kwargs", "http_options", "options", "parameters", "sampling_params"),
+    *("generation_config", "generationConfig", "textGenerationConfig"),
+    *("additional_model_request_fields", "additionalModelRequestFields"),
+}
+"""Fields of a model, of a call or of a body whose content is merged into the body at last."""
+_REPLACING = {"inference_config", "inferenceConfig"}  # LangChain then drops its own cap
 
 # Thinking tokens of each level: low to high are from Google's Gemini API (OpenAI compatibility),
 # and Anthropic's least thinking budget, 1,024, agrees. The others are our estimates.
@@ -73,12 +83,55 @@ def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
     call.
     """
     settings: Any = model
+    merged = {name: vars(model)[name] for name in _MERGED & vars(model).keys()}
+    change = {name: value for name, value in without_caps(merged).items() if value != merged[name]}
     if is_openai_like(model):
-        return {"max_tokens": None}
+        change["max_tokens"] = None
+        if settings.stream_usage is None:
+            change["stream_usage"] = True  # else only OpenAI's own server reports that of streams
     if _CLAUDE in classes_of(model) and settings.thinking is not None:
-        kwargs = settings.model_kwargs | {"thinking": settings.thinking}
-        return {"thinking": None, "model_kwargs": kwargs}
-    return {}
+        kwargs = change.get("model_kwargs", settings.model_kwargs) | {"thinking": settings.thinking}
+        change |= {"thinking": None, "model_kwargs": kwargs}
+    return change
+
+
+def caps_in(fields: Mapping[str, Any]) -> list[int]:
+    """Return the caps among the fields of a model or of a call, and in what they merge."""
+    return [int(value) for name, value in _numbers_in(fields) if _CAP.fullmatch(name)]
+
+
+def answers_in(fields: Mapping[str, Any]) -> int:
+    """Return how many answers the fields of a model or of a call ask for at once."""
+    return max((int(value) for name, value in _numbers_in(fields) if name in _ANSWERS), default=1)
+
+
+def without_caps(fields: Mapping[str, Any], *, is_body: bool = False) -> dict[str, Any]:
+    """Return the fields of a call without caps, so that only the cap of the call is sent.
+
+    Args:
+        fields: The fields, and those that LangChain or the provider's SDK merges into the body.
+        is_body: Whether these are fields of the body; a body then asks for one answer, too.
+    """
+    kept: dict[str, Any] = {}
+    for name, value in fields.items():
+        plain = _plain(name)
+        if name in _REPLACING or _CAP.fullmatch(plain) or (is_body and plain in _ANSWERS):
+            continue
+        is_merged = name in _MERGED and isinstance(value, Mapping)
+        kept[name] = without_caps(value, is_body=True) if is_merged else value
+    return kept
+
+
+def _numbers_in(fields: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in fields.items():
+        if isinstance(value, Mapping) and name in _MERGED | _REPLACING:
+            yield from _numbers_in(value)
+        elif isinstance(value, int | float) and value >= 1:
+            yield _plain(name), value
+
+
+def _plain(name: str) -> str:
+    return re.sub("[_-]", "", name).lower()
 
 
 def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str | None:
@@ -137,9 +190,9 @@ def effort_level(
     return level if is_lower else None
 
 
-def least_cap(model: Any) -> int:  # noqa: ANN401
+def least_cap(model: BaseChatModel) -> int:
     """Return the smallest cap that a model's server takes: OpenAI's Responses API refuses 15."""
-    return 16 if getattr(model, "use_responses_api", None) is True else 1
+    return 16 if is_openai_like(model) and uses_responses(model) else 1
 
 
 def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
@@ -169,7 +222,10 @@ def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     set it.
     """
     form = _with_body(model, _response_format(model, options))
-    return _cap(model, options) | _openai_effort(model, options) | form
+    cap = _cap(
+        model, options, "max_completion_tokens"
+    )  # the name that Azure's class sends as it is
+    return cap | _openai_effort(model, options) | form
 
 
 def _openai_effort(model: Any, options: CallOptions) -> dict[str, Any]:  # noqa: ANN401
@@ -198,8 +254,8 @@ def openai_compatible(model: BaseChatModel, options: CallOptions) -> dict[str, A
     """
     settings: Any = model
     form = _response_format(model, options)
-    if settings.use_responses_api or _OPENAI_NAMES.match(settings.model_name or ""):
-        return _cap(model, options) | _with_body(model, form)
+    if uses_responses(model) or _OPENAI_NAMES.match(settings.model_name or ""):
+        return _cap(model, options, "max_completion_tokens") | _with_body(model, form)
     return _old_cap(model, options, form)
 
 
@@ -263,7 +319,7 @@ def _response_format(model: Any, options: CallOptions) -> dict[str, Any]:  # noq
 
     The Responses API has another form of it, and is sent none.
     """
-    if options.schema is None or model.use_responses_api:
+    if options.schema is None or uses_responses(model):
         return {}
     schema = {"name": "reply", "schema": options.schema}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
@@ -316,6 +372,16 @@ def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     return bound
 
 
+def _lowered(own: Mapping[str, Any], options: CallOptions) -> dict[str, Any] | None:
+    """Return Claude's thinking budget as far as it fits below the cap; None if it fits as it is."""
+    limit = options.cap - 1 if options.thinking == "free" else options.thinking_room
+    if own["budget_tokens"] <= limit:
+        return None
+    if options.thinking_room < MIN_THINKING:  # the API's minimum
+        return {"type": "disabled"}
+    return {**own, "budget_tokens": options.thinking_room}
+
+
 def _claude_thinking(
     model: Any,  # noqa: ANN401
     options: CallOptions,
@@ -323,12 +389,7 @@ def _claude_thinking(
 ) -> dict[str, Any] | None:
     own = model.thinking or model.model_kwargs.get("thinking") or {}
     if own.get("type") == "enabled":
-        limit = options.cap - 1 if options.thinking == "free" else options.thinking_room
-        if own["budget_tokens"] <= limit:
-            return None
-        if options.thinking_room < MIN_THINKING:  # the API's minimum
-            return {"type": "disabled"}
-        return own | {"budget_tokens": options.thinking_room}
+        return _lowered(own, options)
     least = _LEAST_THINKING.get(re.sub(r"-\d{8}$", "", model.model))
     if own.get("type") == "adaptive" and "-4-" in model.model:
         least = "disabled"
@@ -338,18 +399,52 @@ def _claude_thinking(
     return None
 
 
-def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of Gemini, thinking included, and lower its thinking level to what fits.
+# Models that take a thinking budget instead of a level, and the least that they take.
+_GEMINI_BUDGETS = re.compile(r"gemini-2\.5-(pro|flash)(?!.*(image|tts|audio|live|computer))")
 
-    The caller's own level is kept unless thinking is off. If the caller has set a thinking budget,
-    no level is sent, because the API accepts only one of them.
+
+def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of Gemini, thinking included, and lower its thinking to what fits.
+
+    Gemini 2.5 takes a thinking budget, and thinks without a limit of its own if it is given none.
+    Later models take a level. The caller's own level is kept unless thinking is off. If the caller
+    has set a thinking budget, no level is sent, because the API accepts only one of them.
     """
     settings: Any = model
     bound = _cap(model, options, "max_output_tokens", "timeout")
+    own = settings.thinking_budget
+    if own is None:
+        own = (settings.thinking_config or {}).get("thinking_budget")
+    is_own = own is not None and own >= 0  # -1 leaves it to the model
+    if with_budget := _GEMINI_BUDGETS.search(settings.model):
+        room = options.thinking_room
+        least = 128 if with_budget[1] == "pro" else 0
+        budget = min(own, room) if is_own else room if room >= MIN_THINKING else 0
+        return (
+            bound if options.thinking == "free" else bound | {"thinking_budget": max(least, budget)}
+        )
     levels, default = known_levels(model)
     level = effort_level(levels, options, default=default, own=settings.reasoning_effort)
-    is_free = level is None or settings.thinking_budget is not None
-    return bound if is_free else bound | {"thinking_level": level}
+    return bound if level is None or own is not None else bound | {"thinking_level": level}
+
+
+def bedrock(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of Bedrock's Converse API, thinking included.
+
+    Claude's ``budget_tokens`` are lowered as by `anthropic`. Nova thinks without any cap at the
+    effort 'high', so that it is asked for 'medium' at most.
+    """
+    settings: Any = model
+    fields = dict(settings.additional_model_request_fields or {})
+    own, nova = fields.get("thinking") or {}, fields.get("reasoningConfig") or {}
+    if own.get("type") == "enabled" and (lowered := _lowered(own, options)):
+        fields["thinking"] = lowered
+    if nova.get("maxReasoningEffort") == "high" or (nova and options.thinking == "off"):
+        effort = "low" if options.thinking_room < THINKING_TOKENS["medium"] else "medium"
+        fields["reasoningConfig"] = nova | {"maxReasoningEffort": effort}
+    return {"max_tokens": options.cap} | (
+        {"additional_model_request_fields": fields} if fields else {}
+    )
 
 
 # Ollama's options that its chat model has fields for.
@@ -381,6 +476,7 @@ _BY_CLASS: dict[str, CapPolicy] = {
     _CLAUDE: anthropic,
     "langchain_google_genai.ChatGoogleGenerativeAI": gemini,
     "langchain_ollama.ChatOllama": ollama,
+    "langchain_aws.ChatBedrockConverse": bedrock,
 }
 _POLICIES = (generic, openai, openai_compatible, deepseek, vllm, llama_cpp, *_BY_CLASS.values())
 POLICIES: dict[str, CapPolicy] = {policy.__name__: policy for policy in _POLICIES}

@@ -19,6 +19,7 @@ calls_of = attrgetter("_generate_with_cache", "_agenerate_with_cache")
 identity_of = attrgetter("_identifying_params")
 llm_type_of = attrgetter("_llm_type")
 ls_params_of = attrgetter("_get_ls_params")
+_uses_responses_of = attrgetter("_use_responses_api")
 _NAMES = ("model_name", "model", "model_id", "deployment_name")
 
 
@@ -52,6 +53,11 @@ def classes_of(model: BaseChatModel) -> list[str]:
 def is_openai_like(model: BaseChatModel) -> bool:
     """Return whether a model is LangChain's client for OpenAI's protocol."""
     return "langchain_openai.BaseChatOpenAI" in classes_of(model)
+
+
+def uses_responses(model: BaseChatModel) -> bool:
+    """Return whether an OpenAI-like model calls the Responses API."""
+    return bool(_uses_responses_of(model)({}))
 
 
 def address_of(model: BaseChatModel) -> str:
