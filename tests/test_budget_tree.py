@@ -137,7 +137,7 @@ class TestCreateAgent:
             def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
                 for text in ["so "] * arrived:
                     yield ChatGenerationChunk(message=AIMessageChunk(content=text))
-                raise HTTPError(500)
+                raise HTTPError(503)
 
         budget = Budget(100)
         with pytest.raises(HTTPError):

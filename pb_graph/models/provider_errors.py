@@ -7,15 +7,19 @@ installed.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from langchain_core.exceptions import ModelError
 from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError
+from pb_graph.models.chat_models import address_of, is_openai_like
 from pb_graph.types import Charge
 
 _SECRETS = re.compile(
@@ -24,9 +28,16 @@ _SECRETS = re.compile(
     re.IGNORECASE,
 )
 _MIN_SECRET = 4  # the dummy key 'x' of a local server would redact half of the message
+_SENT = ("default_headers", "default_query", "additional_headers")
+_CLIENTS = ("client_kwargs", "sync_client_kwargs", "async_client_kwargs", "client_args")
+_ADDRESSES = (
+    *("openai_api_base", "api_base", "base_url", "azure_endpoint", "anthropic_api_url"),
+    *("endpoint_url", "openai_proxy", "anthropic_proxy"),
+)
 _MAX_DETAIL, _MAX_READ = 300, 10_000
 _PAYMENT, _SERVER_FAULTS = 402, range(500, 600)
 _TRANSIENT_STATUS = {408, 409, 429, *_SERVER_FAULTS} - {501}
+_FREE_STATUS = {*range(400, 500), 501, 503, 529}  # the server, or one before it, refused at once
 # Errors that leave open whether the server answered the request.
 _LOST = {
     *("TimeoutError", "ConnectionError", "JSONDecodeError"),
@@ -36,6 +47,11 @@ _LOST = {
 _UNREADABLE = {"AttributeError", "LookupError", "TypeError", "ValidationError"}
 _NO_COMPLETION = re.compile(r"Unexpected response type|No generation")
 _NO_SERVER = {"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"}
+_REFUSED = {
+    *("ModelAuthenticationError", "ModelPermissionDeniedError", "ModelInvalidRequestError"),
+    *("ModelNotFoundError", "ModelRateLimitError", "ContextOverflowError"),
+}
+_UNSENT = {"ValueError", "NotImplementedError", "ImportError"}  # of arguments that make no request
 _NEVER_SENT = _NO_SERVER | {"PoolTimeout", "UnsupportedProtocol", "LocalProtocolError"}
 _REMEDIES = {
     400: "The request was refused; a prompt longer than the model's context is a common cause.",
@@ -110,12 +126,13 @@ def is_transient(error: Exception) -> bool:
 def may_be_billed(error: Exception) -> bool:
     """Return whether the provider may charge for a failed attempt.
 
-    A refused request is not charged, and neither is a request that was never sent. If the
-    connection broke later, the model may have written the whole answer.
+    A refused request is not charged, and neither is a request that was never sent. After any other
+    error the model may have written the whole answer, as behind a gateway that answers 502 or 504.
     """
-    if status_of(error) is not None or _is_a(error, _NEVER_SENT):
-        return False
-    return _is_a(error, _LOST) or _is_unreadable(error)
+    if (status := status_of(error)) is not None:
+        return status not in _FREE_STATUS
+    is_refused = _is_a(error, _NEVER_SENT | _REFUSED) or type(error).__name__ in _UNSENT
+    return not is_refused or _is_unreadable(error)
 
 
 def retry_after(error: Exception) -> float:
@@ -128,13 +145,24 @@ def retry_after(error: Exception) -> float:
 
 
 def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
-    """Return the keys of a chat model, and its headers, which may be keys; the longest first."""
+    """Return the keys of a chat model, its headers and queries, which may hold keys."""
     fields = vars(model).values()
     keys = [field.get_secret_value() for field in fields if isinstance(field, SecretStr)]
-    headers: Mapping[str, Any] = getattr(model, "default_headers", None) or {}
-    for header in map(str, headers.values()):
-        keys += [header, header.partition(" ")[2]]  # the key in 'Bearer KEY'
-    return tuple(sorted({key for key in keys if len(key) >= _MIN_SECRET}, key=len, reverse=True))
+    of_clients = [getattr(model, name, None) or {} for name in _CLIENTS]
+    sent = [getattr(model, name, None) or {} for name in _SENT]
+    sent += [
+        client[part] for client in of_clients for part in ("headers", "params") if part in client
+    ]
+    for value in map(str, chain.from_iterable(fields.values() for fields in sent)):
+        keys += [value, value.partition(" ")[2]]  # the key in 'Bearer KEY'
+    urls = [str(getattr(model, name, None) or "") for name in _ADDRESSES]
+    for parts in map(urlsplit, [*urls, address_of(model) if is_openai_like(model) else ""]):
+        keys += [parts.query, *(value for _, value in parse_qsl(parts.query))]
+        keys += map(unquote, filter(None, (parts.username, parts.password)))
+    # A server may repeat a secret in the form that it has in a URL or in JSON.
+    written = [(key, quote(key, ""), quote_plus(key), json.dumps(key)[1:-1]) for key in keys]
+    found = {form for forms in written for form in forms if len(form) >= _MIN_SECRET}
+    return tuple(sorted(found, key=len, reverse=True))
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:

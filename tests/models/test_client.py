@@ -88,7 +88,7 @@ def test_a_server_that_takes_no_schema_is_asked_without_and_remembered(call: Mak
 
 
 def test_a_failure_is_ours_with_its_cause(call: Make) -> None:
-    error = HTTPError(500)
+    error = HTTPError(503)
     model = ScriptedChat(solve=error)
     with pytest.raises(ModelCallError) as caught:
         call(ChatClient(model, retry_policy=RetryPolicy(0)))

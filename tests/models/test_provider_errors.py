@@ -72,6 +72,10 @@ def never_sent() -> Exception:
         (HTTPError(429), True, False),
         (HTTPError(503), True, False),
         (HTTPError(501), False, False),
+        (HTTPError(529), True, False),
+        (HTTPError(500), True, True),
+        (HTTPError(504), True, True),
+        (RuntimeError("raised by a callback after the reply"), False, True),
         (ModelRateLimitError("slow down"), True, False),
         (ContextOverflowError("too long"), False, False),
         (never_sent(), True, False),
@@ -135,6 +139,17 @@ def test_a_models_own_keys_and_headers_are_blanked_out_whatever_they_look_like()
     headers = {"Authorization": "Bearer some token"}
     model = ChatOpenAI(model="m", api_key=SecretStr("my key"), default_headers=headers)
     assert redact("my key, some token", secrets_of(model)) == "[hidden], [hidden]"
+
+
+def test_keys_in_a_query_or_an_address_are_blanked_out_in_every_form_of_them() -> None:
+    model = ChatOpenAI(
+        model="m",
+        api_key=SecretStr("sk-x"),
+        base_url="https://user:pass%2Fword@host/v1?token=t%2Fken+1",
+        default_query={"code": 'qu"ery key'},
+    )
+    said = 'user, pass/word, pass%2Fword, t%2Fken+1, t/ken 1, qu%22ery+key, qu\\"ery key'
+    assert redact(said, secrets_of(model)) == ", ".join(["[hidden]"] * 7)
 
 
 def test_an_error_that_shows_a_key_is_no_cause_of_ours() -> None:

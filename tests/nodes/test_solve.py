@@ -82,7 +82,7 @@ def test_even_a_tiny_budget_is_not_paid_for_silence(budget: int) -> None:
 
 @pytest.mark.parametrize("way", get_args(Way))
 def test_a_failed_step_is_recorded_and_the_rest_goes_on(way: Way) -> None:
-    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", HTTPError(500), "three", "four"))
+    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", HTTPError(503), "three", "four"))
     report = report_of(model, way=way, **STEPWISE, max_retries=0)
     assert [step["finish"] for step in report["steps"]] == ["stop", "error", "stop", "stop"]
     assert [step["answer"] for step in report["steps"]] == ["one", "", "three", "four"]
@@ -91,7 +91,7 @@ def test_a_failed_step_is_recorded_and_the_rest_goes_on(way: Way) -> None:
 
 
 def fails_when_forced(call: Call) -> Said:
-    return HTTPError(500) if call.forced else runs_on(call)
+    return HTTPError(503) if call.forced else runs_on(call)
 
 
 def test_what_was_paid_before_a_forced_ending_failed_is_kept_and_counted() -> None:

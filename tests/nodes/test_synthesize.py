@@ -49,7 +49,7 @@ def test_a_call_puts_the_answer_together_below_the_ceiling() -> None:
     assert report["usage"]["by_node"]["synthesize"]["calls"] == 1
 
 
-@pytest.mark.parametrize("last", ["", HTTPError(500)])
+@pytest.mark.parametrize("last", ["", HTTPError(503)])
 def test_if_the_last_step_comes_to_nothing_the_tokens_left_pay_for_one_call(last: Said) -> None:
     model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", last, "rescued"))
     report = report_of(model, **LAST_STEP, max_retries=0)
@@ -59,7 +59,7 @@ def test_if_the_last_step_comes_to_nothing_the_tokens_left_pay_for_one_call(last
 
 
 def test_if_that_call_fails_too_the_last_answer_of_a_step_stands() -> None:
-    failed = HTTPError(500)
+    failed = HTTPError(503)
     model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", failed, failed))
     report = report_of(model, **LAST_STEP, max_retries=0)
     assert report["answer"] == "three"
@@ -87,7 +87,7 @@ def test_what_came_last_is_not_what_the_plan_has_last() -> None:
     assert codes(report)[-1] == "answer_from_step"
 
 
-@pytest.mark.parametrize("said", ["", HTTPError(500)])
+@pytest.mark.parametrize("said", ["", HTTPError(503)])
 def test_when_the_closing_call_fails_the_last_step_stands(said: Said) -> None:
     report = report_of(at_the_end(said), **CALL)
     assert report["answer"] == "partial"

@@ -103,7 +103,7 @@ def host_settings() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("said", ["", HTTPError(500)], ids=repr)
+@pytest.mark.parametrize("said", ["", HTTPError(503)], ids=repr)
 def test_the_hosts_dspy_is_left_as_it_was(ask: Ask, said: object) -> None:
     before, history = host_settings(), len(dspy.clients.base_lm.GLOBAL_HISTORY)
     with contextlib.suppress(UnreadableReplyError, ModelCallError):

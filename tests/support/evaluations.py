@@ -63,7 +63,7 @@ def solves_the_easy_ones(call: Call) -> Said:
 
 def fails_on_the_hardest(call: Call) -> Said:
     """Fail at level 5."""
-    return HTTPError(500) if level_of(call) == 5 else solves(call)
+    return HTTPError(503) if level_of(call) == 5 else solves(call)
 
 
 def experiment(model: ScriptedChat, log_dir: Path, **options: Any) -> Experiment:  # noqa: ANN401

@@ -29,7 +29,7 @@ from tests.support.settings_page import choices
 BEHAVIOURS: list[Callable[[Call], Said]] = [
     lambda _: "Final answer: 42",
     lambda _: Reply("It must be so. Final answer: 42", reasoning=30),
-    lambda _: HTTPError(500),
+    lambda _: HTTPError(503),
     runs_on,
     says_nothing,
     thinks_in_vain,
