@@ -109,6 +109,7 @@ WarningCode = Literal[
     "cap_ignored",  # the server wrote more tokens than it was asked for
     "ceiling_exceeded",  # more may be billed than the ceiling, after a server ignored its cap
     "ceiling_reached",  # steps were not asked
+    "content_filter",  # the provider cut or withheld a reply
     "conversation_cut",
     "empty_reply",
     "grades_corrected",  # levels or credits

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,11 +25,18 @@ from pb_graph.types import Charge, ReportWarning
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LENGTH_REASONS = frozenset(
-    {"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"}
+_REASONS = (
+    *("finish_reason", "stop_reason", "done_reason", "stopReason", "finishReason"),
+    *("completionReason", "completion_reason"),
 )
-_FILTER_REASONS = frozenset(
-    {"content_filter", "safety", "refusal", "blocklist", "recitation", "prohibited_content", "spii"}
+# A stream's reasons are joined, so that a word may come several times: "STOPSTOP".
+_COMPLETE = re.compile(
+    r"(stop([_-]?sequence)?|end[_-]?turn|eos([_-]?token)?|endoftext|completed?|finish|tool[_-]?calls?"
+    r"|tool[_-]?use|function[_-]?call)+"
+)
+_FILTERED = re.compile(
+    r"(content[_-]?filter(ed)?|(image_)?safety|refusal|blocklist|(image_)?recitation|spii"
+    r"|(image_)?prohibited_content|guardrail_intervened|model_armor|error_toxic)+"
 )
 
 _CACHE_WRITES = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
@@ -144,17 +152,23 @@ def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
 
 
 def finish_of(message: AIMessage) -> str:
-    """Return why a response ended, in one vocabulary: ``stop``, ``length`` or ``filter``."""
+    """Return why a response ended, in one vocabulary: ``stop``, ``length`` or ``filter``.
+
+    Only reasons that are known to end a complete reply count as ``stop``. Any other reason is
+    ``length``, and so is none from a provider that always gives one, as in a stream that broke off.
+    """
     meta = message.response_metadata
-    incomplete = meta.get("incomplete_details") or {}
-    reasons = (meta.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
-    ending = next(filter(None, reasons), None) or incomplete.get("reason")
-    if not ending and not message.usage_metadata and meta.get("model_provider") == "openai":
-        return "length"  # a stream that broke off without an error
-    reason = str(ending or "stop").lower()
-    if reason in _LENGTH_REASONS:
-        return "length"
-    return "filter" if reason in _FILTER_REASONS else "stop"
+    reasons = [meta.get(name) for name in _REASONS]
+    reasons += [(meta.get("incomplete_details") or {}).get("reason"), meta.get("status")]
+    ending = next(filter(None, reasons), None)
+    if isinstance(ending, Mapping):  # AI21's
+        ending = ending.get("reason")
+    if not ending:
+        return "length" if "model_provider" in meta else "stop"
+    reason = str(ending).lower()
+    if _COMPLETE.fullmatch(reason):
+        return "stop"
+    return "filter" if _FILTERED.fullmatch(reason) else "length"
 
 
 def _written_text(message: AIMessage) -> str:

@@ -163,6 +163,11 @@ class Run:
             options = replace(options, cap=max(1, account.tokens_left()))
             prompt, reply = await self._work(prompt, options, account, reserve)
             finish: Finish = "length" if reply.finish == "length" else "stop"
+            if reply.finish == "filter":
+                note = (
+                    "the provider's content filter ended a reply: change the question or the model"
+                )
+                self.warn("content_filter", note)
             result = ""
             if compute and finish == "stop" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, int(account.spent), finish)

@@ -91,6 +91,17 @@ def test_a_reply_survives_a_journal() -> None:
         ({"finish_reason": "SAFETY"}, "filter"),
         ({"done_reason": "length"}, "length"),
         ({"incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        ({"status": "completed", "incomplete_details": None, "model_provider": "openai"}, "stop"),
+        ({"stopReason": "guardrail_intervened"}, "filter"),
+        ({"stopReason": "tool_use"}, "stop"),
+        ({"completionReason": "FINISH"}, "stop"),
+        ({"finish_reason": "STOPSTOP"}, "stop"),  # one for each chunk of a stream
+        ({"finish_reason": "STOPMAX_TOKENS"}, "length"),
+        ({"finish_reason": "model_length"}, "length"),
+        ({"finish_reason": "insufficient_system_resource"}, "length"),
+        ({"stop_reason": "pause_turn"}, "length"),
+        ({"model_provider": "openai"}, "length"),  # a stream that broke off
+        ({}, "stop"),
     ],
 )
 def test_endings_have_one_vocabulary(metadata: dict[str, Any], finish: str) -> None:
