@@ -65,8 +65,9 @@ def single_step(query: Query) -> SubQuestion:
 def _planning(state: State) -> AbstractContextManager[None]:
     """Open an account with the remaining planning tokens, below the enclosing accounts."""
     bound = max(1, state["planning_bound"])
-    account = Budget(max(1, min(bound, available_tokens(2 * bound) // 2)))
-    account.charge(most_billed(state["charges"]))
+    room = min(bound, available_tokens(2 * bound) // 2)
+    account = Budget(max(1, room))
+    account.charge(most_billed(state["charges"]) if room else 1)  # the only token is the answer's
     return use_budget(account)
 
 

@@ -22,7 +22,7 @@ from langchain_core.messages import AIMessage
 from langgraph.graph.state import CompiledStateGraph
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
@@ -38,6 +38,9 @@ from pb_graph.types import Report
 
 _DOLLARS = "X-Budget-Usd"
 _KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
+_CLIENT_LEFT = 499  # nginx's number
+MAX_BODY = 10_000_000
+"""The largest body of a request, in bytes."""
 _KINDS = {
     401: ("authentication_error", "invalid_api_key"),
     429: ("insufficient_quota", "insufficient_quota"),
@@ -88,7 +91,7 @@ class Endpoint:
         own, an error after it is an event of the stream.
         """
         self._admit(request)
-        chat = ChatRequest.read(await request.body())
+        chat = ChatRequest.read(await _read_body(request))
         completion = Completion(chat)
         own = self._dollars(request.headers.get(_DOLLARS))
         # If a client leaves, Starlette cancels an anyio scope, in which LangGraph cannot clean up.
@@ -100,7 +103,7 @@ class Endpoint:
         first = await events.get()
         leaving.cancel()
         if run.cancelled():
-            raise HTTPException(499)  # nginx's number for a client that has left
+            raise HTTPException(_CLIENT_LEFT)
         if not (first and chat.stream):
             return _json(completion.whole(run.result()))
         body = _body(completion, first, events, run)
@@ -144,7 +147,8 @@ class Endpoint:
         origin.
         """
         if self.api_key is not None:
-            key = request.headers.get("authorization", "").removeprefix("Bearer ")
+            scheme, _, key = request.headers.get("authorization", "").partition(" ")
+            key = key.strip() if scheme.lower() == "bearer" else ""
             if not hmac.compare_digest(key.encode(), self.api_key.encode()):
                 raise HTTPException(401, "the API key is missing or wrong")
             return
@@ -236,6 +240,19 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+async def _read_body(request: Request) -> bytes:
+    """Return the body; refuse one that is too large before all of it is read."""
+    body = bytearray()
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY:
+                raise HTTPException(413, f"the body has more than {MAX_BODY} bytes: send less")
+    except ClientDisconnect as left:
+        raise HTTPException(_CLIENT_LEFT) from left
+    return bytes(body)
 
 
 async def _body(

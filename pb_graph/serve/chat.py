@@ -17,7 +17,7 @@ from pb_graph.settings import Settings
 from pb_graph.state import Input
 from pb_graph.types import Report
 
-_INPUTS = frozenset(Input.__annotations__) - {"messages", "question"}
+_INPUTS = ("reference", "instruction", "answer_format", "domain", "level")
 _UNSUPPORTED = ("tools", "response_format", "stop")
 
 
@@ -26,6 +26,7 @@ class ChatRequest(BaseModel, extra="allow"):
 
     Attributes:
         model: A method, or any other name for the server's settings.
+        budget: A further total; a client can only lower the server's.
         report: Whether the completion carries the report.
     """
 
@@ -36,6 +37,7 @@ class ChatRequest(BaseModel, extra="allow"):
     stream_options: dict[str, Any] | None = None
     max_completion_tokens: PositiveInt | None = None
     max_tokens: PositiveInt | None = None
+    budget: PositiveInt | None = None
     report: bool = False
 
     @classmethod
@@ -58,8 +60,8 @@ class ChatRequest(BaseModel, extra="allow"):
 
     @property
     def total(self) -> int | None:
-        """Return the completion tokens of the whole question: the smaller of two named totals."""
-        caps = (self.max_completion_tokens, self.max_tokens)
+        """Return the completion tokens of the whole question: the smallest of the named totals."""
+        caps = (self.max_completion_tokens, self.max_tokens, self.budget)
         return min((tokens for tokens in caps if tokens is not None), default=None)
 
     def to_input(self) -> Input:
@@ -140,4 +142,6 @@ class Completion:
 
 
 def _finish_reason(report: Report) -> str:
+    if any(warning["code"] == "content_filter" for warning in report["warnings"]):
+        return "content_filter"
     return "length" if report["finish"] == "length" else "stop"

@@ -25,6 +25,8 @@ def test_of_two_totals_the_smaller_one_holds() -> None:
     assert read(max_tokens=None).total is None
     assert read(max_tokens=50).total == 50
     assert read(max_tokens=50, max_completion_tokens=80).total == 50
+    assert read(budget=5000).total == 5000
+    assert "budget" not in read(budget=5000).to_input()
 
 
 def test_fields_of_the_question_reach_the_graph_and_others_do_not() -> None:
