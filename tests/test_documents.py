@@ -46,7 +46,15 @@ OPTIONS = {
 }
 # Names of LangChain, DSPy and pydantic, of our tests, and options of Inspect and Slurm.
 ELSEWHERE = {
-    *("settings_page", "test_architecture", "--help", "--model-role", "--cache", "--requeue"),
+    *(
+        "settings_page",
+        "test_architecture",
+        "--help",
+        "--config",
+        "--model-role",
+        "--cache",
+        "--requeue",
+    ),
     *("--reasoning-effort", "--reasoning-tokens", "cot_reflection"),
     *("azure_openai", "google_genai", "model_json_schema", "set_llm_cache", "set_lm"),
     *("prompt_model", "task_model", "reflection_lm", "max_bootstrapped_demos", "max_labeled_demos"),
