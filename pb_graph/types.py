@@ -14,6 +14,13 @@ Finish = Literal["stop", "length", "forced", "error"]
 LevelSource = Literal["given", "estimated", "default"]
 """Source of a question's level; ``default`` where the planner gave none."""
 
+ClassName = Literal["small", "large", "thinking"]
+"""A class of models, with its own defaults."""
+
+ClassSource = Literal["given", "catalog", "model", "profile", "name", "reply", "default"]
+"""What told the class: an argument, the local catalog, a setting of the model object, LangChain's
+profile, the model's name, a reply that brought thinking, or nothing."""
+
 EASY = 2
 """The highest level that a smaller model solves, if there is one."""
 
