@@ -3,6 +3,8 @@ r"""Read a model's output: remove thinking, and find the answer in a box, on a l
 Linear in the length of the output.
 """
 
+# ruff: noqa: RUF001 -- marks of other scripts
+
 from __future__ import annotations
 
 import json
@@ -14,18 +16,48 @@ from pydantic import TypeAdapter
 
 from pb_graph.errors import InputError
 
-_OPEN, _CLOSE = "<think>", "</think>"
-_THINKING = re.compile(r"(?:\s*<think>.*?(?:</think>|\Z))+", re.DOTALL)
+_TAG = r"(?:seed:)?think(?:ing)?|thoughts?"
+_OPEN = re.compile(
+    rf"<(?:{_TAG})>|\[THINK\]|◁think▷|<\|(?:begin_of_thought|START_THINKING)\|>"
+    r"|<\|channel\|>analysis<\|message\|>",
+    re.IGNORECASE,
+)
+_CLOSE = re.compile(
+    rf"</(?:{_TAG})>|\[/THINK\]|◁/think▷|<\|(?:end_of_thought|END_THINKING)\|>"
+    r"|(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>",
+    re.IGNORECASE,
+)
+_THINKING = re.compile(
+    rf"(?:\s*(?:{_OPEN.pattern}).*?(?:{_CLOSE.pattern}|\Z))+", re.DOTALL | re.IGNORECASE
+)
 _BRACES = re.compile(r"\\boxed\s*\{|\\[\\{}]|[{}]")
 _WIDEST_GAP = 40  # characters between two boxes that are one answer
 # What may stand between two boxes that are one answer: "$\boxed{1}$ and $\boxed{2}$".
 _BETWEEN = re.compile(r"[\s$\\()\[\],;]*(?:(?:text\{)?\s*\b(?:and|or)\b\s*\}?)?[\s$\\()\[\],;]*")
 
-_SAYS = r"[ \t]*(?:is\b[ \t]*:?|:|$)[ \t]*"
-_FINAL_LINE = re.compile(
-    r"^[ \t>#]*(?:[*+-][ \t]+)?(?P<mark>[*_]{0,3})final[ \t]+answer"
-    # "**Final answer**: X", "**Final answer:** X", or "**Final answer: X**"
-    rf"(?:(?P=mark){_SAYS}|{_SAYS}(?P=mark)|(?P<open>){_SAYS})(?P<answer>.*)",
+_FINAL = (
+    r"final[ \t]+answer|(?:endg[üu]ltige[ \t]+antwort|endergebnis)|r[ée]ponse[ \t]+finale|"
+    r"(?:respuesta|resposta)[ \t]+final|risposta[ \t]+finale|(?:окончательный|итоговый)[ \t]+ответ|"
+    r"الإجابة[ \t]+النهائية|最[终終]的?(?:答案|结果|結果)|最終的?な?(?:答え|回答)|"
+    r"최종[ \t]*(?:정답|답변?)"
+)
+_PLAIN = (
+    r"answer|antwort|ergebnis|r[ée]ponse|respuesta|resposta|risposta|ответ|الإجابة|"
+    r"答案|答え?|정답|답"
+)
+_COLON = r"[ \t]*(?:[:：]|$)[ \t]*"
+_SAYS = r"[ \t]*(?:is\b[ \t]*[:：]?|[:：]|$)[ \t]*"
+# "**Final answer**: X", "**Final answer:** X", or "**Final answer: X**"
+_FINAL_LINE, _ANSWER_LINE = (
+    re.compile(
+        rf"^[^\w\n]*?(?P<mark>[*_]{{0,3}})(?:{words})"
+        rf"(?:(?P=mark){says}|{says}(?P=mark)|(?P<open>){says})(?P<answer>.*)",
+        re.IGNORECASE | re.MULTILINE,
+    )
+    for words, says in ((_FINAL, _SAYS), (_PLAIN, _COLON))
+)
+_ASKS = re.compile(
+    r"^\W*(?:question|q|frage|pregunta|вопрос|问题|問題|질문)\W*\d*[:：]",
     re.IGNORECASE | re.MULTILINE,
 )
 _IS = re.compile(r"(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s*", re.IGNORECASE)
@@ -34,14 +66,16 @@ _IS = re.compile(r"(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s
 def without_thinking(output: str) -> str:
     """Return a text without the thinking that it begins with.
 
-    Thinking stands between ``<think>`` and ``</think>``. Without the closing tag, all text is
-    thinking. Without the opening tag, which some chat templates write into the prompt, the text up
-    to the closing tag is thinking. A tag that the answer only mentions stays.
+    Thinking stands between ``<think>`` and ``</think>``, or between other models' marks. Without
+    the closing mark, all text is thinking. Without the opening mark, which some chat templates
+    write into the prompt, the text up to the closing mark is thinking. A mark that the answer only
+    mentions stays.
     """
     thinking = _THINKING.match(output)
     text = output[thinking.end() if thinking else 0 :]
-    before, closed, after = text.partition(_CLOSE)
-    return (after if closed and _OPEN not in before else text).strip()
+    closed = _CLOSE.search(text)
+    is_open = closed is None or _OPEN.search(text, 0, closed.start())
+    return (text if is_open or closed is None else text[closed.end() :]).strip()
 
 
 def boxed_answer(text: str) -> str | None:
@@ -78,16 +112,20 @@ def _boxes(text: str) -> list[tuple[int, int, str]]:
 def final_answer(text: str) -> str | None:
     """Return the paragraph after the last "Final answer:", on the same line or below.
 
-    None where there is no such line, or nothing on it.
+    "Answer:" counts as well, unless the text has several, or questions of its own. None where there
+    is no such line, or nothing on it.
     """
     lines = list(_FINAL_LINE.finditer(text))
+    if not lines and not _ASKS.search(text):
+        lines = list(_ANSWER_LINE.finditer(text))
+        lines = lines if len(lines) == 1 else []
     if not lines:
         return None
     line = lines[-1]
     answer = (line["answer"] + text[line.end() :]).lstrip().partition("\n\n")[0].rstrip()
     answer = answer.removesuffix(line["mark"]) if line["open"] is not None else answer
     answer = without_lead(answer)
-    for quote in ("**", "__", "$$", "$", "`"):
+    for quote in ("***", "**", "__", "$$", "$", "`", '"'):
         inner = answer[len(quote) : -len(quote)].strip()
         if inner and answer == f"{quote}{answer[len(quote) : -len(quote)]}{quote}":
             answer = answer if quote in inner else inner

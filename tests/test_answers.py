@@ -1,8 +1,10 @@
+# ruff: noqa: RUF001 -- marks of other scripts
+
 from __future__ import annotations
 
 import pytest
 
-from pb_graph.answers import boxed_answer, stated_answer, without_thinking
+from pb_graph.answers import boxed_answer, final_answer, stated_answer, without_thinking
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,28 @@ def test_a_megabyte_is_read(hostile: str, answer: str | None) -> None:
 )
 def test_the_answer_that_is_stated(output: str, answer: str | None) -> None:
     assert stated_answer(output) == answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Answer: `42`", "**Answer:** 42", "***Answer***: ***42***", '✅ Final Answer: "42"'),
+        *(
+            "最终答案：**42**",
+            "最終答案：42",
+            "Antwort: 42",
+            "Respuesta final: 42",
+            "**Ответ**: 42",
+        ),
+        "So it is 42.\n\n## Answer\n42",
+    ],
+)
+def test_an_answer_is_found_in_other_languages_and_marks(text: str) -> None:
+    assert final_answer(text) == "42"
+
+
+@pytest.mark.parametrize(
+    "text", ["The answer: see below.", "Question: Why?\nAnswer: So.", "Answer: 1\nAnswer: 2"]
+)
+def test_questions_with_their_answers_are_no_result(text: str) -> None:
+    assert final_answer(text) is None

@@ -1,11 +1,13 @@
-"""Read plans, levels and credits from a planner's reply, and clean them.
+"""Define what a planner replies with, and clean it; `reading` finds it in the reply.
 
-A reply is data: it is parsed as JSON, else line by line, and never evaluated. A plan is cleaned by
-two rules, and each correction is a warning:
+A plan is cleaned by three rules, and each correction is a warning:
 
 1. Empty sub-questions, and those equal to an earlier one, are dropped.
 2. A hint with a value is dropped: a number that neither the question nor an earlier step has.
+3. Of too many sub-questions the first ones and the last one are kept.
 """
+
+# ruff: noqa: RUF001 -- marks and digits of other scripts
 
 from __future__ import annotations
 
@@ -16,26 +18,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Self
 
-from json_repair import repair_json
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
+from pb_graph.planner.reading import find_grades, find_level, find_plan
 from pb_graph.types import Query, ReportWarning, SubQuestion
 
-MAX_REPAIRED = 2_000
-"""Characters of broken JSON to repair: the time for it grows with the square of the length."""
-
-# JSON begins a line, or is an object with a quoted key: "{1, 2}" in a question is mathematics.
-_JSON_START = re.compile(r"^[ \t]*(?=[\[{])|(?=\{\s*[\"'])", re.MULTILINE)
-# A LaTeX command that a model wrote into JSON without doubling its backslash.
-_BARE_LATEX = re.compile(r"(?<!\\)\\(?=[A-Za-z]{2})(?!u[0-9a-fA-F]{4})")
 # "1. …", "(1) …", "**Step 1:** …"; but "Case 1: …" is part of a question.
-_NUMBERED = re.compile(
-    r"^[ \t#>*_`(-]*(?:(?:step|(?:sub-?)?question)[ \t]+)?\d{1,2}[ \t*_`]*[.):](?!\d)(.*)$",
-    re.IGNORECASE | re.MULTILINE,
+_LABEL = re.compile(
+    r"[\s#>*_`(（]*(?:(?:step|(?:sub-?)?question|part|步骤|问题|第)[ \t]*)?"
+    r"(?:\d{1,2}[ \t*_`]*[.):：、．）]|[①-⑳])(?!\d)(.*)",
+    re.IGNORECASE,
 )
-_BAR = re.compile(r"(?:^|\s)\|(?=\s|$)")  # |x - 3| and P(A|B) are mathematics
-_NUMBER = re.compile(r"-?\d{1,9}(?:\.\d+)?")
-_LEVEL = re.compile(r"(?<![\w.-])[Ll]?([1-5])(?!\w|\.\d)")
+_BAR = re.compile(r"(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\|")  # |x - 3| and P(A|B) are mathematics
+_HINT = re.compile(
+    r"[\s*_`(\[—–-]*(?<!\w)(?:hint|tip|hinweis|tipp|indice|提示)[*_`]*[:：][\s*_`]*", re.IGNORECASE
+)
+_AFTER = re.compile(r"(?:after|depends on|needs|requires)\b", re.IGNORECASE)
+_NOTHING = re.compile(r"\b(?:nothing|none|no)\b|^\W+$|^$", re.IGNORECASE)
+_NUMBER = re.compile(r"(-?\d{1,9}(?:[.,]\d+)?)(?:\s*/\s*([1-9]\d{0,8}))?")
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0
@@ -54,13 +54,18 @@ _EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
 def _to_number(value: object) -> float | None:
     """Return the number in a value such as 4, "4" or "level 4"; None if there is none."""
     match = _NUMBER.search(str(value))
-    return float(match.group()) if match else None
+    if match is None:
+        return None
+    number = float(match[1].replace(",", "."))
+    of = int(match[2] or HARDEST)  # "4/5" is level 4, "1/3" a share
+    return number if of in {HARDEST, ALL_CREDITS} else number / of
 
 
 def _to_step_numbers(value: object) -> list[int] | None:
-    """Return the step numbers in a value such as [1, 3] or "1 and 3"."""
-    text = str(value)
-    return None if value is None else [int(number) for number in re.findall(r"\d{1,3}", text)]
+    """Return the step numbers in a value such as [1, 3] or "1 and 3"; None if it names no step."""
+    numbers = [int(number) for number in re.findall(r"\d{1,3}", str(value))]
+    is_empty = value is not None and (value == [] or _NOTHING.search(str(value)))
+    return numbers if numbers or is_empty else None
 
 
 def _to_line(text: str) -> str:
@@ -99,17 +104,18 @@ class PlannedStep(BaseModel, frozen=True):
         fields = dict(item) if isinstance(item, Mapping) else {"question": item}
         text = fields.get("question")
         question, *rest = map(_to_line, _BAR.split(text) if isinstance(text, str) else [""])
-        if label := _NUMBERED.match(question):
+        if label := _LABEL.match(question):
             question = _to_line(label[1])
+        question, *inline = _HINT.split(question, maxsplit=1)
         if not any(character.isalnum() for character in question):
             msg = "a sub-question is missing"
             raise ValueError(msg)
-        hints = [_to_line(str(fields.get("hint") or ""))]
+        hints = [_to_line(str(fields.get("hint") or "")), *(hint.strip(")]") for hint in inline)]
         for part in rest:
-            if part.casefold().startswith("after "):
+            if _AFTER.match(part):
                 fields["after"] = part
             elif part != "-":
-                hints.append(part)
+                hints.append(_HINT.sub("", part))
         return fields | {"question": question, "hint": " ".join(filter(None, hints))}
 
     def to_text(self) -> str | dict[str, Any]:
@@ -135,16 +141,12 @@ class Plan(BaseModel, frozen=True):
         Raises:
             ValueError: If the reply holds no sub-question.
         """
-        parsed = _find_json(text)
-        values = parsed.values() if isinstance(parsed, Mapping) else (parsed,)
-        listed = next((value for value in values if isinstance(value, list)), [])
-        for items in (listed, _NUMBERED.findall(text)):
-            steps = []
-            for item in items:
-                with suppress(ValidationError):  # an item without text
-                    steps.append(PlannedStep.model_validate(item))
-            if steps:
-                return cls(steps=steps)
+        steps = []
+        for fields in find_plan(text).steps:
+            with suppress(ValidationError):  # an item without text
+                steps.append(PlannedStep.model_validate(fields))
+        if steps:
+            return cls(steps=steps)
         msg = "no sub-question found: write each as an item of its own"
         raise ValueError(msg)
 
@@ -173,8 +175,7 @@ class Difficulty(BaseModel, frozen=True):
         Raises:
             ValueError: If the reply holds no level.
         """
-        parsed = _find_json(text)
-        estimates = cls.model_validate(parsed) if isinstance(parsed, Mapping) else cls()
+        estimates = cls.model_validate(find_grades(text))
         if estimates == cls():
             msg = "no levels found: write them as numbers from 1 to 5"
             raise ValueError(msg)
@@ -192,33 +193,20 @@ class Level(BaseModel, frozen=True):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Find the level in a reply: "L3", "3" or {"level": 3}.
+        """Find the level in a reply: "L3", {"level": 3}, or a sentence that calls it so.
 
         Raises:
-            ValueError: If the reply holds no digit from 1 to 5.
+            ValueError: If the reply names no level from 1 to 5, or several.
         """
-        match = _LEVEL.search(text)
-        if match is None:
+        level = find_level(text)
+        if level is None:
             msg = "no level found: write L1, L2, L3, L4 or L5"
             raise ValueError(msg)
-        return cls(level=int(match[1]))
+        return cls(level=level)
 
     def to_text(self) -> str:
         """Return the level as a planner is asked to write it, such as "L3"."""
         return f"L{self.level}"
-
-
-def _find_json(text: str) -> object:
-    """Return the JSON value in a reply, repaired if it is incomplete or malformed, else None."""
-    start = _JSON_START.search(text)
-    if start is None:
-        return None
-    body = _BARE_LATEX.sub(r"\\\\", text[start.end() :])
-    with suppress(ValueError, RecursionError):
-        return json.JSONDecoder(strict=False).raw_decode(body)[0]
-    with suppress(ValueError, RecursionError):
-        return repair_json(body[:MAX_REPAIRED], return_objects=True)
-    return None
 
 
 def clean_plan(
@@ -238,8 +226,12 @@ def clean_plan(
     """
     pairs, corrections = _keep_steps(plan, query)
     if len(pairs) > max_steps:
-        corrections[f"sub-questions beyond the first {max_steps} dropped"] = len(pairs) - max_steps
-        pairs = pairs[:max_steps]
+        dropped = range(max_steps - 1, len(pairs) - 1)  # the last one delivers the answer
+        corrections[f"sub-questions of more than {max_steps} dropped"] = len(dropped)
+        source, last = pairs[-1]
+        needs = [need for need in last["depends_on"] if need not in dropped] or [max_steps - 2]
+        last = {**last, "index": max_steps - 1, "depends_on": [need for need in needs if need >= 0]}
+        pairs = [*pairs[: max_steps - 1], (source, last)]
     warnings = [
         ReportWarning(code="plan_corrected", message=f"{correction}: {count}")
         for correction, count in corrections.items()

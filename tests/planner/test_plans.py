@@ -1,4 +1,4 @@
-"""Plans are read from JSON in many spellings or numbered lines, and cleaned by three rules."""
+"""A plan becomes the steps of a run by three rules, and its grades are fitted."""
 
 from __future__ import annotations
 
@@ -21,24 +21,6 @@ def read_step(item: object) -> PlannedStep:
     return step
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"plan": [{"question": "What is given?"}, {"question": "What follows?"}]}',
-        '```json\n{"steps": ["What is given?", "What follows?"]}\n```\nDone.',
-        'Sure! Here it is: {"steps": ["What is given?", "What follows?"]} I hope it helps.',
-        '{"steps": ["Step 1: What is given?", "Sub-question 2: What follows?"]}',
-        "{'steps': ['What is given?', 'What follows?',]}",
-        '{"steps": [3, null, "What is given?", {"question": 7}, "", "What follows?"]}',
-        '{"steps": ["What is given?", "What follows?',
-        "**Step 1:** What is given?\n**Step 2**: What follows?",
-        "Let us see, with x^{2}:\n  1. What is given?\n\n  2. What follows?\nThat is all.",
-    ],
-)
-def test_a_plan_is_read_from_json_or_from_numbered_lines(text: str) -> None:
-    assert questions(text) == ["What is given?", "What follows?"]
-
-
 @pytest.mark.parametrize("latex", [r"\frac{1}{2}", r"3 \times 4", r"a \neq b"])
 def test_latex_survives_json_whether_or_not_its_backslash_was_doubled(latex: str) -> None:
     bare = f'{{"steps": ["What is {latex}?"]}}'
@@ -53,6 +35,8 @@ def test_latex_survives_json_whether_or_not_its_backslash_was_doubled(latex: str
         ("What? | - | after nothing", PlannedStep(question="What?", after=[])),
         ("Is |x - 3| = P(A|B)?", PlannedStep(question="Is |x - 3| = P(A|B)?")),
         ("Case 1: n is even?", PlannedStep(question="Case 1: n is even?")),
+        ("What? Hint: look. | after 1", PlannedStep(question="What?", hint="look.", after=[1])),
+        ({"task": "What?", "depends_on": []}, PlannedStep(question="What?", after=[])),
         (
             {"question": "Q | h", "after": ["1"], "level": "level 4", "credit": 12},
             PlannedStep(question="Q", hint="h", after=[1], level=4, credit=12),
@@ -76,15 +60,22 @@ def test_a_step_says_its_hint_and_its_needs(text: object, step: PlannedStep) -> 
         ),
         ('{"level": NaN, "levels": [Infinity, 2]}', Difficulty(levels=[None, 2])),
         ('{"level": 2, "levels": [1, 3', Difficulty(level=2, levels=[1, 3])),
+        ('{"Levels": {"1": 2, "2": 4}}', Difficulty(levels=[2, 4])),
+        (
+            "Level: 4\nLevels: 2, 4\nCredits: 40, 60",
+            Difficulty(level=4, levels=[2, 4], credits=[40, 60]),
+        ),
+        (  # the form that the paper asks for
+            (
+                '{"problem": {"reason": "x 2", "evaluated_level": 4}, "1": {"evaluated_level": 2, '
+                '"credit": 40}, "2": {"evaluated_level": 4, "credit": 60}}'
+            ),
+            Difficulty(level=4, levels=[2, 4], credits=[40, 60]),
+        ),
     ],
 )
 def test_difficulties_are_read(text: str, expected: Difficulty) -> None:
     assert Difficulty.read(text) == expected
-
-
-@pytest.mark.parametrize("text", ["3", "L3", " l3.", "Level: 3", '{"level": 3}'])
-def test_the_level_alone_is_one_digit(text: str) -> None:
-    assert Level.read(text).level == 3
 
 
 @pytest.mark.parametrize(
@@ -101,19 +92,6 @@ def test_a_reply_without_the_value_is_an_error_that_says_so(
     for text in texts:
         with pytest.raises(ValueError, match=said):
             kind.read(text)
-
-
-PIECES = st.sampled_from([*'{}[]":,|\\ \n-1.9e', "```", "steps", "level", "NaN", "after", "Hint:"])
-
-
-@given(st.text() | st.lists(PIECES, max_size=60).map("".join))
-def test_reading_gives_usable_values_or_a_value_error(text: str) -> None:
-    try:
-        steps = Plan.read(text).steps
-    except ValueError:
-        return
-    for step in steps:
-        assert any(character.isalnum() for character in step.question)
 
 
 STEPS = st.lists(
@@ -178,9 +156,11 @@ class TestSteps:
     def test_steps_that_differ_in_a_figure_or_a_sign_are_not_equal(self) -> None:
         assert len(cleaned(plan("What is x + 1?", "What is x - 1?", "What is x + 2?"))) == 3
 
-    def test_a_plan_that_is_too_long_is_cut(self) -> None:
-        steps, warnings = clean_plan(plan(*"abcdefgh"), query(), 5)
-        assert [step["question"] for step in steps] == list("abcde")
+    def test_a_plan_that_is_too_long_keeps_its_last_step(self) -> None:
+        steps, warnings = clean_plan(plan(*"abcdefgh", h=[2, 7]), query(), 5)
+        assert [step["question"] for step in steps] == list("abcdh")
+        assert steps[4]["index"] == 4
+        assert steps[4]["depends_on"] == [1]
         assert [warning["code"] for warning in warnings] == ["plan_corrected"]
 
 
@@ -259,7 +239,7 @@ class TestGrades:
     def test_a_step_takes_its_grades_along_when_others_are_dropped(self) -> None:
         steps = [PlannedStep(question=q, level=n, credit=10 * n) for n, q in enumerate("aabc", 1)]
         found, _ = clean_plan(Plan(steps=steps), query(), 2)
-        assert [(s["level"], s["credit"]) for s in found] == [(1, 25), (3, 75)]
+        assert [(s["level"], s["credit"]) for s in found] == [(1, 20), (4, 80)]
 
     @given(st.lists(st.none() | st.floats(-1e9, 1e9), max_size=6), st.integers(1, 6))
     def test_credits_always_sum_to_100(self, values: list[float | None], count: int) -> None:
