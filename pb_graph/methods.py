@@ -97,7 +97,7 @@ def known_method(name: str) -> str:
     return name
 
 
-_paper = partial(Method, source=PAPER, style="prose")
+_paper = partial(Method, source=PAPER, style="paper")
 _PAPER = (
     _paper("vanilla", "Asks the question, and no more."),
     _paper("global_budget", "Asks the question and says a total budget.", budgets=True),

@@ -195,6 +195,8 @@ STYLES: Mapping[str, Style] = {
     ),
     "concise": Style("Think step by step, and be concise.", (_PEARS,)),
     "prose": Style("Reason step by step."),
+    "plain": Style(""),
+    "paper": Style("Reason step by step."),
     "answer": Style(
         "",
         # Behind the answer's format: before it, small models answer twice.
@@ -204,9 +206,9 @@ STYLES: Mapping[str, Style] = {
 """The styles that ``Settings.style`` names. The examples are of no benchmark."""
 
 DEFAULT_INSTRUCTION = "Answer the question correctly and without detours."
-_LAST_LINE = 'one line that starts with "Final answer:" and holds nothing else.'
-DEFAULT_FORMAT = f"End with {_LAST_LINE}"
-WITH_WORKING = f"Write the working, then end with {_LAST_LINE}"
+LAST_LINE = 'one line that starts with "Final answer:" and holds nothing else.'
+DEFAULT_FORMAT = f"End with {LAST_LINE}"
+WITH_WORKING = f"Write the working, then end with {LAST_LINE}"
 """Asked to end with such a line only, a small model writes that line and nothing before it."""
 
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
@@ -277,7 +279,7 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     return [
         ("system", "\n".join(filter(None, system))),
         *_exchanges(query, style),
-        _human("\n\n".join(filter(None, parts)), query),
+        human("\n\n".join(filter(None, parts)), query),
     ]
 
 
@@ -319,7 +321,7 @@ def step_prompt(
         asks[-1] += f"{query['answer_format'] or WITH_WORKING} {style.ending}".rstrip()
     messages: list[PromptMessage] = [("system", "\n".join(system))]
     messages += _exchanges(query, style)
-    questions = [_human(asks[0], query), *(("human", ask) for ask in asks[1:])]
+    questions = [human(asks[0], query), *(("human", ask) for ask in asks[1:])]
     for ask, done in zip(questions, earlier, strict=False):
         messages += [ask, ("ai", done["answer"] or "(no result)")]
     return [*messages, questions[-1]]
@@ -353,7 +355,7 @@ def synthesis_prompt(
         query["answer_format"] or DEFAULT_FORMAT,
     ]
     system = query["instruction"] or DEFAULT_INSTRUCTION
-    return [("system", system), _human("\n\n".join(parts), query)]
+    return [("system", system), human("\n\n".join(parts), query)]
 
 
 def forced_answer_prompt(
@@ -428,10 +430,16 @@ def _exchanges(query: Query, style: Style) -> list[PromptMessage]:
     return messages
 
 
-def _human(text: str, query: Query) -> PromptMessage:
+def human(text: str, query: Query) -> PromptMessage:
     """Return the message that asks the question, with its images and files."""
     media = query.get("media")
     return ("human", [{"type": "text", "text": text}, *media] if media else text)
+
+
+def sub_question_line(step: SubQuestion) -> str:
+    """Return a sub-question as the solver is shown it, with its number and its hint."""
+    hint = f" (hint: {step['hint']})" if step["hint"] else ""
+    return f"{step['index'] + 1}. {step['question']}{hint}"
 
 
 def _outline(lines: Sequence[str]) -> str:
@@ -445,8 +453,7 @@ def _closing(query: Query, style: Style) -> str:
 
 
 def _line(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:
-    hint = f" (hint: {step['hint']})" if step["hint"] else ""
-    line = f"{step['index'] + 1}. {step['question']}{hint}"
+    line = sub_question_line(step)
     if shares is None:
         return line
     share = _format_budget(shares[step["index"]], settings)

@@ -67,15 +67,18 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     method: Method = Field(
         default=PLANNED, validate_default=True, description="How a question is answered."
     )
-    style: Literal["auto", "draft", "calculation", "concise", "prose", "answer"] | None = Field(
+    style: (
+        Literal["auto", "draft", "calculation", "concise", "prose", "plain", "answer", "paper"]
+        | None
+    ) = Field(
         default=None,
         description="How the solver writes. draft: a few words for each step, as in examples. "
         "calculation: assignments, whose result is worked out exactly; draft if each step is a "
-        "call. concise: short sentences, as in an example. prose: step by step in its own words, "
-        "as in the paper. answer: the answer alone. auto: calculation in the domain arithmetic; "
-        "concise in mathematics; the answer alone, without level and plan, in instruction "
-        "following; otherwise short numbered lines if something has to be worked out. None: auto "
-        "for plan_and_budget, and prose for every other method.",
+        "call. concise: short sentences, as in an example. prose: step by step in its own words. "
+        "plain: as the model likes. answer: the answer alone. paper: as the paper's templates say. "
+        "auto: calculation in the domain arithmetic; concise in mathematics; the answer alone, "
+        "without level and plan, in instruction following; otherwise short numbered lines if "
+        "something has to be worked out. None: auto for plan_and_budget, paper for its baselines.",
     )
     execution: Literal["single_pass", "stepwise"] = Field(
         default="single_pass",
@@ -206,7 +209,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         """Return the settings of a method in the paper's tables.
 
         Every question is planned, the model is only told its budget, shares are rounded down (Eq.
-        7), and the solver reasons in prose.
+        7), and planner and solver are told what the templates of the paper's appendix say.
 
         Args:
             method: One of the paper's five methods.
@@ -215,8 +218,8 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         Raises:
             InputError: If a field is unknown, or its value is wrong.
         """
-        row: dict[str, Any] = {"method": method, "style": "prose", "plan_from": 1}
-        row |= {"planning": "two_call", "enforcement": "prompt"}
+        row: dict[str, Any] = {"method": method, "style": "paper", "plan_from": 1}
+        row |= {"planning": "two_call", "planner_cap": 2048, "enforcement": "prompt"}
         row |= {"min_step": 0, "remainder": "floor"}
         entry = METHODS[known_method(method)]
         if entry.budgets:

@@ -25,6 +25,7 @@ STOREYS = {
         "nodes",
         "run",
         "planner models local program",
+        "paper",
         "prompts state settings answers",
         "budget calculation methods",
         "types errors",

@@ -125,7 +125,7 @@ def test_a_row_of_the_paper_differs_from_another_in_its_method_and_schedule_only
     assert (cosine.method, cosine.enforcement, cosine.style) == (
         "plan_and_budget",
         "prompt",
-        "prose",
+        "paper",
     )
     assert cosine.budget_rule == LevelTable()
     assert not Settings.paper("vanilla").has_budget

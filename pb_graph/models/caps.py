@@ -177,7 +177,7 @@ def effort_level(
         default: Default level of the model; None if it is unknown.
         own: Level that the caller has set.
     """
-    if not levels or options.thinking == "free":
+    if not levels or options.is_free:
         return None
     fitting = [level for level in levels if THINKING_TOKENS[level] <= options.thinking_room]
     level = fitting[-1] if fitting else levels[0]
@@ -237,6 +237,8 @@ def _openai_effort(model: Any, options: CallOptions) -> dict[str, Any]:  # noqa:
         levels = ["low", "medium", "high"]
     own = model.reasoning_effort or reasoning.get("effort")
     level = effort_level(levels, options, default=default, own=own)
+    if options.thinking == "low" and own is None and "low" in levels and "none" not in levels:
+        level = "low"
     if level is None:
         return {}
     if reasoning:  # else LangChain would send the caller's setting and this one
@@ -329,7 +331,7 @@ def _thinking_budget(
     model: BaseChatModel, options: CallOptions, name: str, minimum: int = 0
 ) -> dict[str, Any]:
     """Return the thinking budget for your own server, unless thinking is free."""
-    if options.thinking == "free":
+    if options.is_free:
         return {}
     budget = {name: max(minimum, options.thinking_room)}
     if options.thinking == "bounded":
@@ -374,7 +376,7 @@ def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 
 def _lowered(own: Mapping[str, Any], options: CallOptions) -> dict[str, Any] | None:
     """Return Claude's thinking budget as far as it fits below the cap; None if it fits as it is."""
-    limit = options.cap - 1 if options.thinking == "free" else options.thinking_room
+    limit = options.cap - 1 if options.is_free else options.thinking_room
     if own["budget_tokens"] <= limit:
         return None
     if options.thinking_room < MIN_THINKING:  # the API's minimum
@@ -420,9 +422,7 @@ def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
         room = options.thinking_room
         least = 128 if with_budget[1] == "pro" else 0
         budget = min(own, room) if is_own else room if room >= MIN_THINKING else 0
-        return (
-            bound if options.thinking == "free" else bound | {"thinking_budget": max(least, budget)}
-        )
+        return bound if options.is_free else bound | {"thinking_budget": max(least, budget)}
     levels, default = known_levels(model)
     level = effort_level(levels, options, default=default, own=settings.reasoning_effort)
     return bound if level is None or own is not None else bound | {"thinking_level": level}

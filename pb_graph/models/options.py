@@ -10,10 +10,11 @@ from pb_graph.types import Purpose
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-Thinking = Literal["free", "bounded", "off"]
+Thinking = Literal["free", "low", "bounded", "off"]
 """The limit on thinking before an answer, for providers that let callers set one.
 
-``free``: the model's own choice; the cap is a safety net, not a budget. ``bounded``: an answer must
+``free``: the model's own choice; the cap is a safety net, not a budget. ``low``: the same, at the
+low effort where OpenAI's models take one, as in the paper. ``bounded``: an answer must
 still fit into the cap. ``off``: not at all, or as little as the provider allows, because only the
 answer is missing.
 """
@@ -49,6 +50,11 @@ class CallOptions:
     sampling: bool = False
     continue_last: bool = False
     stream: bool = False
+
+    @property
+    def is_free(self) -> bool:
+        """Return whether the cap is no reason to think less."""
+        return self.thinking in {"free", "low"}
 
     @property
     def thinking_room(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pb_graph import paper
 from pb_graph.budget.ledger import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
@@ -20,7 +21,10 @@ async def solve(task: SolveTask, run: Run) -> State:
     closes, style = is_final(plan, index, run.settings), await run.style(query)
     if _is_single_step(plan, query):
         limit = budget if run.settings.enforcement == "prompt" else None
-        prompt = single_call_prompt(query, run.settings, style, budget=limit)
+        if run.settings.style == "paper":
+            prompt = paper.solver_prompt(query, run.settings, budget=limit)
+        else:
+            prompt = single_call_prompt(query, run.settings, style, budget=limit)
     else:
         prompt = step_prompt(task, run.settings, style, is_final=closes)
     run.emit("step_started", index=index, budget=budget)
@@ -110,9 +114,11 @@ async def answer(state: State, run: Run) -> State:
         else:  # stating a total lengthens short answers, so an enforced total is not stated
             is_split = method.splits and (plan or settings.enforcement != "prompt")
             limit = total if method.budgets and not is_split else None
-            prompt = single_call_prompt(
-                query, settings, style, plan, budget=limit, shares=shares if plan else None
-            )
+            told = shares if plan else None
+            if settings.solver_style(query["domain"], query["level"]) == "paper":
+                prompt = paper.solver_prompt(query, settings, plan, budget=limit, shares=told)
+            else:
+                prompt = single_call_prompt(query, settings, style, plan, budget=limit, shares=told)
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
             prompt, total, query, purpose, thinking=method.thinking, compute=style.compute

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from pb_graph import paper
 from pb_graph.planner.plans import Difficulty, Level, Plan
 from pb_graph.settings import DOMAIN_STYLES, LEVEL_CAP, Settings
 from pb_graph.types import Query, SubQuestion
@@ -84,23 +85,28 @@ def plan_request(query: Query, settings: Settings, *, graded: bool = False) -> P
         graded: Whether to ask for the level and the credit of each step, too.
     """
     limit, inputs = settings.max_steps, _inputs(query, settings)
+    is_paper = settings.style == "paper"
+    example_steps, level = (paper.STEPS, 3) if is_paper else (_PENS_STEPS, 1)
+    credits_ = paper.CREDITS if is_paper else _PENS_CREDITS
     steps: Sequence[object]
     if graded:
         pattern = '{"question": "sub-question | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
         steps = [
-            {"question": text, "level": 1, "credit": credit}
-            for text, credit in zip(_PENS_STEPS, _PENS_CREDITS, strict=True)
+            {"question": text, "level": level, "credit": credit}
+            for text, credit in zip(example_steps, credits_, strict=True)
         ]
     else:
-        pattern, item, steps = '"sub-question | hint"', _STEP, _PENS_STEPS
+        pattern, item, steps = '"sub-question | hint"', _STEP, example_steps
     form = f'Reply with JSON only: {{"steps": [{pattern}, ...]}}, at most {limit} steps.'
     if settings.is_stepwise:  # independent steps run in parallel
         form += (
             " Where a step does not need the one before it, add the numbers of those it needs: "
             '"sub-question | hint | after 1".'
         )
-    example = Example(_example_inputs(inputs), json.dumps({"steps": steps}))
+    if is_paper:
+        form = f"{paper.PLANNER}\n\n{form}"
+    example = Example(_example_inputs(inputs, settings), json.dumps({"steps": steps}))
     schema = _object(steps=_array(item, min(2, limit), limit))
     predictor = "fused" if graded else "decompose"
     return PlannerRequest(predictor, "plan", inputs, form, schema, (example,))
@@ -120,18 +126,24 @@ def estimate_request(
     parts: dict[str, dict[str, Any]] = {}
     reply: dict[str, object] = {}
     inputs = _inputs(query, settings)
-    in_example = _example_inputs(inputs)
+    in_example = _example_inputs(inputs, settings)
+    is_paper = settings.style == "paper"
+    steps, credits_ = (paper.STEPS, paper.CREDITS) if is_paper else (_PENS_STEPS, _PENS_CREDITS)
+    example_level = 3 if is_paper else 1
     if query["level"] is None:
         words.append('"level": <level of the whole problem>')
-        parts["level"], reply["level"] = _LEVEL, 1
+        parts["level"], reply["level"] = _LEVEL, example_level
     if count := len(plan):
         words += [f'"levels": <{count} levels, in order>', f'"credits": <{count} credits, sum 100>']
         parts["levels"] = _array(_LEVEL, count, count)
         parts["credits"] = _array(_CREDIT, count, count)
-        reply |= {"levels": [1] * len(_PENS_STEPS), "credits": _PENS_CREDITS}
+        reply |= {"levels": [example_level] * len(steps), "credits": credits_}
+        inputs["examples"] = _known_problems(query, settings)
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
-        in_example["sub_questions"] = _numbered(text.partition(" | ")[0] for text in _PENS_STEPS)
+        in_example["sub_questions"] = _numbered(text.partition(" | ")[0] for text in steps)
     form = f"Reply with one line of JSON only: {{{', '.join(words)}}}"
+    if is_paper:
+        form = f"{paper.GRADER}\n\n{form}"
     example = Example(in_example, json.dumps(reply))
     return PlannerRequest("estimate", "estimate", inputs, form, _object(**parts), (example,))
 
@@ -174,12 +186,8 @@ def _inputs(query: Query, settings: Settings) -> dict[str, str]:
     if media := query.get("media"):
         problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
     level = query["level"]
-    examples = settings.level_examples
-    if examples is None:  # ours are of mathematics
-        is_of_another_field = query["domain"].casefold() not in (*DOMAIN_STYLES, _ANY_DOMAIN)
-        examples = "" if is_of_another_field else LEVEL_EXAMPLES
     return {
-        "examples": examples if level is None else "",
+        "examples": _known_problems(query, settings) if level is None else "",
         "domain": "" if query["domain"] == _ANY_DOMAIN else query["domain"],
         "problem": problem,
         "level": "" if level is None else f"level {level} of 5",
@@ -190,9 +198,18 @@ def _inputs(query: Query, settings: Settings) -> dict[str, str]:
     }
 
 
-def _example_inputs(inputs: Mapping[str, str]) -> dict[str, str]:
+def _known_problems(query: Query, settings: Settings) -> str:
+    """Return the problems of known level that a planner is shown; '' for none."""
+    if settings.level_examples is not None:
+        return settings.level_examples
+    is_of_another_field = query["domain"].casefold() not in (*DOMAIN_STYLES, _ANY_DOMAIN)
+    return "" if is_of_another_field else LEVEL_EXAMPLES  # ours are of mathematics
+
+
+def _example_inputs(inputs: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Return the inputs of the example; with a level if the real problem has one."""
-    return {"problem": _PENS, "level": "level 1 of 5" if inputs["level"] else ""}
+    problem, level = (paper.PROBLEM, 3) if settings.style == "paper" else (_PENS, 1)
+    return {"problem": problem, "level": f"level {level} of 5" if inputs["level"] else ""}
 
 
 def _numbered(questions: Iterable[str]) -> str:

@@ -149,11 +149,12 @@ class Run:
         """
         enforcement = "prompt" if budget is None else self.settings.enforcement
         forces, stream = enforcement == "force", stream and not compute
+        free: Thinking = "low" if self.settings.style == "paper" else "free"
         options = CallOptions(
             self.cap_for(budget),
             purpose=purpose,
             # A budget that the prompt states must not change other arguments.
-            thinking=thinking or ("free" if enforcement == "prompt" else "bounded"),
+            thinking=thinking or ("bounded" if enforcement != "prompt" else free),
             # With tools, a text may turn out to be no answer.
             stream=stream and not self.options.tools,
             tools=self.options.tools,

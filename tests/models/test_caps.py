@@ -228,6 +228,8 @@ class TestOpenAI:
             ({"reasoning": {"effort": "high"}}, "bounded", {"reasoning": {"effort": "high"}}),
             ({"reasoning_effort": "high"}, "off", {"reasoning_effort": "minimal"}),
             ({"reasoning": {"effort": "high"}}, "off", {"reasoning": {"effort": "minimal"}}),
+            ({}, "low", {"reasoning_effort": "low"}),  # the paper's o4-mini
+            ({"reasoning_effort": "high"}, "low", {"reasoning_effort": "high"}),
         ],
     )
     def test_the_callers_effort_stands_unless_there_is_to_be_no_thinking(

@@ -34,6 +34,7 @@ PLANNED = {"plan_from": 1}
 STEPWISE = PLANNED | {"execution": "stepwise"}
 TWO_CALL = STEPWISE | {"planning": "two_call"}
 TOLD = {"method": "planned_global_budget"}
+PAPER = Settings.paper(schedule="weighted").set_fields()
 BOXED = {"answer_format": r"Put the final answer into \boxed{}."}
 PLAN, DUMB = "Plan how to solve", "I cannot say."
 # The sections of the page, and what `_record` takes for each.
@@ -62,6 +63,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "The plain prompt": {"settings": {"method": "vanilla"}},
     "A stated total": {"last": 1, "settings": {"method": "global_budget"}},
     "A stated total with a plan": {"last": 1, "settings": PLANNED | TOLD},
+    "Shares as the paper states them": {"settings": PAPER},
 }
 
 
@@ -74,7 +76,8 @@ def page() -> str:
         lambda found: f"### {found[1]}\n\n{found[2]}{_record(**SECTIONS[found[1]])}", text
     )
     styles = [
-        (f"`{name}`", s.instruction or s.ending, f"{len(s.examples)}") for name, s in STYLES.items()
+        (f"`{name}`", s.instruction or s.ending or "nothing", f"{len(s.examples)}")
+        for name, s in STYLES.items()
     ]
     for head, rows in (("| `style` |", styles), ("| when |", _added_by_middleware())):
         before, table = text.split(head)
