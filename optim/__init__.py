@@ -2,7 +2,7 @@
 
 ::
 
-    from optim import Experiment, evaluate, load, read_records, report, tune
+    from optim import Experiment, Method, Questions, evaluate, load, read_records, report, tune
 
 The names load on first use, so that importing the package stays light.
 """
@@ -14,18 +14,29 @@ from typing import TYPE_CHECKING
 from optim.extras import on_first_use
 
 if TYPE_CHECKING:
-    from optim.datasets import load
+    from optim.datasets import Questions, load
     from optim.evaluation import Experiment, evaluate
+    from optim.methods import Method
     from optim.records import read_records
     from optim.reporting import report
     from optim.tuning import tune
 
-__all__ = ["Experiment", "evaluate", "load", "read_records", "report", "tune"]
+__all__ = [
+    "Experiment",
+    "Method",
+    "Questions",
+    "evaluate",
+    "load",
+    "read_records",
+    "report",
+    "tune",
+]
 
 
 __getattr__ = on_first_use(
     __name__,
     {"Experiment": "evaluation", "evaluate": "evaluation", "load": "datasets"}
+    | {"Method": "methods", "Questions": "datasets"}
     | {"read_records": "records", "report": "reporting", "tune": "tuning"},
 )
 

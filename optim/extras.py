@@ -1,15 +1,18 @@
-"""Import packages on first use, and check the extras before anything is paid."""
+"""Import packages and the user's own objects on first use, and check extras before a payment."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
 import re
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
-from pb_graph.errors import PlanAndBudgetError, how_to_install
+from pb_graph.errors import InputError, PlanAndBudgetError, how_to_install
 
 _REQUIREMENT = re.compile(r"([\w.-]+).*\bextra\s*==\s*'(\w+)'")
 
@@ -60,3 +63,46 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
         return getattr(home, name) if homes[name] else home
 
     return find
+
+
+def named_object(text: str) -> Any:  # noqa: ANN401 -- whatever the user has written
+    """Return the object that ``module:name`` or ``file.py:name`` names; None for other texts.
+
+    Args:
+        text: The module or the file, a colon, and the object's name in it.
+
+    Raises:
+        InputError: If it cannot be imported.
+    """
+    place, _, name = text.rpartition(":")
+    if not place or not all(part.isidentifier() for part in name.split(".")):
+        return None
+    try:
+        if place.endswith(".py"):
+            return resolve_name(f"{_module_of(Path(place).resolve()).__name__}:{name}")
+        if str(Path.cwd()) not in sys.path:
+            sys.path.append(str(Path.cwd()))  # as `python -m` does
+        return resolve_name(text)
+    except Exception as error:  # of the user's code, too
+        reason = f"{type(error).__name__}: {error}"
+        msg = f"cannot import {text}: {reason}. Give module:NAME or FILE.py:NAME."
+        raise InputError(msg) from error
+
+
+def _module_of(path: Path) -> ModuleType:
+    """Import a file once, with the files beside it."""
+    name = f"{path.stem}_{abs(hash(path))}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None or not path.is_file():
+            msg = f"there is no file {path}"
+            raise InputError(msg)
+        if str(path.parent) not in sys.path:
+            sys.path.append(str(path.parent))
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(sys.modules[name])
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]

@@ -77,10 +77,12 @@ class Method:
     @property
     def program_digest(self) -> str | None:
         """A digest of the program's prompts and examples; None without a program."""
-        if self.program is None:
+        program: Any = self.program
+        if program is None:
             return None
-        saved: Any = self.program if isinstance(self.program, PlannerProgram) else None
-        return digest(saved.state if saved else self.program.dump_state())
+        return digest(
+            program.state if isinstance(program, PlannerProgram) else program.dump_state()
+        )
 
 
 def reject_plan_review(settings: Settings) -> None:

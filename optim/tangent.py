@@ -9,27 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import Question
-from optim.datasets.dataset import DATASETS, Row
-from optim.scorers import Scorer, as_scorer
-from optim.scorers.base import FunctionScorer
-from optim.scorers.inspect_scorers import is_inspect_scorer
+from optim.datasets.examples import question_of
+from optim.scorers import ScorerLike, as_scorer
 from optim.statistics.estimates import PERCENT, validate_answers, validate_scores, validate_tokens
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    import dspy
-
     from pb_graph.types import Report
 
-Judge = str | Scorer | Callable[..., Any]
-"""A scorer's name, a scorer, or a DSPy metric: ``metric(example, prediction, trace=None)``."""
-
 _INPUTS = ("question", "reference", "instruction", "answer_format", "domain", "level")
-_EXAMPLE = "dspy.Example"  # key in a question's metadata
 _SHOWN = 300  # characters of an answer in the feedback
 _ENDS = {"length": ", cut off at its cap", "forced": ", hit its cap", "error": ", failed"}
 
@@ -145,7 +137,7 @@ class E3Metric:
 
 
 def metric(
-    program: Callable[..., Any], devset: Sequence[Any], scorer: Judge, *, threads: int = 8
+    program: Callable[..., Any], devset: Sequence[Any], scorer: ScorerLike, *, threads: int = 8
 ) -> E3Metric:
     """Measure a program on a dev set, and return the E³ metric with the tangent at that point.
 
@@ -158,7 +150,7 @@ def metric(
         program: The incumbent, a `GraphProgram` or any module whose predictions have ``answer``
             and ``tokens``. Each question of the dev set is answered once.
         devset: Examples with ``question`` and ``answer``, or questions.
-        scorer: A scorer's name, a scorer, or a DSPy metric from 0 to 1.
+        scorer: As for `optim.scorers.as_scorer`; ``from_dspy(metric)`` for a metric of DSPy's.
         threads: How many questions are answered at once.
 
     Raises:
@@ -166,7 +158,7 @@ def metric(
             ``tokens``, or every answer is wrong.
         ScorerError: If the scorer cannot be set up, or cannot score an answer.
     """
-    judge = scorer_of(scorer)
+    judge = as_scorer(scorer)
 
     def score(gold: Any, pred: Any) -> float:  # noqa: ANN401 -- DSPy's
         return judge.score(pred.answer, question_of(gold)).value if pred.answer else 0.0
@@ -184,53 +176,6 @@ def metric(
         raise InputError(msg)
     scores = [score(gold, pred) for gold, pred in zip(devset, predictions, strict=True)]
     return E3Metric(ReferencePoint.of(scores, [pred.tokens for pred in predictions]), score)
-
-
-def question_of(given: Any) -> Question:  # noqa: ANN401 -- a Question or a dspy.Example
-    """Return a question, or make one of an example with ``question`` and ``answer(s)``.
-
-    The other columns of a question (id, level, reference, …) are taken where the example has them.
-
-    Raises:
-        InputError: If the question or the answer is missing, or the level is not from 1 to 5.
-    """
-    if isinstance(given, Question):
-        return given
-    if not hasattr(given, "toDict"):
-        msg = f"it is of type {type(given).__name__}, not a dspy.Example or a Question"
-        raise InputError(msg)
-    question = DATASETS["jsonl"].read(Row(given.toDict()))  # without defaults of a file
-    return replace(question, metadata={**question.metadata, _EXAMPLE: given})
-
-
-def example_of(question: Question) -> dspy.Example:
-    """Return a question as an example of plain text, so that prompts can show it."""
-    import dspy  # noqa: PLC0415 -- takes a second
-
-    fields = {"question": question.question, "id": question.identity}
-    answer = " or ".join(question.targets)
-    return dspy.Example(**fields, answer=answer).with_inputs("question", "id")
-
-
-def scorer_of(given: Judge) -> Scorer:
-    """Return a scorer; a DSPy metric is wrapped and sees the example that it knows.
-
-    Raises:
-        InputError: If the scorer is unknown.
-        ScorerError: If the scorer cannot be set up.
-    """
-    if isinstance(given, str | Scorer) or is_inspect_scorer(given):
-        return as_scorer(given)
-    judge = given
-
-    def judged(output: str, question: Question) -> float:
-        import dspy  # noqa: PLC0415
-
-        known = question.metadata.get(_EXAMPLE) or example_of(question)
-        return float(judge(known, dspy.Prediction(answer=output)))
-
-    judged.__qualname__ = getattr(judge, "__qualname__", type(judge).__qualname__)
-    return FunctionScorer(judged)
 
 
 def _feedback(gold: Any, pred: Any, score: float, reference: ReferencePoint) -> str:  # noqa: ANN401

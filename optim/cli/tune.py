@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from optim.cli.options import AsJson, echo, plain_errors, with_options
-from optim.evaluation.experiment import Experiment, option
+from optim.datasets import Questions
+from optim.options import option
+from optim.scorers.identity import scorer_name
 from optim.tuning.options import TuneOptions, resolve_optimizer
 
 if TYPE_CHECKING:
@@ -22,18 +24,12 @@ PROGRAM = "program.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneCommand(TuneOptions):
-    """The choices of `pb-optim tune`: `TuneOptions`, the questions and the models.
+class TuneCommand(TuneOptions, Questions):
+    """The choices of `pb-optim tune`: `Questions`, `TuneOptions` and the models.
 
     ``settings`` overrides those of ``program``.
     """
 
-    dataset: str
-    data: str | None = None
-    split: str | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
-    levels: Sequence[int] | None = None
-    limit: int | None = None
     scorer: str | None = None
     model: str | None = None
     planner: str | None = None
@@ -61,19 +57,18 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
         settings=command.settings,
         planner_program=command.program,
     )
-    names = ("dataset", "data", "split", "fields", "levels", "limit", "scorer", "seed")
-    experiment = Experiment(**{name: getattr(command, name) for name in names})
+    dev = command.load()
     train: list[Question] = []
-    dev = experiment.load_questions()
     if optimizer.learns:
         train, dev = draw(dev, 4, command.seed)
-    origin = experiment.origin() | {"dataset": command.dataset}
+    scorer = command.scorer or command.source.scorer
+    origin = command.origin() | {"dataset": command.label, "scorer": scorer_name(scorer)}
     keys = ("dataset", "data", "split", "scorer", "command")
     result = tune(
         program,
         train,
         dev,
-        scorer=experiment.chosen_scorer,
+        scorer=scorer,
         about={name: origin[name] for name in keys if origin[name]},
         **{item.name: getattr(command, item.name) for item in fields(TuneOptions)},
     )

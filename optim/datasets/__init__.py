@@ -10,9 +10,20 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from optim.datasets.dataset import DATASETS, DataSet, HubSource, Question, data_set, dataset
-from optim.datasets.loading import load, sample
+from optim.datasets.loading import sample
+from optim.datasets.questions import Questions, load
 
-__all__ = ["DATASETS", "DataSet", "HubSource", "Question", "data_set", "dataset", "load", "sample"]
+__all__ = [
+    "DATASETS",
+    "DataSet",
+    "HubSource",
+    "Question",
+    "Questions",
+    "data_set",
+    "dataset",
+    "load",
+    "sample",
+]
 
 for _module in iter_modules(__path__, f"{__name__}."):
     import_module(_module.name)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from optim.extras import named_object
 from pb_graph.budget.rules import LEVELS
 from pb_graph.errors import InputError, did_you_mean
 
@@ -212,13 +213,22 @@ def dataset(name: str, **about: Any) -> Callable[[Reader], Parser]:  # noqa: ANN
 
 
 def data_set(name: str) -> DataSet:
-    """Return the data set with this name; ``NAME:TASK`` names a task of a generated data set.
+    """Return the data set with this name.
+
+    ``NAME:TASK`` names a task of a generated data set, ``file.py:NAME`` and ``module:NAME`` a
+    function under `dataset` in a file or module of your own.
 
     Raises:
         InputError: If there is no data set with this name, or the task is missing.
     """
     base, _, task = name.partition(":")
     entry = DATASETS.get(base)
+    if entry is None and (own := named_object(name)) is not None:
+        entry = getattr(own, "__self__", own)  # `dataset` returns the entry's `parse`
+        if isinstance(entry, DataSet):
+            return entry
+        msg = f"{name} is no data set: put @dataset(NAME, ...) above its function"
+        raise InputError(msg)
     if entry is None or (entry.generate is None and task):
         msg = f"no data set named {name!r}; available: {', '.join(DATASETS)}"
         raise InputError(msg + did_you_mean(name, DATASETS))

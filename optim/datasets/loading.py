@@ -15,12 +15,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optim.datasets.dataset import Row, SkipRow, data_set
+from optim.datasets.dataset import Row, SkipRow
 from optim.extras import import_or_explain
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from optim.datasets.dataset import DataSet, Question
 
@@ -28,38 +28,31 @@ _LONGEST_CELL = 16 * 2**20  # characters; TravelPlanner's reference exceeds csv'
 _log = logging.getLogger(__name__)
 
 
-def load(  # noqa: PLR0913 - each selects questions in another way, all with defaults
-    name: str,
-    *,
-    path: str | Path | None = None,
-    split: str | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    levels: Collection[int] | None = None,
-    fields: Mapping[str, str] | None = None,
+def read_questions(
+    dataset: DataSet,
+    path: str | Path | None,
+    split: str | None,
+    seed: int,
+    fields: Mapping[str, str],
 ) -> list[Question]:
-    """Load the questions of a data set.
+    """Read all questions of a data set, in the file's order.
 
     Args:
-        name: A name of `DATASETS`; ``reasoning_gym:TASK`` for a task of reasoning-gym.
+        dataset: The data set.
         path: A local .jsonl, .json, .csv or .parquet file instead of the data set's own place.
         split: Another split of the hub's than the default one.
-        limit: Number of questions, drawn evenly over the levels (see `sample`). None for all of
-            them in the file's order.
-        seed: Seed of the draw and of generated questions.
-        levels: Only these levels.
-        fields: The file's name for a column of the data set: ``{"question": "prompt"}`` reads
-            questions from the column ``prompt``.
+        seed: Seed of generated questions.
+        fields: The file's names for columns of the data set.
 
     Raises:
-        InputError: If the name is unknown, the file or the hub cannot be read, a row is not a valid
-            question, two questions have the same id, or no question is left.
+        InputError: If the file or the hub cannot be read, a row is not a valid question, or two
+            questions have the same id.
     """
-    dataset, source = data_set(name), str(path or name)
+    source = str(path or dataset.name)
     questions: dict[str, Question] = {}
     for number, row in enumerate(_rows(dataset, path, split, seed), start=1):
         try:
-            question = dataset.parse(_renamed(row, fields or {}))
+            question = dataset.parse(_renamed(row, fields))
             if question.id in questions:
                 msg = f"the id {question.id!r} is already used by an earlier row"
                 raise InputError(msg)
@@ -71,12 +64,7 @@ def load(  # noqa: PLR0913 - each selects questions in another way, all with def
             raise InputError(msg) from error
         else:
             questions[question.id] = question
-    matching = [item for item in questions.values() if not levels or item.level in levels]
-    if not matching:
-        condition = f" of level {', '.join(map(str, levels))}" if levels else ""
-        msg = f"{source} has no question{condition}"
-        raise InputError(msg)
-    return matching if limit is None else sample(matching, limit, seed)
+    return list(questions.values())
 
 
 def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:

@@ -3,59 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import re
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import pb_graph
-from optim.datasets import DATASETS, data_set, load
-from optim.datasets.dataset import digest
+from optim.datasets import Questions
 from optim.methods import NAMES, PAPER, PUBLISHED, Method, methods, over_budgets
+from optim.options import option
 from optim.records.logs import REMOTE
 from optim.scorers import NAMES as SCORERS
-from optim.scorers.inspect_scorers import InspectScorer, is_inspect_scorer
+from optim.scorers.identity import scorer_code, scorer_name
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from optim.datasets import Question
     from optim.evaluation.models import ModelSpec
-    from optim.scorers import Scorer
+    from optim.scorers import ScorerLike
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner
 
-_FOLDERS = re.compile(r"(^|[=:])(?:~|\.\.)?/(?!/)(?:[^/]*/)*")  # of a path, not of an address
 _QUESTIONS, _METHODS, _MODEL = "Questions", "Methods", "Model"
 _LIMITS, _OUTPUT = "Limits", "Output"
 
 
-def option(text: str, panel: str | None = None, default: Any = MISSING, **further: Any) -> Any:  # noqa: ANN401
-    """Return a field with the help of its option; `optim.cli.options` reads the metadata.
-
-    Args:
-        text: Help of the option.
-        panel: Panel of the help that lists the option. None for the first one.
-        default: Default of the field; `dict` for an empty mapping.
-        further: Further metadata, as `optim.cli.options` describes them.
-    """
-    metadata = {"help": text, "panel": panel, **further}
-    if default is dict:
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
+class Experiment(Questions):
     """Questions, methods, models and limits of an evaluation.
 
-    The help of each field is that of its option of `pb-optim eval`. Beyond it:
+    The questions are chosen by the fields of `optim.datasets.Questions`. The help of each field is
+    that of its option of `pb-optim eval`. Beyond it:
 
     Attributes:
         methods: Names as `optim.methods.methods` takes them, or methods of your own.
@@ -78,17 +56,7 @@ class Experiment:
         InputError: If a number or the part is out of range.
     """
 
-    dataset: str = option("The questions:", _QUESTIONS, names=tuple(DATASETS), reads=str)
-    limit: int | None = option("Number of questions, evenly over levels.", _QUESTIONS, None)
-    data: str | Path | None = option("A .jsonl, .json, .csv or .parquet file.", _QUESTIONS, None)
-    fields: Mapping[str, str] = option(
-        "Map a column; repeatable.", _QUESTIONS, dict, flags="--field", metavar="NAME=COLUMN",
-        reads=list[str] | None,
-    )  # fmt: skip
-    split: str | None = option("A split of the hub's data set.", _QUESTIONS, None)
-    levels: Sequence[int] | None = option("Only these levels, such as 1,2.", _QUESTIONS, None)
     epochs: int = option("Answers to each question.", _QUESTIONS, 1)
-    seed: int = option("Seed of every random choice.", _QUESTIONS, 0)
     part: str | None = option(
         "Run part I of N, one part for each machine.", _QUESTIONS, None, metavar="I/N"
     )
@@ -104,8 +72,11 @@ class Experiment:
         metavar="NAME=VALUE", reads=list[str] | None,
     )  # fmt: skip
     grid: str | None = option("Budgets, such as 50,100+25,50.", _METHODS, None)
-    scorer: str | Scorer | type[Scorer] | Callable[..., Any] | None = option(
-        "Replaces the default:", _METHODS, None, names=tuple(SCORERS)
+    scorer: ScorerLike | None = option(
+        "Replaces the default; a name, or file.py:NAME of your own:",
+        _METHODS,
+        None,
+        names=tuple(SCORERS),
     )
     estimate_level: bool = option("Estimate every level.", _METHODS, default=False)
     model: ModelSpec = option("Solver: 'provider:model' or 'local:NAME'.", _MODEL, None)
@@ -120,6 +91,7 @@ class Experiment:
     log_dir: str | Path = option("Folder for logs and replies.", _OUTPUT, "logs", reads=str)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("epochs", "concurrency", "max_tokens_total"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -132,18 +104,6 @@ class Experiment:
     def folder(self) -> Path:
         """Local folder with the lock and the paid replies."""
         return Path(str(self.log_dir).rpartition(REMOTE)[2])
-
-    def load_questions(self) -> list[Question]:
-        """Load the questions of all parts; raises like `optim.datasets.load`."""
-        return load(
-            self.dataset,
-            path=self.data,
-            split=self.split,
-            limit=self.limit,
-            seed=self.seed,
-            levels=self.levels,
-            fields=self.fields,
-        )
 
     def in_part(self, questions: Sequence[Question]) -> list[Question]:
         """Return the questions of this experiment's part."""
@@ -171,23 +131,15 @@ class Experiment:
         return tuple(rows)
 
     @property
-    def chosen_scorer(self) -> str | Scorer | type[Scorer] | Callable[..., Any]:
+    def chosen_scorer(self) -> ScorerLike:
         """The scorer, else the name of the data set's own."""
-        return self.scorer or data_set(self.dataset).scorer
+        return self.scorer or self.source.scorer
 
     def origin(self) -> dict[str, Any]:
         """Return the origin of a run, with absolute paths shortened to their last part."""
-        hub = None if self.data else data_set(self.dataset).hub
-        return {
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "version": pb_graph.__version__,
-            "command": shlex.join(_FOLDERS.sub(r"\1", argument) for argument in sys.argv),
-            "data": Path(self.data).name if self.data else hub.path if hub else None,
-            "split": self.split or (hub.split if hub else None),
-            "seed": self.seed,
-            "scorer": scorer_name(self.chosen_scorer),
-            "scorer_code": scorer_code(self.chosen_scorer),
-        }
+        scorer = self.chosen_scorer
+        about = {"scorer": scorer_name(scorer), "scorer_code": scorer_code(scorer)}
+        return super().origin() | about
 
 
 def _with_estimated_level(method: Method, used_names: set[str]) -> tuple[Method, ...]:
@@ -200,35 +152,6 @@ def _with_estimated_level(method: Method, used_names: set[str]) -> tuple[Method,
     if f"{base}_estimated" not in NAMES or twin in used_names or not method.settings.needs_level:
         return (method,)
     return method, replace(method, name=twin, estimate_level=True)
-
-
-def scorer_name(scorer: object) -> str:
-    """Return the name of a scorer, else that of its function or class."""
-    if isinstance(scorer, str):
-        return scorer
-    if is_inspect_scorer(scorer):
-        scorer = InspectScorer(scorer)
-    name = getattr(scorer, "name", None) or getattr(scorer, "__name__", None)
-    return str(name or type(scorer).__qualname__)
-
-
-def scorer_code(scorer: object) -> str:
-    """Return a digest of the module in which a scorer of the user's own is written, or "".
-
-    The digest covers the whole module, because helpers change scores, too. For a scorer of Inspect
-    the arguments are digested. Registered scorers have no digest.
-    """
-    if isinstance(scorer, str):
-        return ""
-    if is_inspect_scorer(scorer):
-        return InspectScorer(scorer).arguments
-    has_source = inspect.isroutine(scorer) or isinstance(scorer, type)
-    source: Any = scorer if has_source else type(scorer)
-    try:
-        lines, number = inspect.findsource(source)
-    except (OSError, TypeError):  # typed at a prompt, or not in Python
-        return ""
-    return digest([source.__qualname__, number, "".join(lines)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def evaluate(
         StorageError: If the folder cannot be written.
         EvaluationError: If a task failed.
     """
-    questions = experiment.load_questions()
+    questions = experiment.load()
     if confirm is not None:
         confirm(*_size(experiment, questions))
     return (run or run_here)(experiment, console or Console(stderr=True), questions)
@@ -307,7 +307,7 @@ def _is_left(task: Task, log: EvalLog | None, experiment: Experiment) -> bool:
     old, new = metadata_of(log)["conditions"], about["conditions"]
     if changes := differences(old, new, BY_RUN):
         msg = (
-            f"{experiment.log_dir} already holds {about['method']!r} on {experiment.dataset!r} "
+            f"{experiment.log_dir} already holds {about['method']!r} on {experiment.label!r} "
             f"under other conditions ({', '.join(changes)}). Use another --log-dir."
         )
         raise InputError(msg)

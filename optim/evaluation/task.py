@@ -96,7 +96,7 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
         )
         for question in by_id.values()
     ]
-    dataset = experiment.dataset
+    dataset = experiment.label
     metadata = _metadata(experiment, method, questions, models)
     if meter is None:  # these are options of Inspect's own command line
         del metadata["made_by"]["epochs"], metadata["made_by"]["temperature"]
@@ -133,7 +133,7 @@ def _metadata(
         **{name: about[name] for name in ("seed", "scorer", "scorer_code")},
     )
     metadata: dict[str, Any] = {
-        "dataset": experiment.dataset,
+        "dataset": experiment.label,
         "method": method.name,
         "model": models.model,
         "planner": models.planner_model,
@@ -358,7 +358,7 @@ def task_for(
         levels=[levels] if isinstance(levels, int) else levels,
         **options,
     )
-    questions = experiment.load_questions()
+    questions = experiment.load()
     solver, planner = get_model(), get_model(role=_PLANNER)
     models = Models(  # the log has all of their calls, so none is cached
         solver=ChatClient(InspectChat(), generic, RetryPolicy(max_retries=0)),

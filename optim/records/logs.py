@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 REMOTE: Final = "://"
 """Part of an address that no path has."""
 
+_WRITTEN = {"dataset", "method", "model", "planner", "uses_level", "conditions", "made_by"}
+
 Task = tuple[str, str, str, str]
 """Data set, method, model and planner."""
 
@@ -108,6 +110,9 @@ def log_headers(log_dir: str | Path, *, recursive: bool = True) -> list[EvalLog]
         msg = f"cannot read the log {place}: {type(error).__name__}: {error}"
         raise InputError(msg) from error
     ours = [log for log in logs if "conditions" in (log.eval.metadata or {})]
+    for log in ours:
+        if lacking := _WRITTEN - (log.eval.metadata or {}).keys():
+            raise _other_version(log, f"it has no {min(lacking)!r}")
     return sorted(ours, key=lambda log: log.eval.created)
 
 
@@ -215,18 +220,28 @@ def _read_answers(log: EvalLog) -> list[Record]:
     """Read the answers of a log, in the order of the data set."""
     from inspect_ai.log import read_eval_log_samples  # noqa: PLC0415
 
-    samples = read_eval_log_samples(
-        log.location,
-        all_samples_required=False,
-        resolve_attachments="core",
-        exclude_fields={"events", "messages"},
-    )
-    answered = [sample for sample in samples if "report" in sample.store]
     about = metadata_of(log)
     made_by = {"date": log.eval.created, **about["made_by"], "conditions": about["conditions"]}
-    if answered:
-        made_by["prompt"] = _prompt(log.location, answered[0])
-    return [_record(about, sample, made_by) for sample in answered]
+    try:
+        samples = read_eval_log_samples(
+            log.location,
+            all_samples_required=False,
+            resolve_attachments="core",
+            exclude_fields={"events", "messages"},
+        )
+        answered = [sample for sample in samples if "report" in sample.store]
+        if answered:
+            made_by["prompt"] = _prompt(log.location, answered[0])
+        return [_record(about, sample, made_by) for sample in answered]
+    except Exception as error:  # of Inspect, or of a report with other fields
+        raise _other_version(log, f"{type(error).__name__}: {error}") from error
+
+
+def _other_version(log: EvalLog, reason: str) -> InputError:
+    return InputError(
+        f"{log.location} is damaged or of another version: {reason}. Run its command again with "
+        "another --log-dir, or leave the log out."
+    )
 
 
 def _prompt(location: str, answered: EvalSample) -> str:

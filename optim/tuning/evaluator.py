@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
-from optim.evaluation.experiment import scorer_name
 from optim.evaluation.models import build_models
 from optim.evaluation.runner import Runner, score_answer
 from optim.evaluation.store import REPLIES, ReplyCache, StorageError, lock_run_dir
 from optim.methods import Method
 from optim.scorers import ScorerError, as_scorer
+from optim.scorers.identity import scorer_name
 from optim.tuning.program import SharedOnDeepcopy
 from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
-    from optim.scorers import Scorer
+    from optim.scorers import ScorerLike
     from optim.tuning.options import TuneOptions
     from optim.tuning.program import Candidate, GraphProgram
     from pb_graph.types import Report
@@ -87,7 +87,7 @@ class Evaluator(SharedOnDeepcopy):
 
     Args:
         program: The program whose models answer.
-        scorer: A scorer or its name.
+        scorer: As for `optim.scorers.as_scorer`.
         options: Options with the run folder, the budget, concurrency and estimate_level.
 
     Attributes:
@@ -102,7 +102,7 @@ class Evaluator(SharedOnDeepcopy):
         PlanAndBudgetError: If a model or the scorer cannot be set up.
     """
 
-    def __init__(self, program: GraphProgram, scorer: str | Scorer, options: TuneOptions) -> None:
+    def __init__(self, program: GraphProgram, scorer: ScorerLike, options: TuneOptions) -> None:
         self.program, self.options, self.run_dir = program, options, Path(options.run_dir)
         self.scorer_name, self._scorer = scorer_name(scorer), as_scorer(scorer)
         with ExitStack() as opened:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
+from optim.datasets.examples import example_of
 from optim.records import PLANNING
-from optim.tangent import E3Metric, example_of
+from optim.tangent import E3Metric
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.program import SharedOnDeepcopy, TunableProgram
 from pb_graph.errors import InputError

@@ -8,7 +8,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from optim.evaluation.experiment import option
+from optim.extras import named_object
+from optim.options import option
 from pb_graph.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ class TuneOptions:
         "What to tune:", default="decompose", names=TUNED, flags="--tune", reads=str
     )
     optimizer: Any = option(
-        "Default: gepa; shortest for solve. One of:", default=None, names=OPTIMIZERS
+        "Default: gepa; shortest for solve. file.py:NAME of your own, or one of:",
+        default=None,
+        names=OPTIMIZERS,
     )
     reflection_model: BaseChatModel | str | None = option(
         "Model that writes instructions. Default: the planner.", default=None
@@ -111,7 +114,7 @@ class TuneOptions:
 
 
 def resolve_optimizer(options: TuneOptions) -> Optimizer:
-    """Return the optimizer for a name, an `Optimizer`, or an optimizer object of DSPy.
+    """Return the optimizer of a name, ``file.py:name``, a function, or an object of DSPy's.
 
     The metric of a DSPy optimizer gets predictions with ``answer``, ``score`` and ``tokens``.
 
@@ -122,12 +125,13 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
     if optimizer is None:
         optimizer = "candidates" if options.candidates else _USUAL.get(tuned, "gepa")
     if isinstance(optimizer, str):
-        if optimizer not in OPTIMIZERS:
+        found = OPTIMIZERS.get(optimizer) or named_object(optimizer)
+        if found is None:
             msg = f"no optimizer named {optimizer!r}; available: {', '.join(OPTIMIZERS)}"
             raise InputError(msg + did_you_mean(optimizer, OPTIMIZERS))
-        optimizer = OPTIMIZERS[optimizer]
-    elif not isinstance(optimizer, Optimizer):
-        optimizer = _of_dspy(optimizer)
+        optimizer = found
+    if not isinstance(optimizer, Optimizer):
+        optimizer = _of_dspy(optimizer) if hasattr(optimizer, "compile") else _of(optimizer)
     if options.candidates and optimizer.name in _WRITERS:
         msg = f"{optimizer.name} writes its own instructions: leave out --candidates or --optimizer"
         raise InputError(msg)
@@ -136,6 +140,10 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
         msg += "change --optimizer or --tune"
         raise InputError(msg)
     return optimizer
+
+
+def _of(propose: Callable[[Any], Sequence[Any]]) -> Optimizer:
+    return Optimizer(getattr(propose, "__name__", type(propose).__name__), propose, learns=True)
 
 
 def _of_dspy(made: Any) -> Optimizer:  # noqa: ANN401 -- an optimizer of DSPy's has no type

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from optim.tangent import scorer_of
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.optimizers import read_instructions
 from optim.tuning.options import TuneOptions, resolve_optimizer
@@ -26,8 +25,8 @@ from pb_graph.models.resolve import model_name
 if TYPE_CHECKING:
     import dspy
 
-    from optim.datasets import Question
-    from optim.tangent import Judge
+    from optim.datasets import Question, Questions
+    from optim.scorers import ScorerLike
     from optim.tuning.verdict import Verdict
     from pb_graph.program import PlannerProgram
 
@@ -67,11 +66,11 @@ class TuneResult:
 
 def tune(  # noqa: PLR0913 -- all but three by name
     program: GraphProgram,
-    train: Sequence[Question | dspy.Example],
-    dev: Sequence[Question | dspy.Example],
+    train: Questions | Sequence[Question | dspy.Example],
+    dev: Questions | Sequence[Question | dspy.Example],
     *,
-    scorer: Judge,
-    held_out: Sequence[Question | dspy.Example] | None = None,
+    scorer: ScorerLike,
+    held_out: Questions | Sequence[Question | dspy.Example] | None = None,
     about: Mapping[str, Any] | None = None,
     callback: Callable[[str], None] | None = None,
     **choices: Any,  # noqa: ANN401 -- the fields of TuneOptions
@@ -85,11 +84,10 @@ def tune(  # noqa: PLR0913 -- all but three by name
 
     Args:
         program: The original: its models, prompts and settings.
-        train: Questions, or examples with ``question`` and ``answer``, that optimizers learn
-            from. If empty, the dev questions are used.
+        train: What optimizers learn from: `Questions`, or a list of questions or of examples with
+            ``question`` and ``answer``. If empty, the dev questions are used.
         dev: Questions or examples that are used to choose the winner.
-        scorer: Name of a scorer (`optim.scorers.NAMES`), a scorer, or a DSPy metric that scores
-            one answer from 0 to 1.
+        scorer: As for `optim.scorers.as_scorer`; ``from_dspy(metric)`` for a metric of DSPy's.
         held_out: Questions or examples for the final comparison. None holds out a third of dev.
         about: Facts for the record, such as the name of the data set.
         callback: Receives a sentence about every step. None prints it to standard error.
@@ -127,7 +125,7 @@ def tune(  # noqa: PLR0913 -- all but three by name
     # Optimizers are silenced by replacing standard error, so the one of today is kept.
     console = Console(file=sys.stderr)
     status = console.status("") if console.is_terminal and callback is None else nullcontext()
-    with Evaluator(program, scorer_of(scorer), options) as evaluator, status as display:
+    with Evaluator(program, scorer, options) as evaluator, status as display:
         if display is not None:
             evaluator.watcher = lambda: display.update(evaluator.spent.text())
         reflector, graph = None, program.graph

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from itertools import combinations, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from optim.datasets import Questions
 from optim.datasets.dataset import digest
+from optim.datasets.examples import question_of
 from optim.datasets.loading import normalized, sample
-from optim.tangent import ReferencePoint, question_of
+from optim.tangent import ReferencePoint
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.program import check_is_sent
@@ -206,13 +208,14 @@ class Search:
         )
 
 
-def questions_of(given: Iterable[Any]) -> list[Question]:
-    """Return questions as they are, and examples as questions.
+def questions_of(given: Questions | Iterable[Any]) -> list[Question]:
+    """Return the questions that are chosen or listed, and examples as questions.
 
     Raises:
         InputError: If an example is not a question, or is there twice.
     """
-    questions = [question_of(item) for item in given]
+    listed = given.load() if isinstance(given, Questions) else given
+    questions = [question_of(item) for item in listed]
     counts = Counter(question.id for question in questions)
     if repeated := [id_ for id_, count in counts.items() if count > 1]:
         msg = f"duplicate questions: {', '.join(repeated[:_NAMED])}. Remove one of each."

@@ -142,11 +142,18 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         """
         if not isinstance(program, PlannerProgram):
             program = PlannerProgram.load(program)
-        for name, predictor in self.named_predictors():
-            if len(program.state[name]["signature"]["fields"]) != len(predictor.signature.fields):
-                msg = f"The planner program has other fields in {name!r}. Tune it again."
-                raise PlannerProgramError(msg)
-        self.load_state(program.state)
+        try:
+            for name, predictor in self.named_predictors():
+                fields = program.state[name]["signature"]["fields"]
+                if len(fields) != len(predictor.signature.fields):
+                    msg = f"The planner program has other fields in {name!r}. Tune it again."
+                    raise PlannerProgramError(msg)
+            self.load_state(program.state)
+        except (LookupError, TypeError, AttributeError) as error:
+            msg = (
+                f"The planner program is damaged, or of another version: {error!r}. Tune it again."
+            )
+            raise PlannerProgramError(msg) from error
         return self
 
 

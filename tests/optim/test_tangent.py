@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optim.datasets.examples import question_of
 from optim.e3 import ReferencePoint, e3, metric, surrogate
-from optim.scorers import ScorerError
-from optim.tangent import E3Metric, _tangent_score, question_of, scorer_of
+from optim.scorers import ScorerError, from_dspy
+from optim.tangent import E3Metric, _tangent_score
 from optim.tuning import GraphProgram
 from optim.tuning.optimizers import silenced
 from pb_graph import InputError
@@ -127,10 +128,10 @@ def test_the_incumbent_is_measured_once_and_feedback_says_where_the_tokens_went(
 
 def test_an_answer_is_scored_by_a_dspy_metric_that_sees_all_fields() -> None:
     given = dspy.Example(question="What?", answer="4", tolerance=2)
-    scorer: Any = scorer_of(lambda gold, pred: float(int(pred.answer) - 4 <= gold.tolerance))
+    scorer = from_dspy(lambda gold, pred: float(int(pred.answer) - 4 <= gold.tolerance))
     question = question_of(given)
     assert [scorer.score(answer, question).value for answer in ("5", "9")] == [1.0, 0.0]
-    broken: Any = scorer_of(lambda *_: 7.0)
+    broken = from_dspy(lambda *_: 7.0)
     with pytest.raises(ScorerError):
         broken.score("4", DEV[0])
 

@@ -68,10 +68,8 @@ def fails_on_the_hardest(call: Call) -> Said:
 
 def experiment(model: ScriptedChat, log_dir: Path, **options: Any) -> Experiment:  # noqa: ANN401
     """Return an experiment on a question of each level."""
-    chosen: dict[str, Any] = {"methods": "vanilla", "limit": 5} | options
-    return Experiment(
-        dataset="arithmetic", model=model, cap_policy=with_schema, log_dir=log_dir, **chosen
-    )
+    chosen: dict[str, Any] = {"dataset": "arithmetic", "methods": "vanilla", "limit": 5} | options
+    return Experiment(model=model, cap_policy=with_schema, log_dir=log_dir, **chosen)
 
 
 def evaluated(model: ScriptedChat, log_dir: Path, **options: Any) -> Evaluation:  # noqa: ANN401

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from optim.datasets import DATASETS, Question, dataset, load
+from optim.datasets import DATASETS, Question, Questions, dataset, load
 from optim.datasets.dataset import Row
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError
@@ -51,6 +51,36 @@ def test_a_data_set_is_one_function_under_the_decorator(tmp_path: Path) -> None:
     assert (question.instruction, question.answer_format) == ("Solve this.", "As a number.")
     with pytest.raises(InputError, match=r"no data set named 'swamp'.*math500.*'svamp'"):
         load("swamp")
+
+
+@patch.dict(DATASETS)
+def test_questions_are_a_data_set_a_file_or_a_list(good: Path, tmp_path: Path) -> None:
+    alone = Questions(data=good, limit=3)
+    assert (alone.label, alone.load()) == ("jsonl", load("jsonl", path=good, limit=3))
+    listed = Questions(dataset=load("jsonl", path=good), levels=[2], limit=3)
+    assert (listed.label, listed.load()) == ("list", load("jsonl", path=good, levels=[2], limit=3))
+    own = written(tmp_path / "own.py", OWN)
+    found = Questions(dataset=f"{own}:parse", data=written(tmp_path / "a.jsonl", {"n": 4}))
+    assert (found.label, found.load()[0].question) == ("own", "What is 4?")
+    complaints = {
+        "give the questions: --dataset NAME": Questions,
+        "2 questions have 1 ids": lambda: Questions(dataset=[Question("q", "?")] * 2).load(),
+        "is no data set: put @dataset": lambda: load(f"{own}:Question"),
+        "list has no question of level 5": lambda: Questions(
+            dataset=[Question("q", "?")], levels=[5]
+        ).load(),
+    }
+    for complaint, made in complaints.items():
+        with pytest.raises(InputError, match=complaint):
+            made()
+
+
+OWN = """
+from optim.datasets import Question, dataset
+@dataset("own", domain="", instruction="", answer_format="", scorer="match")
+def parse(row):
+    return Question(str(row["n"]), f"What is {row['n']}?")
+"""
 
 
 def test_every_kind_of_file_reads_the_same(good: Path, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_ollama import ChatOllama
 
-from optim.evaluation.experiment import scorer_code
 from optim.evaluation.models import Models, build_models, model_identity
 from optim.evaluation.store import ReplyCache
+from optim.scorers.identity import scorer_code
 from pb_graph import InputError
 from pb_graph.settings import Settings
 from tests.support.chat_model import ScriptedChat

@@ -325,6 +325,20 @@ def test_two_programs_stand_in_one_table_and_each_sends_its_own_prompts(tmp_path
         evaluated(model, tmp_path / "other", methods="vanilla", planner_program=files["gepa"])
 
 
+def test_a_list_of_questions_is_evaluated_like_a_data_set(tmp_path: Path) -> None:
+    found = evaluated(
+        ScriptedChat(solve=solves), tmp_path, dataset=QUESTIONS[:4], limit=None, scorer="math"
+    )
+    (row,) = rows(found.records)
+    assert (row.dataset, row.n, row.accuracy) == ("list", 4, 100.0)
+    assert (
+        evaluated(
+            ScriptedChat(solve=solves), tmp_path, dataset=QUESTIONS[:4], limit=None, scorer="math"
+        )
+        == found
+    )
+
+
 def test_our_planning_comes_twice_where_a_label_tells_the_level() -> None:
     chosen = Experiment(dataset="arithmetic", methods="plan_and_budget@300,vanilla@300")
     unlabelled = [dataclasses.replace(question, level=None) for question in QUESTIONS]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from optim.datasets import Question
 from optim.scorers import NAMES, Score, ScorerError, as_scorer, register
 from optim.scorers.base import SCORERS
+from optim.scorers.identity import scorer_code, scorer_name
 from optim.scorers.rouge import RougeScorer
 from pb_graph.errors import InputError
 
@@ -38,6 +41,32 @@ def test_names_objects_classes_and_functions_are_scorers() -> None:
     assert as_scorer(lambda output, _: len(output) / 10).score("12345", QUESTION).value == 0.5
     whole = Score(0.25, "x", "because", {"why": 1})
     assert as_scorer(lambda _, __: whole).score("", QUESTION) is whole
+
+
+def test_a_scorer_of_ones_own_is_named_by_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("from beside import GOLD\ndef exact(output, question): return output in GOLD\n")
+    file.with_name("beside.py").write_text("GOLD = ['Paris']\n")
+    name = f"{file}:exact"
+    assert as_scorer(name).score("Paris", QUESTION).value == 1.0
+    assert (scorer_name(name), len(scorer_code(name))) == ("exact", 32)
+    assert scorer_code(name) == scorer_code(as_scorer(name))
+    for wrong in (f"{file}:exakt", f"{tmp_path}/yours.py:exact", "no_module:exact"):
+        with pytest.raises(InputError, match=r"cannot import .*Give module:NAME or FILE\.py:NAME"):
+            as_scorer(wrong)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        lambda gold, pred, trace=None: gold == pred,  # noqa: ARG005
+        lambda example, pred, trace, pred_name, pred_trace: 1.0,  # noqa: ARG005
+        lambda output: 1.0,  # noqa: ARG005
+    ],
+)
+def test_a_metric_of_dspy_has_to_be_wrapped(metric: Any) -> None:  # noqa: ANN401
+    with pytest.raises(InputError, match=r"takes \(output, question\), but .*from_dspy"):
+        as_scorer(metric)
 
 
 async def later(output: str, question: Question) -> float:

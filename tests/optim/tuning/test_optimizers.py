@@ -9,7 +9,8 @@ from typing import Any
 import dspy
 import pytest
 
-from optim.tangent import ReferencePoint, example_of
+from optim.datasets.examples import example_of
+from optim.tangent import ReferencePoint
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.gepa import Acceptance
 from optim.tuning.optimizers import EvaluatedProgram, OptimizerTask, compile_with, read_instructions

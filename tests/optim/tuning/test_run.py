@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from optim import cli
 from optim.datasets import loading
+from optim.scorers import from_dspy
 from optim.tuning import TuneResult, tune
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import OPTIMIZERS, Optimizer
@@ -69,7 +70,7 @@ def test_a_notebook_tunes_a_program_uses_it_and_saves_it(tmp_path: Path) -> None
         program,
         examples(TRAIN[:10]),
         examples(DEV[:30]),
-        scorer=ends_with_the_answer,
+        scorer=from_dspy(ends_with_the_answer),
         optimizer="gepa",
         reflection_model=says(PLAIN, THOROUGH, MINIMAL),
         run_dir=tmp_path / "run",
