@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from pb_graph.types import Spending
 
+_LASTING = "ephemeral_1h_input_tokens"  # LangChain's name for Anthropic's cache of an hour
+
 
 @dataclass(frozen=True, slots=True)
 class Bill:
@@ -25,6 +27,7 @@ class Bill:
         reasoning: Completion tokens of hidden reasoning.
         cached: Input tokens that were read from a cache.
         written: Input tokens that were written to a cache.
+        lasting: Those of them that were written for an hour.
         largest: Input tokens of the largest call, by which long prompts are priced; 0 for those of
             a single call.
         is_measured: Whether the provider reported the tokens; otherwise they are an estimate or a
@@ -41,13 +44,14 @@ class Bill:
     reasoning: int = 0
     cached: int = 0
     written: int = 0
+    lasting: int = 0
     largest: int = 0
     is_measured: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a number that no account can hold, such as infinity."""
-        counts = self.input, self.output, self.reasoning, self.cached, self.written, self.largest
-        for count in counts:
+        parts = self.reasoning, self.cached, self.written, self.lasting, self.largest
+        for count in (self.input, self.output, *parts):
             if type(count) is not int or count < 0:
                 msg = f"A number of tokens must be whole and at least 0, not {count!r}."
                 raise InputError(msg)
@@ -65,7 +69,9 @@ class Bill:
     def usage(self) -> UsageMetadata:
         """Return the tokens as plain JSON."""
         largest = {"largest_call": self.largest} if self.largest else {}
-        details: Any = {"cache_read": self.cached, "cache_creation": self.written, **largest}
+        lasting = {_LASTING: self.lasting} if self.lasting else {}
+        written = {"cache_read": self.cached, "cache_creation": self.written - self.lasting}
+        details: Any = {**written, **lasting, **largest}
         return {
             "input_tokens": self.input,
             "output_tokens": self.output,
@@ -92,7 +98,8 @@ class Bill:
             output=usage["output_tokens"],
             reasoning=(usage.get("output_token_details") or {}).get("reasoning") or 0,
             cached=details.get("cache_read") or 0,
-            written=details.get("cache_creation") or 0,
+            written=(details.get("cache_creation") or 0) + (details.get(_LASTING) or 0),
+            lasting=details.get(_LASTING) or 0,
             largest=details.get("largest_call") or 0,
         )
 
@@ -115,6 +122,7 @@ def add_bills(bills: Iterable[Bill]) -> list[Bill]:
                 reasoning=known.reasoning + bill.reasoning,
                 cached=known.cached + bill.cached,
                 written=known.written + bill.written,
+                lasting=known.lasting + bill.lasting,
                 largest=max(known.largest, bill.largest or bill.input),
                 is_measured=known.is_measured and bill.is_measured,
             )
@@ -154,6 +162,7 @@ def subtract_spending(whole: Spending, part: Spending) -> Spending:
             reasoning=max(0, bill.reasoning - known.reasoning),
             cached=max(0, bill.cached - known.cached),
             written=max(0, bill.written - known.written),
+            lasting=max(0, bill.lasting - known.lasting),
             largest=bill.largest,
         )
         for bill in bills_of(whole)

@@ -19,6 +19,8 @@ Unit = Literal["completion tokens", "tokens", "dollars"]
 Prices = Mapping[str, Sequence[float]]
 """Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
 
+SURCHARGES = {"priority": 20, "us": 11}
+"""What a service tier or a region costs, in tenths of the usual price; part of a model's key."""
 MOST_TOKENS = 10**9
 """Completion tokens of a call or a question that nothing limits."""
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
@@ -36,6 +38,7 @@ class Price(NamedTuple):
     output: int
     cached: int
     written: int
+    lasting: int
 
 
 class Rate:
@@ -107,23 +110,38 @@ class Dollars(Rate):
         fresh = max(0, bill.input - bill.cached - bill.written)
         # A bound assumes that all input is written to the cache at the highest price.
         dearest = max(price.input, price.cached, price.written)
-        cache_cost = bill.cached * price.cached + bill.written * dearest
+        cache_cost = bill.cached * price.cached + (bill.written - bill.lasting) * dearest
+        cache_cost += bill.lasting * max(dearest, price.lasting)
         return fresh * price.input + cache_cost + bill.output * price.output
 
     def price(self, model: str) -> list[Price]:
         """Return the prices of a model by the length of a prompt; raise InputError without any."""
-        if self._table is None:
-            prices = _known_price(model)
-        else:
-            names = {model, plain_name(model)}
-            pairs = self._table.items()
-            prices = [price for name, price in pairs if names & {name, name.partition(":")[2]}][:1]
+        base, _, surcharge = model.removesuffix(")").partition(" (")
+        factor = SURCHARGES.get(surcharge, 10)
+        prices = _known_price(base) if self._table is None else self._row(base)
         if not prices:
             name = plain_name(model)
             msg = f"No price is known for the model {model!r}. Give it in dollars per million "
             msg += f'tokens of input and output: prices={{"{name}": (0.25, 2.0)}}.'
             raise InputError(msg)
-        return prices
+        return [
+            Price(start, *(-(-price * factor // 10) for price in each)) for start, *each in prices
+        ]
+
+    def _row(self, model: str) -> list[Price]:
+        """Return the row of the table for a model: its own key, else its plain name.
+
+        Else it is the row of a provider that has a model of this name: of the provider that the
+        address names, or the dearest one. A fine-tuned model (``ft:``) has only a row of its own.
+        """
+        table, name = self._table or {}, plain_name(model)
+        if exact := [table[key] for key in (model, name) if key in table]:
+            return exact[:1]
+        rows = {key.partition(":")[0]: table[key] for key in table if key.partition(":")[2] == name}
+        rows.pop("ft", None)
+        address = model.partition(" at ")[2]
+        own = [row for provider, row in rows.items() if provider in address]
+        return sorted(own or rows.values(), key=lambda row: -row.output)[:1]
 
 
 def pico_dollars(name: str, value: object, *, minimum: int) -> int:
@@ -148,7 +166,7 @@ def pico_dollars(name: str, value: object, *, minimum: int) -> int:
 
 def plain_name(model: str) -> str:
     """Return a model's plain name, without its provider and its address."""
-    name = model.partition(" at ")[0]
+    name = model.partition(" (")[0].partition(" at ")[0]
     return name if " at " in model else (name.partition(":")[2] or name)
 
 
@@ -167,7 +185,7 @@ def _read_table(given: Prices) -> dict[str, Price]:
     prices = {}
     for name, (fresh, output, *cached) in table.items():
         read = cached[0] if cached else fresh
-        prices[name] = Price(0, *map(_pico, (fresh, output, read, fresh)))
+        prices[name] = Price(0, *map(_pico, (fresh, output, read, fresh, fresh)))
     return prices
 
 
@@ -191,8 +209,8 @@ def _known_price(model: str) -> list[Price]:
     fresh, output = known.input_mtok, known.output_mtok
     if fresh is None or output is None:
         return []
-    cached, written = known.cache_read_mtok, known.cache_write_mtok
-    fields = [fresh, output, *(fresh if price is None else price for price in (cached, written))]
+    caches = known.cache_read_mtok, known.cache_write_mtok, known.cache_write_1h_mtok
+    fields = [fresh, output, *(fresh if price is None else price for price in caches)]
     starts = sorted({0, *(tier.start for price in fields for tier in getattr(price, "tiers", ()))})
     return [
         Price(start, *(_pico(calc_unit_price(price, 1, start + 1, 1)) for price in fields))

@@ -31,7 +31,7 @@ CAP_NAMES = (
 
 _CAP = re.compile(r"(n|num)predict|max(?!\w*(think|reason|input|prompt))\w*(tok|len)\w*")
 _ANSWERS = {"n", "ncmpl", "bestof", "candidatecount", "numreturnsequences"}
-_MERGED = {
+MERGED = {
     *("extra_body", "model_kwargs", "http_options", "options", "parameters", "sampling_params"),
     *("generation_config", "generationConfig", "textGenerationConfig"),
     *("additional_model_request_fields", "additionalModelRequestFields"),
@@ -83,7 +83,7 @@ def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
     call.
     """
     settings: Any = model
-    merged = {name: vars(model)[name] for name in _MERGED & vars(model).keys()}
+    merged = {name: vars(model)[name] for name in MERGED & vars(model).keys()}
     change = {name: value for name, value in without_caps(merged).items() if value != merged[name]}
     if is_openai_like(model):
         change["max_tokens"] = None
@@ -97,7 +97,12 @@ def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
 
 def caps_in(fields: Mapping[str, Any]) -> list[int]:
     """Return the caps among the fields of a model or of a call, and in what they merge."""
-    return [int(value) for name, value in _numbers_in(fields) if _CAP.fullmatch(name)]
+    return [int(value) for name, value in _numbers_in(fields) if is_cap(name)]
+
+
+def is_cap(name: str) -> bool:
+    """Return whether a field of this name limits the tokens of a reply."""
+    return bool(_CAP.fullmatch(_plain(name)))
 
 
 def answers_in(fields: Mapping[str, Any]) -> int:
@@ -114,17 +119,16 @@ def without_caps(fields: Mapping[str, Any], *, is_body: bool = False) -> dict[st
     """
     kept: dict[str, Any] = {}
     for name, value in fields.items():
-        plain = _plain(name)
-        if name in _REPLACING or _CAP.fullmatch(plain) or (is_body and plain in _ANSWERS):
+        if name in _REPLACING or is_cap(name) or (is_body and _plain(name) in _ANSWERS):
             continue
-        is_merged = name in _MERGED and isinstance(value, Mapping)
+        is_merged = name in MERGED and isinstance(value, Mapping)
         kept[name] = without_caps(value, is_body=True) if is_merged else value
     return kept
 
 
 def _numbers_in(fields: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for name, value in fields.items():
-        if isinstance(value, Mapping) and name in _MERGED | _REPLACING:
+        if isinstance(value, Mapping) and name in MERGED | _REPLACING:
             yield from _numbers_in(value)
         elif isinstance(value, int | float) and value >= 1:
             yield _plain(name), value

@@ -4,32 +4,91 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from pb_graph.budget.bill import Bill
-from pb_graph.budget.rates import plain_name
+from pb_graph.budget.rates import SURCHARGES, plain_name
 from pb_graph.errors import InputError
 from pb_graph.local import server
+from pb_graph.models.caps import MERGED, generic, is_cap, policy_for
 from pb_graph.models.chat_models import address_of, is_openai_like, key_of, name_of
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
     from tiktoken import Encoding
 
 _PER_MESSAGE = 16  # tokens of the chat template, role and separators
 _PER_REQUEST = 64  # tokens of the template
 _TOOLS = 600  # the instructions that providers add where there are tools
-_IMAGE = 6_000
-_SERVER_KEPT = ("previous_response_id", "conversation", "container")
-_SENT = ("functions", "response_format", "output_config", "format")  # sent besides the tools
+# The most tokens of an image, by the documents of the providers and, for OpenAI, by bills.
+_IMAGES = (
+    (r"gpt-4o-mini", 48_169),
+    (r"gpt-4\.1-(mini|nano)|o4-mini|gpt-5-(mini|nano)|codex-mini", 4_000),
+    (r"gpt-(5\.|6)", 25_000),
+    (r"gpt-4o|chatgpt-4o|gpt-4-turbo|gpt-4\.[15]|gpt-5|o[13]|grok", 2_000),
+    (r"claude", 5_000),
+    (r"gemini-[123]", 7_000),
+)
+# Models that search by themselves, and read what they have found.
+_SEARCHING = re.compile(r":online$|-search|deep-research|sonar|compound")
+# Fields of models that add input which only the server knows.
+_STORED = (
+    *("use_previous_response_id", "previous_response_id", "conversation", "prompt", "container"),
+    *("reuse_last_container", "cached_content", "mcp_servers", "raw_blocks", "user_profile_id"),
+    *("web_search_options", "plugins"),
+)
+# Arguments of a call, and fields of a body, that are text of the prompt besides the messages.
+_SENT = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    functions response_format response_schema response_json_schema output_config outputConfig
+    format text json_schema guided_json guided_regex guided_grammar guided_choice grammar
+    structured_outputs chat_template chat_template_kwargs instructions system
+    """,
+    )
+)
+# Those that are known to add no input. Any other is refused.
+_FREE = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    temperature top_p topP top_k topK min_p typical_p seed stop stop_sequences stopSequences
+    frequency_penalty presence_penalty repetition_penalty repeat_penalty repeat_last_n mirostat
+    mirostat_eta mirostat_tau tfs_z num_ctx num_gpu num_thread logit_bias logprobs top_logprobs n
+    best_of candidate_count ignore_eos min_tokens skip_special_tokens stream stream_options
+    stream_usage streaming disable_streaming timeout request_timeout default_request_timeout
+    max_retries extra_headers extra_query headers keep_alive tool_choice toolChoice
+    tool_config parallel_tool_calls strict function_call reasoning reasoning_effort
+    reasoning_format effort
+    thinking thinking_level thinking_budget thinking_config thinking_token_budget enable_thinking
+    include_thoughts reasoning_budget_tokens reasoningConfig verbosity include store truncation
+    metadata user safety_identifier service_tier serviceTier prompt_cache_key prompt_cache_options
+    prompt_cache_retention cache_control cache_prompt response_mime_type response_modalities
+    safety_settings labels media_resolution betas anthropic_version inference_geo
+    guardrail_config guardrailConfig performance_config performanceConfig request_metadata
+    requestMetadata continue_final_message add_generation_prompt provider usage
+    ls_structured_output_format
+    """,
+    )
+)
+_TEXT_BLOCKS = {
+    *("text", "input_text", "output_text", "refusal", "thinking", "redacted_thinking"),
+    *("reasoning", "reasoning_content", "tool_use", "tool_call", "tool_call_chunk"),
+    *("invalid_tool_call", "function_call"),
+}
+_IMAGE_BLOCKS = {"image", "image_url", "input_image"}
+_TOOL_FORMS = ("function", "name", "parameters", "properties")
+_SURCHARGED = ("service_tier", "serviceTier", "inference_geo")
 _BUSY = 2.0  # seconds to wait for a local server's tokenizer
 
 
@@ -50,57 +109,117 @@ def bound_input(
         arguments: The other arguments of the call, tools included.
 
     Raises:
-        InputError: If the prompt has sound, film or files, or the provider adds stored input.
+        InputError: If the prompt or an argument is not known to have a bound: sound, files, tools
+            that the provider runs, input that the provider stores.
     """
     arguments = dict(arguments or {})
-    if getattr(model, "use_previous_response_id", None):
-        arguments["previous_response_id"] = True
-    histories = [name for name in _SERVER_KEPT if arguments.get(name)]
-    if histories:
-        msg = f"{histories[0]} adds a history that only the server knows, so its tokens have no "
-        msg += "bound. Send the messages, or budget completion tokens."
-        raise InputError(msg)
     key, count = model if isinstance(model, str) else key_of(model), _counter(model)
     tools = [_schema(tool) for tool in arguments.get("tools") or ()]
-    others = [arguments[name] for name in _SENT if arguments.get(name) is not None]
+    others = [*_texts(model, arguments)]
     fixed = _PER_REQUEST + (_TOOLS if tools else 0) + sum(map(count, [*tools, *others]))
-    sizes = [_message_bound(message, count) for message in messages]
+    sizes = [_message_bound(message, count, key) for message in messages]
     bound = fixed + sum(sizes)
     for number, message in reversed([*enumerate(messages)]):
         if known := _reported(message, plain_name(key)):
-            system = [_message_bound(other, count) for other in messages if other.type == "system"]
+            system = [
+                _message_bound(other, count, key) for other in messages if other.type == "system"
+            ]
             bound = min(bound, known + fixed + sum(system) + sum(sizes[number + 1 :]))
             break
     body = {**arguments.get("extra_body", {}), "tools": tools}
     if counted := _count_locally(model, messages, body):
         bound = min(bound, counted + _PER_REQUEST + sum(map(count, others)))
-    return Bill(key, input=bound, written=bound, is_measured=False)
+    sent = [message.content for message in messages], tools, arguments.get("cache_control")
+    lasting = bound if '"1h"' in json.dumps(sent, default=str) else 0  # of a prompt cache
+    if isinstance(model, BaseChatModel):
+        settings = vars(model) | arguments
+        key += next((f" ({settings[n]})" for n in _SURCHARGED if settings.get(n) in SURCHARGES), "")
+    return Bill(key, input=bound, written=bound, lasting=lasting, is_measured=False)
+
+
+def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield what is sent besides the messages and the tools; refuse what has no bound."""
+    name, fields = (model, {}) if isinstance(model, str) else (name_of(model), vars(model))
+    if found := _SEARCHING.search(name):
+        _refuse(f"A model whose name has {found[0]!r}")
+    if stored := [name for name in _STORED if fields.get(name) or arguments.get(name)]:
+        _refuse(stored[0])
+    yield fields.get("system", "")  # Bedrock's
+    # The arguments of a class that is not known here may have any name.
+    is_known = not isinstance(model, str) and policy_for(model) is not generic
+    sent = {name: arguments[name] for name in arguments if is_known or name in _SENT | MERGED}
+    sent.pop("tools", None)
+    bodies = [sent, *(fields.get(name) for name in MERGED)]
+    while bodies:
+        for name, value in (bodies.pop() or {}).items():
+            if name in MERGED:
+                bodies.append(value)
+            elif name == "tools":
+                yield [*map(_schema, value)]
+            elif name in _SENT:
+                yield value
+            elif value and name not in _FREE and not is_cap(name):
+                _refuse(name)
 
 
 def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a tool
-    """Return a tool as JSON; raise InputError for one that the provider runs."""
-    if isinstance(tool, Mapping) and tool.get("type", "function") not in ("function", "custom"):
-        msg = f"The provider runs the tool {tool['type']!r} and adds its results to the input, so "
-        msg += "the tokens have no bound. Leave the tool out, or budget completion tokens."
-        raise InputError(msg)
-    return tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool)
+    """Return a tool as JSON; raise InputError for one that the provider may run."""
+    if not isinstance(tool, Mapping):
+        try:
+            return convert_to_openai_tool(tool)
+        except (ValueError, TypeError) as error:
+            _refuse(f"The tool {type(tool).__name__}", error)
+    kind = tool.get("type", "custom")
+    has_form = any(name in tool for name in _TOOL_FORMS)
+    is_ours = (kind in ("function", "object") and has_form) or (kind == "custom" and "name" in tool)
+    if not (
+        is_ours or "toolSpec" in tool or tool.keys() <= {"function_declarations", "cachePoint"}
+    ):
+        _refuse(f"The tool {tool.get('type') or next(iter(tool), '')!r}, which the provider runs,")
+    return tool
 
 
-def _message_bound(message: BaseMessage, count: Callable[[Any], int]) -> int:
-    content, images = message.content, 0
-    parts: list[Any] = []
-    for block in [content] if isinstance(content, str) else content:
-        kind = str(block.get("type", "")) if isinstance(block, dict) else ""
-        if kind in ("audio", "input_audio", "video", "file", "document", "media"):
-            msg = f"A prompt with {kind} has no bound of its tokens. Budget completion tokens."
-            raise InputError(msg)
-        if "image" in kind:
-            images += 1
-        else:
-            parts.append(block)
+def _message_bound(message: BaseMessage, count: Callable[[Any], int], key: str) -> int:
+    """Return the most tokens of a message; at least those that it took to write it."""
+    texts, images = _read(message.content)
+    if message.additional_kwargs.get("audio"):
+        _refuse("A prompt with 'audio'")
+    name = plain_name(key)
+    image = next((most for form, most in _IMAGES if re.search(rf"\b({form})", name)), 0)
+    if images and not image:
+        _refuse(f"An image for the model {name!r}")
+    parts, written = [texts, message.name, message.additional_kwargs], 0
     if isinstance(message, AIMessage):
         parts += [message.tool_calls, message.invalid_tool_calls]
-    return _PER_MESSAGE + images * _IMAGE + count([parts, message.name, message.additional_kwargs])
+        usage = message.usage_metadata
+        written = usage["output_tokens"] if usage else 0  # hidden reasoning may be sent back
+    return _PER_MESSAGE + images * image + max(count(parts), written)
+
+
+def _read(content: Any) -> tuple[list[Any], int]:  # noqa: ANN401 -- text, or blocks
+    """Return the texts of a content and the number of its images; refuse all other blocks."""
+    texts, images = list[Any](), 0
+    for part in [content] if isinstance(content, str) else content:
+        block = {"type": "text", "text": part} if isinstance(part, str) else part
+        kind = block.get("type", "")
+        if kind in _IMAGE_BLOCKS:
+            images += 1
+        elif kind == "tool_result":
+            inner, more = _read(block.get("content") or "")
+            texts.append({**block, "content": inner})
+            images += more
+        elif kind in _TEXT_BLOCKS or (not kind and block.keys() <= {"text", "cachePoint"}):
+            texts.append(block)
+        else:
+            _refuse(f"A prompt with {kind or next(iter(block), '')!r}")
+    return texts, images
+
+
+def _refuse(what: str, cause: Exception | None = None) -> NoReturn:
+    msg = (
+        f"{what} has no known bound of its input tokens. Leave it out, or budget completion tokens."
+    )
+    raise InputError(msg) from cause
 
 
 def _reported(message: BaseMessage, name: str) -> int:

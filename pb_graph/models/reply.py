@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -19,6 +20,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from pb_graph.budget.bill import Bill
 from pb_graph.budget.ledger import spent
+from pb_graph.budget.rates import MOST_TOKENS
 from pb_graph.models.provider_errors import may_be_billed
 from pb_graph.types import Charge, ReportWarning
 
@@ -39,7 +41,10 @@ _FILTERED = re.compile(
     r"|(image_)?prohibited_content|guardrail_intervened|model_armor|error_toxic)+"
 )
 
-_CACHE_WRITES = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+_WRITES, _LASTING = ("cache_creation", "ephemeral_5m_input_tokens"), "ephemeral_1h_input_tokens"
+_RAW_OUTPUT = ("completion_tokens", "output_tokens", "outputTokens", "eval_count")
+_RAW_INPUT = ("prompt_tokens", "input_tokens", "inputTokens", "prompt_eval_count")
+_LONGEST_TOKEN = 12  # characters: no running text has longer ones on average
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,31 +96,37 @@ class Reply:
 def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
     """Return the tokens that a provider reported, else an estimate from the text, without a model.
 
-    Reasoning that a gateway left out of the completion tokens is found in the total.
+    Reasoning that a gateway left out of the completion tokens is found in the total, or because
+    there is more of it than a part can be.
 
     Args:
         message: The response.
         prompt: The messages that it answers.
         cap: The cap of the call.
     """
-    usage: Any = message.usage_metadata
-    if usage is None:
+    usage: Any = message.usage_metadata or {}
+    given = [_whole(usage.get(name)) for name in ("input_tokens", "output_tokens", "total_tokens")]
+    inputs, output, total = (number or 0 for number in given)
+    seen = len(message.text) // _LONGEST_TOKEN
+    reasoning = _numbers_of(usage, "output_token_details").get("reasoning", 0)
+    output = max(output, total - inputs)
+    if reasoning > output or output - reasoning < seen:
+        output += reasoning
+    # Some servers report 0 or `true` for unknown usage, or the usage of a stream's beginning.
+    # LangChain reads `true` as 1.
+    if None in given or output < max(seen, min(2, len(_written_text(message).split()))):
         return _estimate(message, prompt, cap)
-    inputs = usage["input_tokens"]
-    output = max(usage["output_tokens"], usage["total_tokens"] - inputs)
-    # Some servers report 0 or `true` for unknown usage. LangChain reads `true` as 1.
-    if output < min(2, len(_written_text(message).split())):
-        return _estimate(message, prompt, cap)
-    details = usage.get("input_token_details") or {}
-    cached = min(details.get("cache_read") or 0, inputs)
-    written = min(sum(details.get(name) or 0 for name in _CACHE_WRITES), inputs - cached)
-    reasoning = (usage.get("output_token_details") or {}).get("reasoning") or 0
+    details = _numbers_of(usage, "input_token_details")
+    cached = min(details.get("cache_read", 0), inputs)
+    lasting = min(details.get(_LASTING, 0), inputs - cached)
+    written = min(sum(details.get(name, 0) for name in _WRITES) + lasting, inputs - cached)
     return Bill(
         input=inputs,
         output=output,
-        reasoning=min(reasoning, output),
+        reasoning=reasoning,
         cached=cached,
         written=written,
+        lasting=lasting,
     )
 
 
@@ -129,26 +140,59 @@ def tokens_of_error(error: Exception) -> Bill | None:
         The measured tokens; 0 that are not measured if the attempt may have been billed by any
         amount up to its cap. None if it was refused or never sent.
     """
-    if usage := getattr(getattr(error, "completion", None), "usage", None):
-        return Bill(input=usage.prompt_tokens, output=usage.completion_tokens)
-    return Bill(is_measured=False) if may_be_billed(error) else None
+    usage = getattr(getattr(error, "completion", None), "usage", None)
+    given = (
+        _whole(getattr(usage, "prompt_tokens", None)),
+        _whole(getattr(usage, "completion_tokens", None)),
+    )
+    if given[0] is not None and given[1] is not None:
+        return Bill(input=given[0], output=given[1])
+    return Bill(is_measured=False) if usage or may_be_billed(error) else None
+
+
+def _whole(value: object) -> int | None:
+    """Return a number of tokens; None for what is none, such as `true`, NaN, a fraction or text."""
+    is_number = type(value) in (int, float) and 0 <= value < MOST_TOKENS  # type: ignore[operator]
+    return int(value) if is_number and value == int(value) else None  # type: ignore[call-overload]
+
+
+def _numbers_of(usage: Mapping[str, Any], name: str) -> dict[str, int]:
+    """Return the details of a usage; those of a service tier have its name in front."""
+    details = usage.get(name) or {}
+    return {
+        key.removeprefix("priority_").removeprefix("flex_"): _whole(value) or 0
+        for key, value in details.items()
+    }
 
 
 def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
-    """Estimate the tokens of a response from the number of its characters.
+    """Return the tokens that the metadata names, else an estimate from the characters of the text.
 
     Exact tokenizers would have to be downloaded. Any text costs at least one token. A reply that
     ended at its cap cost the cap, hidden thinking included. An estimate slightly above the cap is
     wrong; far above it, the server ignored the cap.
     """
-    text = _written_text(message)
-    overhead = count_tokens_approximately([AIMessage("")])
-    output = count_tokens_approximately([AIMessage(text)]) - overhead
-    output = max(1 if text else 0, output)
-    if output <= 2 * cap + 16:
+    meta = message.response_metadata
+    raw = {**meta, **(meta.get("usage") or {}), **(meta.get("token_usage") or {})}
+    if message.usage_metadata:
+        raw = {}  # what is wrong there is wrong here
+    known, sent = (
+        next(filter(None, (_whole(raw.get(name)) for name in names)), None)
+        for names in (_RAW_OUTPUT, _RAW_INPUT)
+    )
+    output = known or _count(_written_text(message))
+    if not known and output <= 2 * cap + 16:
         output = cap if finish_of(message) == "length" else min(output, cap)
-    inputs = count_tokens_approximately(list(prompt))
+    inputs = sent or count_tokens_approximately(list(prompt))
     return Bill(input=inputs, output=output, is_measured=False)
+
+
+def _count(text: str) -> int:
+    """Estimate the tokens of a text: four characters each, but fewer of other scripts and codes."""
+    plain = sum(map(str.isascii, text))
+    bytes_more = len(text.encode(errors="replace")) - len(text)  # 1 to 3 of each other character
+    codes = sum(map(len, re.findall(r"[!-~]{25,}", text)))  # such as base64
+    return math.ceil(plain / 4 + bytes_more / 2 + codes / 4 + sum(map(str.isdigit, text)) / 12)
 
 
 def finish_of(message: AIMessage) -> str:

@@ -11,7 +11,8 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
@@ -240,7 +241,11 @@ class TestBoundOfTheInput:
         tool = {"type": "function", "function": {"name": "f", "description": "x" * 500}}
         assert bound_input(model, [HumanMessage("?")], {"tools": [tool]}).input > bare + 500
         image: Any = [{"type": "image", "url": "https://example.org/1.png"}]
-        assert bound_input(model, [HumanMessage(image)]).input > bare + 5000
+        shown = [ToolMessage([{"type": "tool_result", "content": image}], tool_call_id="1")]
+        for name, most in (("openai/gpt-4o-mini", 48_000), ("gpt-5-nano", 3_700)):
+            seeing = ChatOpenAI(model=name, base_url=URL, api_key=SecretStr("any"))
+            assert bound_input(seeing, [HumanMessage(image)]).input > most
+            assert bound_input(seeing, shown).input > most
 
     def test_reported_usage_bounds_the_prompt_before_it(self) -> None:
         usage: Any = {"input_tokens": 900, "output_tokens": 50, "total_tokens": 950}
@@ -283,16 +288,74 @@ class TestBoundOfTheInput:
     @pytest.mark.parametrize(
         ("content", "arguments", "said"),
         [
-            ("?", {"previous_response_id": "r1"}, "adds a history that only the server knows"),
-            ("?", {"tools": [{"type": "web_search"}]}, "provider runs the tool 'web_search'"),
-            ([{"type": "audio", "base64": "AA=="}], {}, "has no bound"),
+            ("?", {"previous_response_id": "r1"}, "previous_response_id has no known bound"),
+            ("?", {"extra_body": {"plugins": [{"id": "web"}]}}, "plugins"),
+            ("?", {"extra_body": {"tools": [{"type": "web_search"}]}}, "'web_search'"),
+            ("?", {"extra_body": {"model": "another"}}, "model"),
+            ("?", {"a_new_field": 1}, "a_new_field"),
+            (
+                "?",
+                {"tools": [{"type": "web_search"}]},
+                "tool 'web_search', which the provider runs",
+            ),
+            ("?", {"tools": [{"google_search": {}}]}, "tool 'google_search'"),
+            ([{"type": "audio", "base64": "AA=="}], {}, "'audio'"),
+            ([{"type": "input_file", "file_id": "f"}], {}, "'input_file'"),
+            ([{"type": "tool_result", "content": [{"type": "document"}]}], {}, "'document'"),
+            ([{"type": "image", "url": "u"}], {}, "image for the model 'm'"),
         ],
     )
     def test_input_without_a_bound_is_refused(
         self, content: Any, arguments: Any, said: str
     ) -> None:
+        model = ChatOpenAI(model="m", base_url=URL, api_key=SecretStr("any"))
         with pytest.raises(InputError, match=said):
-            bound_input(ScriptedChat(), [HumanMessage(content)], arguments)
+            bound_input(model, [HumanMessage(content)], arguments)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"model": "m", "use_previous_response_id": True},
+            {"model": "m", "model_kwargs": {"prompt": {"id": "p"}}},
+            {"model": "openai/gpt-4o:online"},
+        ],
+    )
+    def test_a_model_that_adds_input_is_refused(self, options: Any) -> None:
+        model = ChatOpenAI(base_url=URL, api_key=SecretStr("any"), **options)
+        with pytest.raises(InputError, match="no known bound"):
+            bound_input(model, [HumanMessage("?")])
+
+    def test_what_adds_no_input_is_taken(self) -> None:
+        model = ChatOpenAI(
+            model="m",
+            base_url=URL,
+            api_key=SecretStr("any"),
+            extra_body={"top_k": 5, "max_tokens": 9},
+        )
+        tool = {"name": "f", "description": "", "input_schema": {}}
+        arguments = {"tools": [tool], "tool_choice": "f", "stop": ["x"], "max_completion_tokens": 9}
+        assert bound_input(model, [HumanMessage("?")], arguments).input < 900
+
+
+def test_the_row_of_a_models_own_provider_is_its_price() -> None:
+    table = {"azure:m": (1, 1), "openai:m": (5, 20), "ft:m": (99, 99), "m at https://x/v1": (2, 4)}
+    rate = Dollars(table)
+    keys = ("openai:m", "azure:m", "m at https://api.openai.com/v1", "m at https://x/v1", "b:m")
+    assert [rate.price(key)[0].output / 10**6 for key in keys] == [20, 1, 20, 4, 20]
+
+
+def test_a_cache_of_an_hour_and_a_priority_tier_cost_more() -> None:
+    rate = Dollars("auto")
+    hour = Bill("anthropic:claude-sonnet-4-5", input=100_000, written=100_000, lasting=100_000)
+    assert rate.cost(hour) == 6 * 10**11
+    key = SecretStr("any")
+    cached: Any = [{"type": "text", "text": "x", "cache_control": {"ttl": "1h"}}]
+    claude = ChatAnthropic(model_name="claude-sonnet-4-5", api_key=key)
+    bound = bound_input(claude, [HumanMessage(cached)])
+    assert bound.lasting == bound.input
+    model = ChatOpenAI(model="gpt-5-mini", api_key=key, service_tier="priority")
+    usual = bound_input(model.model_copy(update={"service_tier": None}), [HumanMessage("?")])
+    assert rate.cost(bound_input(model, [HumanMessage("?")])) == 2 * rate.cost(usual)
 
 
 def test_money_is_counted_to_the_pico_dollar() -> None:

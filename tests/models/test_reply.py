@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,6 +73,51 @@ def replied(cap: int, finish: str, content: Any = FORTY) -> Reply:  # noqa: ANN4
 )
 def test_an_estimate_is_brought_into_line_with_the_cap(cap: int, finish: str, tokens: int) -> None:
     assert replied(cap, finish).tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("reported", "tokens", "is_measured"),
+    [
+        (usage(10, output_token_details={"reasoning": 300}), 310, True),
+        (usage(100, output_token_details={"priority_reasoning": 95}), 195, True),
+        (usage(23.0), 23, True),  # type: ignore[arg-type]
+        (usage(23.5), 40, False),  # type: ignore[arg-type]
+        (usage(float("nan")), 40, False),  # type: ignore[arg-type]
+        ({"input_tokens": "3", "output_tokens": "many", "total_tokens": "?"}, 40, False),
+        (usage(3), 40, False),  # of the first chunk
+        (None, 250, False),  # the metadata has more
+    ],
+)
+def test_usage_is_a_plausible_whole_number_and_never_below_the_text(
+    reported: Any,  # noqa: ANN401
+    tokens: int,
+    *,
+    is_measured: bool,
+) -> None:
+    meta = {} if reported else {"eval_count": 250}
+    message = AIMessage(FORTY, response_metadata=meta)
+    message.usage_metadata = reported
+    bill = tokens_of(message, PROMPT, 1000)
+    assert (bill.output, bill.is_measured) == (tokens, is_measured)
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [("word " * 100, 100, 130), ("预算" * 100, 120, 210), ("🙂" * 100, 140, 200)],
+)
+def test_other_scripts_have_more_tokens_than_a_quarter_of_their_characters(
+    text: str, least: int, most: int
+) -> None:
+    assert least <= tokens_of(AIMessage(text), PROMPT, 1000).output <= most
+
+
+def test_tokens_in_a_cache_of_an_hour_are_told_apart() -> None:
+    written: Any = {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 20}
+    bill = tokens_of(
+        AIMessage("42", usage_metadata=usage(12, input_token_details=written)), PROMPT, 1000
+    )
+    assert (bill.written, bill.lasting) == (25, 20)
+    assert Bill.of("m", bill.usage()) == replace(bill, model="m")
 
 
 def test_a_reply_survives_a_journal() -> None:
