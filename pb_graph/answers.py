@@ -30,7 +30,7 @@ _CLOSE = re.compile(
 _THINKING = re.compile(
     rf"(?:\s*(?:{_OPEN.pattern}).*?(?:{_CLOSE.pattern}|\Z))+", re.DOTALL | re.IGNORECASE
 )
-_BRACES = re.compile(r"\\boxed\s*\{|\\[\\{}]|[{}]")
+_BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|\\[\\{}]|[{}]")
 _WIDEST_GAP = 40  # characters between two boxes that are one answer
 # What may stand between two boxes that are one answer: "$\boxed{1}$ and $\boxed{2}$".
 _BETWEEN = re.compile(r"[\s$\\()\[\],;]*(?:(?:text\{)?\s*\b(?:and|or)\b\s*\}?)?[\s$\\()\[\],;]*")
@@ -43,10 +43,12 @@ _FINAL = (
 )
 _PLAIN = (
     r"answer|antwort|ergebnis|r[ée]ponse|respuesta|resposta|risposta|ответ|الإجابة|"
-    r"答案|答え?|정답|답"
+    r"答案|答え?|정답|답|उत्तर|الجواب"
 )
-_COLON = r"[ \t]*(?:[:：]|$)[ \t]*"
-_SAYS = r"[ \t]*(?:is\b[ \t]*[:：]?|[:：]|$)[ \t]*"
+_IS_WORD = "(?:is|是|为|為|は|es|est|ist)"
+_COLON = rf"[ \t]*(?:{_IS_WORD}?[ \t]*[:：]|$)[ \t]*"
+_SAYS = rf"[ \t]*(?:{_IS_WORD}?[ \t]*[:：]|is\b|是|$)[ \t]*"
+_PAIRS = ("**", "__", "*", "_", "$$", "$", "`", '"', "'", "“”", "«»", "「」")
 # "**Final answer**: X", "**Final answer:** X", or "**Final answer: X**"
 _FINAL_LINE, _ANSWER_LINE = (
     re.compile(
@@ -109,27 +111,51 @@ def _boxes(text: str) -> list[tuple[int, int, str]]:
     return sorted(boxes)
 
 
-def final_answer(text: str) -> str | None:
-    """Return the paragraph after the last "Final answer:", on the same line or below.
+def final_answer(text: str, *, is_whole: bool = False) -> str | None:
+    """Return what the last "Final answer:" says, on the same line or below.
 
-    "Answer:" counts as well, unless the text has several, or questions of its own. None where there
-    is no such line, or nothing on it.
+    "Answer:" counts as well, unless the text has several, or questions of its own.
+
+    Args:
+        text: A text without thinking.
+        is_whole: Whether to read to the end of the text instead of the end of the paragraph.
+
+    Returns:
+        The answer without the marks around it. None where there is none.
     """
     lines = list(_FINAL_LINE.finditer(text))
     if not lines and not _ASKS.search(text):
         lines = list(_ANSWER_LINE.finditer(text))
         lines = lines if len(lines) == 1 else []
+    return _said_by(lines, text, is_whole=is_whole)
+
+
+def last_answer(text: str) -> str | None:
+    """Return what the last "Final answer:" says, or the last of several "Answer:"."""
+    return final_answer(text) or _said_by(list(_ANSWER_LINE.finditer(text)), text, is_whole=False)
+
+
+def _said_by(lines: list[re.Match[str]], text: str, *, is_whole: bool) -> str | None:
     if not lines:
         return None
     line = lines[-1]
-    answer = (line["answer"] + text[line.end() :]).lstrip().partition("\n\n")[0].rstrip()
+    answer = (line["answer"] + text[line.end() :]).lstrip()
+    answer = (answer if is_whole else answer.partition("\n\n")[0]).rstrip()
     answer = answer.removesuffix(line["mark"]) if line["open"] is not None else answer
-    answer = without_lead(answer)
-    for quote in ("***", "**", "__", "$$", "$", "`", '"'):
-        inner = answer[len(quote) : -len(quote)].strip()
-        if inner and answer == f"{quote}{answer[len(quote) : -len(quote)]}{quote}":
-            answer = answer if quote in inner else inner
-    return answer or None
+    return unmarked(without_lead(answer)) or None
+
+
+def unmarked(text: str) -> str:
+    """Return a text without emphasis, dollars, code marks or quotes around all of it."""
+    text = re.sub(r"(?<=[*_`$\"”»」])[.。]$", "", text)
+    fence = re.fullmatch(r"```\w*\n([^\n]*)\n?```", text)
+    text = fence[1] if fence else text
+    for pair in _PAIRS:
+        left, right = (pair[0], pair[1]) if pair in {"“”", "«»", "「」"} else (pair, pair)
+        inner = text.removeprefix(left).removesuffix(right)
+        if inner.strip() and text == left + inner + right and left not in inner:
+            text = inner.strip()
+    return text
 
 
 def without_lead(text: str) -> str:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pb_graph.answers import boxed_answer, final_answer, stated_answer, without_thinking
+from pb_graph.answers import (
+    boxed_answer,
+    final_answer,
+    last_answer,
+    stated_answer,
+    without_thinking,
+)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +105,15 @@ def test_an_answer_is_found_in_other_languages_and_marks(text: str) -> None:
 )
 def test_questions_with_their_answers_are_no_result(text: str) -> None:
     assert final_answer(text) is None
+
+
+def test_a_final_answer_of_several_paragraphs_is_read_to_its_end() -> None:
+    poem = "Roses are red.\n\nViolets are blue."
+    assert final_answer(f"Hm.\nFinal answer: {poem}", is_whole=True) == poem
+    assert final_answer(f"Hm.\nFinal answer: {poem}") == "Roses are red."
+
+
+def test_only_marks_around_all_of_an_answer_are_taken_away() -> None:
+    assert final_answer("Final answer: **a** and **b**") == "**a** and **b**"
+    assert final_answer("答案是：“7”。") == "7"
+    assert last_answer("Answer: 6?\nNo.\nAnswer: `7`") == "7"

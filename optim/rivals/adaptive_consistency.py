@@ -8,7 +8,7 @@ from decimal import Decimal
 from math import comb
 from typing import TYPE_CHECKING
 
-from optim.scorers.base import without_text_commands
+from optim.scorers.notation import unwrapped
 from pb_graph.answers import stated_answer
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import method
@@ -114,7 +114,7 @@ def comparable(answer: str) -> str:
     Spacing, letter case, mathematical delimiters, thousands separators, a full stop at the end and
     zeros after a decimal point do not count. Equal values in other forms (1/2 and 0.5) differ.
     """
-    text = without_text_commands(answer.strip().rstrip(".").strip("*_`").rstrip("."))
+    text = unwrapped(answer.strip().rstrip(".").strip("*_`").rstrip("."))
     text = _NOISE.sub("", text).replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac").casefold()
     if not _NUMBER.fullmatch(text):
         return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -11,8 +10,6 @@ from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
-
-_TEXT = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{(?P<inner>[^{}]*)\}")
 
 
 class ScorerError(PlanAndBudgetError):
@@ -115,8 +112,3 @@ class FunctionScorer:
         except Exception as error:
             msg = f"the scorer {self.name} failed: {type(error).__name__}: {error}"
             raise ScorerError(msg) from error
-
-
-def without_text_commands(text: str) -> str:
-    r"""Return the words inside `\text{…}`, `\mbox{…}` and similar commands."""
-    return _TEXT.sub(r"\g<inner>", text).strip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import string
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,9 @@ from typing_extensions import TypeIs
 
 from optim.datasets.dataset import digest
 from optim.extras import import_or_explain
-from optim.scorers.base import Score, ScorerError, register, without_text_commands
-from pb_graph.answers import stated_answer, without_thinking
+from optim.scorers.base import Score, ScorerError, register
+from optim.scorers.notation import UNSPACED, one_script, unwrapped
+from pb_graph.answers import boxed_answer, last_answer, unmarked, without_thinking
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Scorer as TheirScorer
@@ -28,12 +30,17 @@ if TYPE_CHECKING:
 _MODEL = "plan-and-budget/answer"
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer
 _STATED = re.compile(
-    r"(?:^[ \t*]*answer[ \t]*:|\b(?:answer|option|choice) is\b:?)[ \t*]*(.*)$",
-    re.IGNORECASE | re.MULTILINE,
+    r"\b(?:answer|option|choice|respuesta|réponse|antwort|ответ)"
+    r"(?:\s+(?:is|es|est|ist)\b:?|:)[ \t*]*(.*)",
+    re.IGNORECASE,
 )
-_LETTER = re.compile(  # "B", "(B)", "B) Paris", but not "B) C)"
-    r"[(*$]*([A-Za-z])(?:[)*$.]*|[)*]*[).:][)*]*[ \t]+(?!\(?[A-Z]\b)\S.*)", re.DOTALL
+_LETTER = re.compile(  # "B", "(B)", "[B]. Paris", "B, since …", but not "B, C" or "A city"
+    r"(?:(?:option|choice)\s+)?[(\[<{*\"']*(?P<letter>[A-Za-z])(?![A-Za-z])"
+    r"(?P<end>[)\]>}*\"'.:,;]*)\s*(?P<rest>.*)",
+    re.DOTALL | re.IGNORECASE,
 )
+_REASON = re.compile(r"(?:because|since|as|for|so)\b", re.IGNORECASE)
+_OTHER = re.compile(r"(?:and|or|&|/)?\s*[(\[<{*]*[A-Z](?![A-Za-z'])", re.IGNORECASE)
 
 
 def is_inspect_scorer(value: object) -> TypeIs[TheirScorer]:
@@ -78,11 +85,37 @@ class InspectScorer:
 
 
 @register("match")
-class MatchScorer(InspectScorer):
-    """1 if the answer ends with a target. Letter case and punctuation do not count."""
+def match(output: str, question: Question) -> Score:
+    """Return 1 if the answer ends with a target as a whole word or number, else 0.
 
-    def __init__(self) -> None:
-        super().__init__(import_or_explain("inspect_ai.scorer").match())
+    Letter case, punctuation and marks do not count. ``inspect_ai.scorer.match()`` also takes 72
+    for 2 and "casino" for "no".
+    """
+    said = _bare(without_thinking(output))
+    targets = map(_bare, question.targets)
+    is_right = any(target and _ends_with(said, target) for target in targets)
+    expected = " or ".join(question.targets)
+    return Score(float(is_right), said or None, f"the end of the answer, against {expected}")
+
+
+def _bare(text: str) -> str:
+    """Return a text in lower case without marks and punctuation around it."""
+    text = unwrapped(one_script(text)).casefold()
+    return text.strip(
+        string.whitespace + string.punctuation.replace("-", "") + "\N{IDEOGRAPHIC FULL STOP}"
+    )
+
+
+def _ends_with(text: str, end: str) -> bool:
+    """Return whether a text ends with a word or number that does not begin earlier."""
+    before = text.removesuffix(end)
+    if before == text or not before:
+        return text == end
+    if end[0].isdigit() and re.search(r"(?:\d[.,/]|-)$", before):
+        return False
+    return (
+        not before[-1].isalnum() or not end[0].isalnum() or UNSPACED.match(before[-1]) is not None
+    )
 
 
 @register("choice")
@@ -118,8 +151,14 @@ def _state(output: str, question: Question) -> TaskState:
 
 
 def _stated_letter(output: str) -> str | None:
-    """Return the letter in the box of an output, its "Final answer:", or after "answer is"."""
+    """Return the letter in the box of an output, after its "Answer:", or after "answer is"."""
     visible = without_thinking(output)
-    result = stated_answer(output) or (_STATED.findall(visible) or [visible])[-1]
-    match = _LETTER.fullmatch(without_text_commands(result).strip())
-    return match and match[1].upper()
+    answers = [boxed_answer(visible), last_answer(visible)]
+    for answer in [*answers, *_STATED.findall(visible)[-1:], visible]:
+        found = _LETTER.fullmatch(unmarked(unwrapped(one_script(answer or "")).strip()))
+        if found is None or _OTHER.match(found["rest"]):
+            continue
+        is_closed = re.search(r"[)\].:,;]", found["end"]) or _REASON.match(found["rest"])
+        if not found["rest"] or (is_closed and found["letter"].isupper()):
+            return found["letter"].upper()
+    return None

@@ -15,11 +15,30 @@ import signal
 import threading
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.extras import require_modules
-from optim.scorers.base import Score, ScorerError, register, without_text_commands
-from pb_graph.answers import boxed_answer, final_answer, without_lead, without_thinking
+from optim.scorers.base import Score, ScorerError, register
+from optim.scorers.notation import (
+    attached,
+    clock,
+    in_prose,
+    one_script,
+    ratio,
+    readings,
+    same_time,
+    unwrapped,
+    words,
+)
+from pb_graph.answers import (
+    boxed_answer,
+    last_answer,
+    unmarked,
+    without_lead,
+    without_thinking,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,29 +52,13 @@ _MEMORY_LIMIT = 4 * 2**30  # bytes of address space: 10^(10^10) must not take th
 _IDLE = 600  # seconds after which an unused worker ends
 _LONGEST = 20_000  # characters kept from the end, where the answer stands
 _GSM8K_MARK = re.compile(r"####\s*(?=[-+$€£.\d])")
-_TEXT_COMMAND = re.compile(r"\\(?:text|mbox)\s*\{[^{}]*\}")
-_QUANTITY = re.compile(
-    r"(?P<number>-?\d[\d.,/]*(?:\s+\d+/\d+)?)\s+"
-    r"(?!(?:and|percent|sin|cos|tan|log|sqrt)\b)"
-    r"(?P<unit>(?:[a-z][A-Za-z]{2,}|(?:[ckm]m|ft|in|kg)\s*[/^]).*)",
-    re.DOTALL,
-)  # a word with a capital may be a month
 _BASED = re.compile(r"\$?(\d[0-9A-Za-z]*)_\{?(\d+)\}?\$?")
-_FIGURE = re.compile(r"(?<![\^{])\d")  # not the power of a unit
-_MIXED = re.compile(r"(?<![\d.,/])(\d+)(?:\\?\s)+(\d+)/(\d+)(?![.,/]?\d)")
-# Notations that Math-Verify misreads or ignores.
-_REWRITTEN = (
-    (_MIXED, r"\1\\frac{\2}{\3}"),  # 3 1/2
-    (re.compile(r"(?<=\d)\\,(?=\d{3}(?!\d))"), ""),  # 1\,800
-    (re.compile(r"√\s*(\d+|\w|\([^()]*\))"), r"\\sqrt{\1}"),
-)
-_SYMBOLS = str.maketrans(
-    {"~": " ", "∞": r"\infty ", "°": r"^\circ ", "²": "^2", "³": "^3"} | dict.fromkeys("€£¥")
-)
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _WORD = re.compile(r"(?!and\b)[A-Za-z]{3,}")
+_WORD_OR_LETTER = re.compile(r"[A-Za-z]")
 _SPREAD = (r"\begin", r"\[", "$$")  # what a formula of several lines starts with
+_CLOSE = 2e-6  # relative difference of two equal numbers, such as 1/3 and 0.333333
 
 
 @register("math")
@@ -85,23 +88,49 @@ class MathScorer:
         if not question.targets:
             msg = "a question without a target cannot be scored by the math scorer"
             raise ScorerError(msg)
-        text = without_thinking(output)[-_LONGEST:].replace("\N{MINUS SIGN}", "-")
+        text = without_thinking(output)[-_LONGEST:]
         boxed = boxed_answer(text)
-        result = final_answer(text) if boxed is None else boxed
+        result = last_answer(text) if boxed is None else boxed
         expected = " or ".join(question.targets)
-        if result is not None and _plain(result) in map(_plain, question.targets):
-            return Score(1.0, result, f"{result} equals {expected}")
-        prediction = _unboxed(result, text) if boxed is None else rf"\boxed{{{_readable(boxed)}}}"
-        golds = [_readable(_DOLLAR.sub("", target)) for target in question.targets]
+        targets = [_target(target) for target in question.targets]
+        text = one_script(unmarked(text if result is None else result))
+        if (is_same := _same_text(text, targets)) is not None:
+            verdict = "equals" if is_same else "differs from"
+            return Score(float(is_same), result, f"{result} {verdict} {expected}")
+        prediction = _prediction(text, is_boxed=boxed is not None, is_stated=result is not None)
+        if not any(map(_WORD_OR_LETTER.search, targets)):
+            prediction += [f"${number}$" for number in attached(text)]
+        golds = [reading for target in targets for reading in readings(target, is_target=True)]
         compared = WORKER.compare(golds, prediction)
         answer = compared.answer if result is None else result
         if compared.error is not None:
             return Score(0.0, answer, f"could not be compared: {compared.error}")
         if answer is None:
             return Score(0.0, None, f"no mathematical answer found; expected {expected}")
-        is_right = compared.is_equal and not _has_other_base(answer, question.targets)
+        is_right = compared.is_equal and not _has_other_base(answer, targets)
         verdict = "equals" if is_right else "differs from"
         return Score(float(is_right), answer, f"{answer} {verdict} {expected}")
+
+
+def _target(text: str) -> str:
+    r"""Return what a target says: 42 for `\boxed{42}`, `$42$`, or GSM8K's "#### 42"."""
+    boxed = boxed_answer(text)
+    said = _GSM8K_MARK.split(text)[-1] if boxed is None else boxed
+    return one_script(_DOLLAR.sub("", said))
+
+
+def _same_text(result: str, targets: Sequence[str]) -> bool | None:
+    """Return whether a result is a target, where letters, words or a clock decide; else None."""
+    if _plain(result) in map(_plain, targets):
+        return True
+    said, meant = words(result), list(map(words, targets))
+    if said and all(meant) and (said[1] or any(is_text for _, is_text in filter(None, meant))):
+        return said[0] in [target for target, _ in filter(None, meant)]
+    times = [time for time in map(clock, targets) if time is not None]
+    if len(times) == len(targets) and (time := clock(result)) is not None:
+        return any(same_time(time, other) for other in times)
+    parts, ratios = ratio(result), list(map(ratio, targets))
+    return parts in ratios if parts and all(ratios) else None
 
 
 def _has_other_base(answer: str, targets: Sequence[str]) -> bool:
@@ -112,41 +141,26 @@ def _has_other_base(answer: str, targets: Sequence[str]) -> bool:
 
 def _plain(text: str) -> str:
     """Return a text for comparison letter by letter: "east" for "The answer is east."."""
-    return "".join(without_lead(without_text_commands(text)).removesuffix(".").split())
+    bare = unwrapped(without_lead(text)).removesuffix(".")
+    return "".join((re.fullmatch(r"\(([A-Za-z])\)", bare) or [bare, bare])[1].split())
 
 
-def _readable(formula: str) -> str:
-    r"""Return a formula for Math-Verify: 18 for "18 dollars" and for `\text{18 dollars}`."""
-    if _TEXT_COMMAND.fullmatch(formula) and any(map(str.isdigit, formula)):
-        formula = without_text_commands(formula)
-    quantity = _QUANTITY.fullmatch(formula)
-    if quantity and not _FIGURE.search(quantity["unit"]):
-        formula = quantity["number"]
-    for written, read in _REWRITTEN:
-        formula = written.sub(read, formula)
-    return formula.translate(_SYMBOLS)
-
-
-def _unboxed(result: str | None, text: str) -> str:
-    """Return the text that Math-Verify reads where there is no box."""
-    if result is not None:
-        return _formula(result)
-    marks = list(_GSM8K_MARK.finditer(text))
-    rest = text[marks[-1].end() :] if marks else text
-    return rest if "$" in rest else _MIXED.sub(r"$\1\\frac{\2}{\3}$", rest)
-
-
-def _formula(result: str) -> str:
-    """Return a stated answer between dollar signs, as LaTeX; a sentence stays as it is."""
-    line = result if result.startswith(_SPREAD) else result.partition("\n")[0]
+def _prediction(text: str, *, is_boxed: bool, is_stated: bool) -> list[str]:
+    """Return the formulas to compare, or prose in which Math-Verify looks for one."""
+    if is_boxed:
+        return [f"${reading}$" for reading in readings(text)]
+    if not is_stated:
+        marks = list(_GSM8K_MARK.finditer(text))
+        text = text[marks[-1].end() :] if marks else re.sub(r"</?[a-z]+>", " ", text)
+        return [in_prose(text)]
+    line = text if text.startswith(_SPREAD) else text.partition("\n")[0]
     if len(_DOLLAR.findall(line)) % 2:
         line = _DOLLAR.sub("", line)  # a price
     if _DOLLAR.search(line) or r"\(" in line or r"\[" in line:
-        return line
-    if quantity := _QUANTITY.fullmatch(line):
-        return f"${_readable(quantity['number'])}$"
-    is_prose = _WORD.search(_COMMAND.sub("", _TEXT_COMMAND.sub("", line)))
-    return line if is_prose else f"${_readable(line)}$"
+        return [in_prose(line)]
+    read = readings(line)
+    is_prose = _WORD.search(_COMMAND.sub("", read[0]))
+    return [in_prose(line)] if is_prose else [f"${reading}$" for reading in read]
 
 
 class _Compared(NamedTuple):
@@ -165,7 +179,7 @@ class _Worker:
         self._lock = threading.Lock()  # the comparison that kills the process fails alone
         self._pool: ProcessPoolExecutor | None = None
 
-    def compare(self, golds: list[str], prediction: str) -> _Compared:
+    def compare(self, golds: list[str], prediction: list[str]) -> _Compared:
         """Compare a prediction with each reference, as ``verify(gold, prediction)``."""
         from loky import ProcessPoolExecutor  # noqa: PLC0415 -- of an extra
 
@@ -211,7 +225,7 @@ def _set_up() -> None:
     import math_verify  # type: ignore[import-untyped]  # noqa: F401, PLC0415
 
 
-def _compare_in_time(seconds: float, golds: list[str], prediction: str) -> _Compared:
+def _compare_in_time(seconds: float, golds: list[str], prediction: list[str]) -> _Compared:
     """Compare in the worker, which SIGPROF kills after a number of seconds of CPU time."""
     from math_verify import parse, verify  # noqa: PLC0415 -- slow, and only in the worker
 
@@ -219,11 +233,19 @@ def _compare_in_time(seconds: float, golds: list[str], prediction: str) -> _Comp
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        # Without Math-Verify's own clock, which needs the main thread.
-        parsed = parse(prediction, parsing_timeout=None)
-        references = [parse(f"${gold}$", parsing_timeout=None) for gold in golds]
-        is_equal = any(verify(gold, parsed, timeout_seconds=None) for gold in references)
+        # Without Math-Verify's own clock, which needs the main thread, and without its units.
+        read = partial(parse, extraction_config=_extraction(), parsing_timeout=None)
+        parsed = [part for text in prediction for part in read(text)]
         answer = next((part for part in reversed(parsed) if isinstance(part, str)), None)
+        if answer is not None and not prediction[0].startswith("$"):  # found in prose
+            parsed = [part for text in readings(answer) for part in read(f"${text}$")] or parsed
+        is_equal = any(
+            verify(gold, part, timeout_seconds=None, allow_set_relation_comp=True)
+            and not _is_far(gold, part)
+            for target in golds
+            for gold in read(f"${target}$")
+            for part in parsed
+        )
         return _Compared(is_equal, answer)
     except Exception as error:  # noqa: BLE001 -- sympy raises anything at all on odd input
         reason = f"{type(error).__name__}: {error}"[:500]
@@ -231,3 +253,45 @@ def _compare_in_time(seconds: float, golds: list[str], prediction: str) -> _Comp
     finally:
         with suppress(AttributeError):
             signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+@cache
+def _extraction() -> list[Any]:
+    """Return Math-Verify's extraction of formulas and numbers, which drops no word as a unit."""
+    from math_verify import ExprExtractionConfig, LatexExtractionConfig  # noqa: PLC0415
+
+    latex = LatexExtractionConfig()
+    config = replace(latex.normalization_config, units=False)
+    return [replace(latex, normalization_config=config), ExprExtractionConfig()]
+
+
+def _is_far(gold: Any, part: Any) -> bool:  # noqa: ANN401 -- sympy has no types
+    """Return whether equal values differ after all: Math-Verify rounds to six places."""
+    golds, parts = _values(gold), _values(part)
+    is_same_count = len(golds) == len(parts)
+    return is_same_count and not all(
+        any(
+            abs(a - b) <= _CLOSE * max(abs(a), abs(b))
+            for a, b in ((x, y), (100 * x, y), (x, 100 * y))
+        )
+        for x, y in zip(golds, parts, strict=True)
+    )  # 15 % is 15 and 0.15
+
+
+def _values(value: Any) -> list[Any]:  # noqa: ANN401
+    """Return the numbers of a formula, list or assignment in order, with 7/3 for each letter."""
+    import sympy  # type: ignore[import-untyped]  # noqa: PLC0415 -- slow, and only in the worker
+
+    if getattr(value, "is_Relational", False) and value.lhs.is_Symbol:
+        value = value.rhs
+    parts = [value]
+    if isinstance(value, sympy.FiniteSet | sympy.Tuple | sympy.Interval):
+        parts = value.args[:2] if isinstance(value, sympy.Interval) else value.args
+    numbers = []
+    for part in parts:
+        if not isinstance(part, sympy.Expr) or part.is_Symbol:
+            return []
+        letters = dict.fromkeys(part.free_symbols, sympy.Rational(7, 3))
+        numbers.append(part.subs(letters).doit().evalf(20))
+    is_finite = all(number.is_number and number.is_finite for number in numbers)
+    return sorted(numbers, key=sympy.default_sort_key) if is_finite else []

@@ -1,31 +1,41 @@
-"""Free-text answers: ROUGE-L F-measure with Porter stemming."""
+"""Free-text answers: ROUGE-L F-measure with Porter stemming, for texts of every script."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from functools import partial
 from typing import TYPE_CHECKING
 
 from optim.extras import import_or_explain
-from optim.scorers.base import Score, ScorerError, register, without_text_commands
+from optim.scorers.base import Score, ScorerError, register
+from optim.scorers.notation import UNSPACED, unwrapped
 from pb_graph.answers import boxed_answer, final_answer, without_thinking
 
 if TYPE_CHECKING:
     from optim.datasets import Question
 
-_LONGEST = 20_000  # characters kept from the end; ROUGE-L is quadratic in the length
+_LONGEST = 100_000  # characters read from the end
+_FOREIGN = re.compile(
+    r"[^\W\d_A-Za-z\u00aa-\u024f\u1e00-\u1eff]{2}"
+)  # a word in letters that are not Latin
 
 
 @register("rouge")
 class RougeScorer:
     r"""ROUGE-L F-measure (Porter stemming) of the answer against the best of the targets.
 
-    The answer is the last `\boxed{…}`, else the rest of a "Final answer:" line, else the whole
-    output without its thinking. A text that equals a target up to spacing scores 1, also where
-    ROUGE's tokenizer (which keeps a-z and 0-9 only) finds no token in it.
+    The answer is the last `\boxed{…}`, else all that follows "Final answer:", else the whole output
+    without its thinking. A text that equals a target up to spacing scores 1.
+
+    The words of Latin text are those of the rouge-score package (a-z and 0-9), so its figures are
+    equal. Where either text has words of another script, all words count, and scripts without
+    spaces, such as Chinese, Japanese and Thai, are compared by character.
     """
 
     def __init__(self) -> None:
-        library = import_or_explain("rouge_score.rouge_scorer")  # slow
-        self._rouge = library.RougeScorer(["rougeL"], use_stemmer=True)
+        library = import_or_explain("rouge_score.tokenizers")  # slow
+        self._tokenizer = library.DefaultTokenizer(use_stemmer=True)
 
     def score(self, output: str, question: Question) -> Score:
         """Score as `Scorer.score`, against the question's targets."""
@@ -33,22 +43,65 @@ class RougeScorer:
         if not targets:
             msg = "a question without a target cannot be scored by the rouge scorer"
             raise ScorerError(msg)
-        answer = read_answer(output)
-        values = [
-            1.0
-            if target.split() == answer.split()
-            else float(self._rouge.score(target, answer)["rougeL"].fmeasure)
-            for target in targets
-        ]
+        answer = read_answer(output, is_whole=True)
+        values = list(map(partial(self._f_measure, answer), targets))
         best = max(range(len(values)), key=values.__getitem__)
         explanation = f"ROUGE-L {values[best]:.3f} against {targets[best]!r}"
         return Score(values[best], answer or None, explanation, {"target": best})
 
+    def _f_measure(self, answer: str, target: str) -> float:
+        if target.split() == answer.split():
+            return 1.0
+        is_latin = not any(
+            _FOREIGN.search(text) or UNSPACED.search(text) for text in (answer, target)
+        )
+        said, meant = (self._words(text, is_latin=is_latin) for text in (answer, target))
+        shared = _longest_common(said, meant)
+        precision, recall = shared / max(1, len(said)), shared / max(1, len(meant))
+        return 2 * precision * recall / (precision + recall) if shared else 0.0
 
-def read_answer(output: str) -> str:
-    """Return the answer in an output: the last box, else a "Final answer:" line, else all of it."""
+    def _words(self, text: str, *, is_latin: bool) -> list[str]:
+        """Return the words of a text, Latin ones stemmed."""
+        if is_latin:
+            found: list[str] = self._tokenizer.tokenize(text)
+            return found
+        kept = (
+            f" {char} "
+            if UNSPACED.match(char)
+            else char
+            if unicodedata.category(char)[0] in "LMN"
+            else " "
+            for char in unicodedata.normalize("NFKC", text).lower()
+        )
+        words = "".join(kept).split()
+        return [
+            part
+            for word in words
+            for part in (self._tokenizer.tokenize(word) if word.isascii() else [word])
+        ]
+
+
+def _longest_common(first: list[str], second: list[str]) -> int:
+    """Return the length of the longest common subsequence, by the bits of one number (Hyyrö)."""
+    places: dict[str, int] = {}
+    for place, word in enumerate(first):
+        places[word] = places.get(word, 0) | 1 << place
+    full = row = (1 << len(first)) - 1
+    for word in second:
+        both = row & places.get(word, 0)
+        row = (row + both | row - both) & full
+    return len(first) - row.bit_count()
+
+
+def read_answer(output: str, *, is_whole: bool = False) -> str:
+    """Return the answer in an output: the last box, else a "Final answer:", else all of it.
+
+    Args:
+        output: The whole output.
+        is_whole: Whether a final answer ends with the output instead of with its paragraph.
+    """
     text = without_thinking(output)[-_LONGEST:]
     boxed = boxed_answer(text)
     if boxed is not None:
-        return without_text_commands(boxed)
-    return final_answer(text) or text
+        return unwrapped(boxed)
+    return final_answer(text, is_whole=is_whole) or text

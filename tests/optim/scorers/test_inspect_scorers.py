@@ -55,7 +55,17 @@ def test_stock_scorers_judge_the_answer_by_the_targets(made: Any, output: str, v
         ("**Answer:** B", 1),
         ("It is Paris, so the answer is (B). That is all.", 1),
         ("<think>The answer is A.</think>B", 1),
+        (r"\boxed{\mathbf{B}}", 1),
+        ("ANSWER: [B]", 1),
+        ("ANSWER: <B>", 1),
+        ('***"B"***', 1),
+        ("There are $\\boxed{3}$.\n答案\N{FULLWIDTH COLON}B", 1),
+        ("The correct option is B, since it is Paris.", 1),
+        ("The answer is B because it is Paris.", 1),
         (r"\boxed{A}", 0),
+        ("Answer: B, C", 0),
+        ("B and C", 0),
+        ("Best of all.", 0),
         (r"\boxed{A, B}", 0),
         (r"\boxed{B) C)}", 0),
         ("A big B in the text", 0),
@@ -63,6 +73,24 @@ def test_stock_scorers_judge_the_answer_by_the_targets(made: Any, output: str, v
 )
 def test_choice_reads_the_letter_that_is_stated(output: str, value: int) -> None:
     assert as_scorer("choice").score(output, LETTER).value == value
+
+
+@pytest.mark.parametrize(
+    ("target", "output", "value"),
+    [
+        ("Paris", "It is **Paris**!", 1),
+        ("72", r"\boxed{72}", 1),
+        ("72", "It is `72`.", 1),
+        ("北京", "首都是北京。", 1),
+        ("2", "The total is 72", 0),
+        ("9", "It is 3.9", 0),
+        ("5", "It is -5", 0),
+        ("no", "A casino", 0),
+        ("Paris", "Paris, or so", 0),
+    ],
+)
+def test_match_takes_whole_words_and_numbers(target: str, output: str, value: int) -> None:
+    assert as_scorer("match").score(output, Question("q", "?", targets=(target,))).value == value
 
 
 @pytest.mark.parametrize(("value", "worth"), [("C", 1), ("P", 0.5), ("I", 0), (0.25, 0.25)])

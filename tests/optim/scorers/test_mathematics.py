@@ -61,6 +61,38 @@ def scorer() -> MathScorer:
         ("360", r"\boxed{\text{360 apples}}"),
         ("3a_{2}", r"\boxed{3a_2}"),  # a subscript is no base
         ("5n_{0}", r"\boxed{5n_0}"),
+        # Number words multiply, and units stand in the words around them.
+        ("1500000", r"\boxed{1.5 \text{ million}}"),
+        ("36", "Final answer: 3 dozen eggs"),
+        (r"\frac23", r"\boxed{2 thirds}"),
+        ("50000", r"\boxed{5万}"),
+        ("7000000", "It has about 7 million inhabitants."),
+        ("2 hours 30 minutes", r"\boxed{2 \text{ h } 30 \text{ min}}"),
+        ("5", r"\boxed{5 times as many}"),
+        (r"\frac34", r"\boxed{\frac{3}{4}\text{ cups of flour}}"),
+        ("25", "\\boxed{25\N{DEGREE CELSIUS}}"),
+        ("3:15 PM", r"\boxed{15:15}"),
+        ("3:15 PM", "The train leaves at 3:15 p.m."),
+        # Notations of other places, calculators and typesetters.
+        ("1234567", "\\boxed{1\N{THIN SPACE}234\N{THIN SPACE}567}"),
+        ("1234567", r"\boxed{12,34,567}"),
+        ("1234.5", "Final answer: 1.234,5"),
+        ("(1.5,2.5)", r"\boxed{(1,5; 2,5)}"),
+        ("3,5", r"\boxed{5,3}"),  # still a list
+        ("42", "Antwort: ٤٢"),
+        ("42", "最终答案\N{FULLWIDTH COLON}**42**。"),
+        ("42", '"42"'),
+        ("42", "***Answer***: ***42***"),
+        ("6", r"\boxed{N = \mathbf{6}}"),
+        ("-3", "\\boxed{\N{EN DASH}3}"),
+        ("1.6 \\times 10^{-19}", "\\boxed{1.6 \N{MULTIPLICATION SIGN} 10\N{SUPERSCRIPT MINUS}¹⁹}"),
+        (r"\frac72", "\\boxed{3½}"),
+        (r"\frac{\pi}{2}", r"\boxed{pi/2}"),
+        ("14-i", r"\boxed{14 - 1i}"),
+        (r"(-\infty,3]", r"\boxed{x \le 3}"),
+        (r"(-\infty,0)\cup(1,\infty)", r"\boxed{x<0 or x>1}"),
+        (r"\text{(B)}", r"\boxed{B}"),
+        ("#### 42", r"\boxed{42}"),
     ],
 )
 def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> None:
@@ -82,10 +114,49 @@ def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> No
         ("2", r"\boxed{}"),
         ("2", ""),
         ("2", "{" * 20_000),
+        # A word or a second quantity makes another number.
+        ("100", r"\boxed{100 \text{ million}}"),
+        ("7", "It has about 7 million inhabitants."),
+        ("4", r"\boxed{4 миллиона}"),
+        ("5", r"\boxed{5 squared}"),
+        ("5", r"\boxed{5 more than x}"),
+        ("5", "Final answer: 5 and a half"),
+        ("7", "The answer is 7 out of ten."),
+        ("4", "Final answer: more than 4"),
+        ("4", r"\boxed{> 4}"),
+        ("2", r"\boxed{2t}"),
+        ("2", r"\boxed{2 \text{ h } 30 \text{ min}}"),
+        ("30", "It takes 2 hours and 30 minutes."),
+        ("3:15 PM", r"\boxed{3:15 \text{ AM}}"),
+        ("12:30 PM", r"\boxed{0:30}"),
+        ("2:30", r"\boxed{1:15}"),  # as ratios they are equal
+        ("1:2:3", r"\boxed{1:3:2}"),
+        ("25", r"\boxed{2,5}"),
+        ("-2", "\\boxed{3\N{EN DASH}5}"),  # a range
+        (r"\text{east}", r"\boxed{seat}"),
+        # Tiny numbers, which Math-Verify rounds to zero.
+        (r"\frac{1}{2^{99}}", r"\boxed{\frac{1}{2^{98}}}"),
+        (r"6.6 \times 10^{-34}", r"\boxed{9.1 \times 10^{-31}}"),
+        ("(0.0000001, 2)", r"\boxed{(0.0000002, 2)}"),
+        ("10^{-9}x", r"\boxed{10^{-8}x}"),
     ],
 )
 def test_other_answers_score_0(scorer: MathScorer, gold: str, output: str) -> None:
     assert scorer.score(output, Question((gold,))).value == 0
+
+
+ANSWERS = [
+    r"\left( 3, \frac{\pi}{2} \right)", r"\frac{14}{3}", r"\text{Evelyn}", "p - q", "6 - 5i",
+    r"x \in [-2,7]", r"\begin{pmatrix} -1/3 \\ 2/3 \end{pmatrix}", r"1,-2", r"\pm \sqrt{5}",
+    r"50^\circ", "4210_{5}", r"11\sqrt{2}\text{ cm}", r"(-\infty,2)\cup(3,\infty)", "2k+2",
+    r"\$32{,}348", r"10\%", r"\text{(E)}", "y = 2x + 3", "8 \\text{ p.m.}", r"\frac{3}{56}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(ANSWERS)))
+def test_an_answer_equals_itself_and_no_neighbour(scorer: MathScorer, place: int) -> None:
+    values = [scorer.score(rf"\boxed{{{it}}}", Question((ANSWERS[place],))).value for it in ANSWERS]
+    assert values == [float(other == place) for other in range(len(ANSWERS))]
 
 
 def test_the_score_says_what_was_read(scorer: MathScorer) -> None:

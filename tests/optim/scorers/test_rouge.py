@@ -4,13 +4,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer as OfficialScorer
 
 from optim.scorers.rouge import RougeScorer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PERFECT = ["Yes", "the cat and the man", "[['4', 'e'], ['2', '2']]", "6.0 sec", "!?", "привет"]
+PARAGRAPHS = "1. apples\n\n2. pears\n\n    def f(x):"
+OFFICIAL = OfficialScorer(["rougeL"], use_stemmer=True)
+WORDS = st.lists(
+    st.sampled_from(["running", "runs", "The", "a2", "café", "it's", "Müller", "-", "3.5"])
+)
+PERFECT = [
+    "Yes",
+    "the cat and the man",
+    "[['4', 'e'], ['2', '2']]",
+    "6.0 sec",
+    "!?",
+    "привет",
+    PARAGRAPHS,
+]
 
 
 @dataclass(frozen=True)
@@ -53,3 +69,29 @@ def test_the_score_is_the_f_measure_of_the_longest_common_subsequence(scorer: Ro
 )
 def test_nothing_in_common_scores_0(scorer: RougeScorer, output: str, target: str) -> None:
     assert scorer.score(output, Question((target,))).value == 0
+
+
+@given(WORDS, WORDS)
+def test_the_figures_of_latin_text_are_those_of_the_official_package(
+    said: list[str], meant: list[str]
+) -> None:
+    answer, target = " ".join(said), " ".join(meant)
+    value = 1.0 if said == meant else OFFICIAL.score(target, answer)["rougeL"].fmeasure
+    assert RougeScorer().score(answer, Question((target,))).value == value
+
+
+@pytest.mark.parametrize(
+    ("target", "output", "value"),
+    [
+        ("Привет, как дела?", "Привет как дела", 1),
+        ("北京是中国的首都", "Final answer: 北京是中国的首都。", 1),
+        ("东京是日本的首都", "北京是中国的首都", 5 / 8),
+        ("สวัสดี", "สวัสดี!", 1),
+        ("स्वागत है आपका", "स्वागत है", 4 / 5),
+        ("running 北京", "runs 北京", 1),
+    ],
+)
+def test_every_script_has_words(
+    scorer: RougeScorer, target: str, output: str, value: float
+) -> None:
+    assert scorer.score(output, Question((target,))).value == pytest.approx(value)
