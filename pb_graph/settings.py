@@ -22,6 +22,7 @@ from pb_graph.budget.allocation import Schedule as PositionalSchedule
 from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, QuestionLimit
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS, known_method
+from pb_graph.tasks import asked_length
 
 if TYPE_CHECKING:
     from pb_graph.types import Query
@@ -48,7 +49,7 @@ DOMAIN_STYLES: Mapping[str, str] = {"arithmetic": "calculation", "mathematics": 
 
 DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # An answer that is cut off is mostly lost. Levels 4 and 5 are planned: totals of the paper.
-    "mathematics": {"budget": LevelTable(tokens={1: 600, 2: 600, 3: 1000, 4: 450, 5: 600})},
+    "mathematics": {"budget": LevelTable(tokens={1: 600, 2: 600, 3: 1000, 4: 1000, 5: 1000})},
     # These tasks need no working, so the level is not estimated and nothing is planned.
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }
@@ -134,9 +135,11 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     planner_cap: PositiveInt = Field(
         default=384, description="Hard limit of completion tokens for a planner call."
     )
-    synthesis: Literal["last_step", "call"] = Field(
-        default="last_step",
-        description="The last sub-question gives the final answer, or a further capped call does.",
+    synthesis: Literal["auto", "last_step", "join", "call"] = Field(
+        default="auto",
+        description="How the answer is made of the parts of a stepwise plan. last_step: the last "
+        "part gives it. join: the parts are the answer, one behind the other, without a call. "
+        "call: a further call writes it. auto: join or last_step, as the plan says.",
     )
     prompt_unit: Literal["tokens", "words_as_tokens"] = Field(
         default="tokens",
@@ -250,6 +253,13 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
             update={name: value for name, value in defaults.items() if name not in changed}
         )
 
+    def for_length(self, tokens: int | None) -> Self:
+        """Return these settings with totals that have room for a text of a length in tokens."""
+        if tokens is None or not (self.has_budget and METHODS[self.method].splits):
+            return self
+        table = LevelTable(tokens={level: max(tokens, self.total(level)) for level in LEVELS})
+        return self.model_copy(update={"budget": table})
+
     @property
     def budget_rule(self) -> BudgetRule | int:
         """The rule that turns a level into the total, or the total of every question."""
@@ -358,16 +368,20 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         if not self.is_stepwise:
             return min(total, bound)
         by_call = self.synthesis == "call" and steps > 1
-        return total + (min(self.synthesis_cap(total, 2), self.cutoff) if by_call else 0)
+        return total + (min(self.synthesis_cap(query, total, 2), self.cutoff) if by_call else 0)
 
-    def synthesis_cap(self, total: int, steps: int) -> int:
-        """Return the tokens of the closing call of a plan: the share of an average step.
+    def synthesis_cap(self, query: Query, total: int, steps: int) -> int:
+        """Return the tokens of the closing call of a plan.
+
+        They are those of an average step; the whole total where the answer has a length of its own.
 
         Args:
+            query: The question.
             total: The question's budget.
             steps: The sub-questions, at least 1.
         """
-        return max(-(-total // steps), min(self.min_step, total))
+        least = total if asked_length(query) else self.min_step
+        return max(-(-total // steps), min(least, total))
 
 
 @dataclass(kw_only=True)

@@ -118,11 +118,13 @@ WarningCode = Literal[
     "ceiling_reached",  # steps were not asked
     "content_filter",  # the provider cut or withheld a reply
     "conversation_cut",
+    "cut_off",  # the answer, or a part of it, ends in the middle
     "empty_reply",
     "grades_corrected",  # levels or credits
     "method",  # a warning that the method itself adds
     "no_structured_response",
     "plan_corrected",
+    "plan_dropped",  # it only repeated the question, or left it out
     "single_step",  # without a plan, or a budget for one
     "unknown_bill",  # a lost attempt may have been billed
     "unreadable_reply",  # of the planner

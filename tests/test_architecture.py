@@ -27,7 +27,7 @@ STOREYS = {
         "planner models local program",
         "paper",
         "prompts state settings answers",
-        "budget calculation methods",
+        "budget calculation methods tasks",
         "types errors",
     ),
 }

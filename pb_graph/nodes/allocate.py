@@ -168,4 +168,5 @@ def is_final(plan: Sequence[SubQuestion], index: int, settings: Settings) -> boo
         index: The sub-question.
         settings: The settings of the run.
     """
-    return len(plan) == 1 or (settings.synthesis == "last_step" and index == len(plan) - 1)
+    gives_answer = settings.synthesis in {"auto", "last_step"}
+    return len(plan) == 1 or (gives_answer and index == len(plan) - 1)

@@ -15,6 +15,7 @@ from pb_graph.errors import InputError, describe_errors
 from pb_graph.prompts import as_data
 from pb_graph.run.run import Run
 from pb_graph.state import State
+from pb_graph.tasks import asked_length
 from pb_graph.types import Query
 
 MAX_CONVERSATION = 24_000
@@ -64,7 +65,10 @@ def intake(state: State, run: Run) -> State:
         conversation=given.conversation,
         media=given.media,
     )
+    is_default = settings.budget is None
     settings = settings.for_domain(domain)
+    if is_default:
+        settings = settings.for_length(asked_length(query))
     planning, solving = settings.bounds(query)
     pauses = (settings.review_plan and settings.has_plan) or run.options.on_used_up == "pause"
     if pauses and run.journal is None:

@@ -16,10 +16,17 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import most_billed
 from pb_graph.budget.rules import Level
 from pb_graph.budget.scope import available_tokens, use_budget
-from pb_graph.planner.plans import ALL_CREDITS, Difficulty, clean_plan, grade_steps
+from pb_graph.planner.plans import (
+    ALL_CREDITS,
+    Difficulty,
+    clean_plan,
+    grade_steps,
+    is_beside_task,
+)
 from pb_graph.planner.requests import estimate_request, level_request, plan_request
 from pb_graph.run.run import Run
 from pb_graph.state import State
+from pb_graph.tasks import asked_length, is_composed
 from pb_graph.types import Query, SubQuestion
 
 
@@ -33,7 +40,8 @@ async def plan(state: State, run: Run) -> State:
             update = await _level_update(state, [], run)
             query = update["query"]
         if settings.is_planned(query["level"]):
-            steps = await _decompose(query, run)
+            steps, synthesis = await _decompose(query, run)
+            update["settings"] = state["settings"] | {"synthesis": synthesis}
     plan = steps or [single_step(query)]
     run.emit("plan", steps=plan)
     return {**update, "plan": plan}
@@ -71,19 +79,29 @@ def _planning(state: State) -> AbstractContextManager[None]:
     return use_budget(account)
 
 
-async def _decompose(query: Query, run: Run) -> list[SubQuestion]:
-    """Return the sub-questions; empty if the planner finds fewer than two."""
-    graded = run.settings.planning == "fused" and run.settings.splits_budget
-    request = plan_request(query, run.settings, graded=graded)
-    raw_plan, steps = await run.ask_planner(request), list[SubQuestion]()
-    if raw_plan:
-        steps, notes = clean_plan(raw_plan, query, run.settings.max_steps)
+async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], str]:
+    """Return the sub-questions, none if the planner finds fewer than two; and their synthesis."""
+    settings, steps = run.settings, list[SubQuestion]()
+    graded = settings.planning == "fused" and settings.splits_budget
+    tools = [f"{tool.name}: {tool.description:.120}" for tool in run.options.tools]
+    request = plan_request(query, settings, graded=graded, tools=tools)
+    if raw_plan := await run.ask_planner(request):
+        steps, notes = clean_plan(raw_plan, query, settings.max_steps)
         for note in notes:
             run.warn(**note)
+        if len(steps) > 1 and is_beside_task(steps, query):
+            run.warn("plan_dropped", "the plan only repeated the question, or left it out")
+            steps = []
+    synthesis: str = settings.synthesis
+    if synthesis == "auto":
+        says = raw_plan and raw_plan.delivers
+        joins = says == "all" or (says is None and asked_length(query) is not None)
+        is_text = is_composed(query) and run.options.answer_type is None
+        synthesis = "join" if joins and is_text else "last_step"
     if len(steps) > 1:
-        return steps
+        return steps, synthesis
     run.warn("single_step", "the question is solved as one step")
-    return []
+    return [], synthesis
 
 
 async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:

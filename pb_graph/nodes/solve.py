@@ -54,7 +54,7 @@ async def solve(task: SolveTask, run: Run) -> State:
 
 
 async def synthesize(state: State, run: Run) -> State:
-    """Write ``answer``: the last step's own words, or one more capped call.
+    """Write ``answer``: the last step's own words, the parts in order, or one more capped call.
 
     If the last step has no answer, that call gets the tokens that are left below the ceiling.
     """
@@ -62,6 +62,8 @@ async def synthesize(state: State, run: Run) -> State:
     answers = [result for result in results if result["answer"]]
     if not answers:
         return {"answer": ""}
+    if run.settings.synthesis == "join" and len(plan) > 1:
+        return _joined(answers, run, missing=len(plan) - len(answers))
     last = answers[-1]
     update: State = {"answer": last["answer"], "finish": last["finish"]}
     if missing := len(plan) - len(results):
@@ -76,12 +78,21 @@ async def synthesize(state: State, run: Run) -> State:
     return update
 
 
+def _joined(answers: Sequence[StepResult], run: Run, *, missing: int) -> State:
+    """Put the parts of an answer one behind the other, which costs nothing."""
+    if missing:
+        run.warn("cut_off", f"{missing} part(s) of the answer were not written")
+    is_cut = missing or any(part["finish"] == "length" for part in answers)
+    text = "\n\n".join(part["answer"].strip() for part in answers)
+    return {"answer": text, "finish": "length" if is_cut else "stop"}
+
+
 async def _closing_call(
     state: State, answers: Sequence[StepResult], run: Run
 ) -> BudgetedReply | None:
     """Combine the results of the steps in one call; None, after a warning, if it fails."""
     query, plan = state["query"], state["plan"]
-    cap = run.settings.synthesis_cap(state["total"] or 0, len(plan))
+    cap = run.settings.synthesis_cap(query, state["total"] or 0, len(plan))
     budget = max(1, min(cap, int(run.budget.left)))
     prompt = synthesis_prompt(query, run.settings, plan, answers, budget=budget)
     try:

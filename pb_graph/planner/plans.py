@@ -16,19 +16,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
-from pb_graph.planner.reading import find_grades, find_level, find_plan
+from pb_graph.planner.reading import find_grades, find_level, find_plan, without_mark
 from pb_graph.types import Query, ReportWarning, SubQuestion
 
-# "1. …", "(1) …", "**Step 1:** …"; but "Case 1: …" is part of a question.
-_LABEL = re.compile(
-    r"[\s#>*_`(（]*(?:(?:step|(?:sub-?)?question|part|步骤|问题|第)[ \t]*)?"
-    r"(?:\d{1,2}[ \t*_`]*[.):：、．）]|[①-⑳])(?!\d)(.*)",
-    re.IGNORECASE,
-)
 _BAR = re.compile(r"(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\|")  # |x - 3| and P(A|B) are mathematics
 _HINT = re.compile(
     r"[\s*_`(\[—–-]*(?<!\w)(?:hint|tip|hinweis|tipp|indice|提示)[*_`]*[:：][\s*_`]*", re.IGNORECASE
@@ -47,6 +41,9 @@ _PUNCTUATION = re.compile(r"[\s.,;:?!\"'`]+")
 _EMPTY = {"", "sub-question"}
 """Sub-questions that ask nothing; some models repeat the form of the reply."""
 
+_FEWEST_WORDS = 10
+"""Fewer words in common by chance, and not a word of a short question, say nothing."""
+_WORD = re.compile(r"[^\W_ᄀ-￿]{4,}|\d+|[ᄀ-￿]")
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
 _EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
 
@@ -104,9 +101,7 @@ class PlannedStep(BaseModel, frozen=True):
         fields = dict(item) if isinstance(item, Mapping) else {"question": item}
         text = fields.get("question")
         question, *rest = map(_to_line, _BAR.split(text) if isinstance(text, str) else [""])
-        if label := _LABEL.match(question):
-            question = _to_line(label[1])
-        question, *inline = _HINT.split(question, maxsplit=1)
+        question, *inline = _HINT.split(_to_line(without_mark(question)), maxsplit=1)
         if not any(character.isalnum() for character in question):
             msg = "a sub-question is missing"
             raise ValueError(msg)
@@ -130,9 +125,18 @@ class PlannedStep(BaseModel, frozen=True):
 
 
 class Plan(BaseModel, frozen=True):
-    """A decomposition: the sub-questions in order, with or without level and credit."""
+    """A decomposition: the parts in order, with or without level and credit.
+
+    Attributes:
+        steps: The parts.
+        delivers: ``all`` where the parts are the answer, one behind the other; ``last`` where they
+            lead to it, and the last one gives it; None where the planner does not say.
+        level: Level of the whole problem, unchecked; None where it was not asked for.
+    """
 
     steps: list[PlannedStep] = Field(min_length=1)
+    delivers: Literal["last", "all"] | None = None
+    level: _Number = None
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -141,18 +145,24 @@ class Plan(BaseModel, frozen=True):
         Raises:
             ValueError: If the reply holds no sub-question.
         """
-        steps = []
-        for fields in find_plan(text).steps:
+        found, steps = find_plan(text), []
+        for fields in found.steps:
             with suppress(ValidationError):  # an item without text
                 steps.append(PlannedStep.model_validate(fields))
         if steps:
-            return cls(steps=steps)
+            said = re.search(r"\b(all|last)\b", str(found.about.get("delivers")).casefold())
+            delivers = said and said[1]
+            return cls.model_validate(
+                {"steps": steps, "delivers": delivers, "level": found.about.get("level")}
+            )
         msg = "no sub-question found: write each as an item of its own"
         raise ValueError(msg)
 
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
-        return json.dumps({"steps": [step.to_text() for step in self.steps]}, ensure_ascii=False)
+        about = {name: value for name, value in self if name != "steps" and value is not None}
+        steps = [step.to_text() for step in self.steps]
+        return json.dumps({**about, "steps": steps}, ensure_ascii=False)
 
 
 class Difficulty(BaseModel, frozen=True):
@@ -245,6 +255,27 @@ def clean_plan(
         _, steps, more = grade_steps(difficulty, steps, query["level"] or MIDDLE)
         warnings += more
     return steps, warnings
+
+
+def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
+    """Return whether sub-questions only repeat a question, or have not a word in common with it.
+
+    Args:
+        steps: The sub-questions.
+        query: The question; its reference and conversation belong to it.
+    """
+    about = (query["question"], query["reference"], query.get("conversation"))
+    asked, known = _words(query["question"]), _words("\n".join(filter(None, about)))
+    parts = [_words(f"{step['question']} {step['hint']}") for step in steps]
+    if all(part and part <= asked and 10 * len(part) >= 9 * len(asked) for part in parts):
+        return True
+    words = set[str]().union(*parts)
+    return min(len(words), len(known)) >= _FEWEST_WORDS and not words & known
+
+
+def _words(text: str) -> set[str]:
+    """Return the numbers and the beginnings of the words of a text; each sign, as in Chinese."""
+    return {word[:4] for word in _WORD.findall(text.casefold())}
 
 
 def grade_steps(

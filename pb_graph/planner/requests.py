@@ -10,7 +10,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pb_graph import paper
 from pb_graph.planner.plans import Difficulty, Level, Plan
-from pb_graph.settings import DOMAIN_STYLES, LEVEL_CAP, Settings
+from pb_graph.settings import LEVEL_CAP, Settings
+from pb_graph.tasks import MATHEMATICS, asked_length
 from pb_graph.types import Query, SubQuestion
 
 T_co = TypeVar("T_co", covariant=True)
@@ -25,12 +26,68 @@ Level 4: For which real a do x^2 + ax + 1 = 0 and x^2 + x + a = 0 have a root in
 Level 5: How many ways are there to tile a 2 by 12 board with dominoes and 2 by 2 \
 squares such that no two squares touch?"""
 
-_PENS = "A shop sells pens at 3 for $2. How many pens can be bought with $14?"
-_PENS_STEPS = (
-    "How many groups of 3 pens does $14 pay for? | divide by the price of a group",
-    "How many pens is that? | multiply by the group size",
+LEVEL_RUBRIC = """L1: one fact, or one step
+L2: two or three simple steps, or a few sentences
+L3: several steps that build on each other, or a short text or program
+L4: many steps or conditions at once, or a long text
+L5: several ideas have to be found and joined, and it is easy to go wrong"""
+"""Meaning of the levels in a field of which there are no problems of known level."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A task with its plan, as an example; each part has a level and a credit."""
+
+    problem: str
+    level: int
+    parts: tuple[tuple[str, int, int], ...]
+    delivers: str = "last"
+
+
+_TANK = _Task(
+    "A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How many hours "
+    "does it take to fill the tank?",
+    2,
+    (
+        ("How many litres a minute are gained? | take the leak from the pump", 1, 20),
+        ("How many minutes does the tank take? | divide by what is gained a minute", 2, 50),
+        ("How many hours is that? | minutes of an hour", 1, 30),
+    ),
 )
-_PENS_CREDITS = (60, 40)
+_SQUARE = _Task(
+    "A square has the area of a rectangle of 9 cm by 4 cm. How much longer is the perimeter of the "
+    "rectangle?",
+    2,
+    (
+        ("How long is a side of the square? | root of the area of the rectangle", 2, 50),
+        ("How long are both perimeters? | add the sides", 1, 30),
+        ("By how much do they differ? | subtract", 1, 20),
+    ),
+)
+_LETTER = _Task(
+    "Write a letter to a hotel about a noisy room, and ask for the price of one night back.",
+    3,
+    (
+        ("Choose the facts to tell | what happened, when, who was told", 2, 20),
+        ("Decide what to ask for, and why | what was promised and not kept", 2, 25),
+        ("Write the letter | three short paragraphs, polite and firm", 3, 55),
+    ),
+)
+_REPORT = _Task(
+    "Write a report of 500 words on a town's library: its past, its readers and its plans.",
+    3,
+    (
+        ("Write the section on its past | founding, buildings", 2, 25),
+        ("Write the section on its readers | groups, habits, wishes", 2, 35),
+        ("Write the section on its plans, and a closing sentence | aims, costs", 3, 40),
+    ),
+    "all",
+)
+_EASIEST = "What is the capital of Kenya?"
+_HARDEST = (
+    "Plan a week by train through Japan for a family of five with a baby, all vegetarian, for "
+    "$4,000 in all."
+)
 _LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)
 _MIXED = "31524"
 """Order in which problems of known level are shown: in a rising order a model continues it."""
@@ -38,7 +95,11 @@ _ANY_DOMAIN = "general problem solving"
 """Default of ``Settings.domain``; it says nothing, so it is not told."""
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
-_STEP = {"type": "string", "maxLength": 160}
+_STEP = {"type": "string", "maxLength": 600}
+"""A part and its hint, of some 300 characters each."""
+_PARTS = {"type": "string", "enum": ["last", "all"]}
+_SHOWN = {"level": (600, 400), "plan": (6_000, 2_000)}
+"""Characters of a problem that a planner is shown, from its head and its tail."""
 
 
 class Example(NamedTuple):
@@ -76,40 +137,65 @@ class PlannerRequest(Generic[T_co]):
     cap: int | None = None
 
 
-def plan_request(query: Query, settings: Settings, *, graded: bool = False) -> PlannerRequest[Plan]:
+def plan_request(
+    query: Query, settings: Settings, *, graded: bool = False, tools: Sequence[str] = ()
+) -> PlannerRequest[Plan]:
     """Return the request for a plan.
 
     Args:
         query: The question. Its level is stated if it is known.
         settings: Settings of the run.
-        graded: Whether to ask for the level and the credit of each step, too.
+        graded: Whether to ask for the level and the credit of each step, too; and for the level of
+            the question if it is unknown.
+        tools: What the solver can call, a line for each tool.
     """
-    limit, inputs = settings.max_steps, _inputs(query, settings)
+    limit, inputs = settings.max_steps, _inputs(query, settings, tools=tools)
     is_paper = settings.style == "paper"
-    example_steps, level = (paper.STEPS, 3) if is_paper else (_PENS_STEPS, 1)
-    credits_ = paper.CREDITS if is_paper else _PENS_CREDITS
-    steps: Sequence[object]
+    names, properties = ['"steps": [%s, ...]'], dict[str, Any]()
+    if not is_paper:
+        names.insert(0, '"delivers": "last" or "all"')
+        properties["delivers"] = _PARTS
+    pattern, item = '"part | hint"', _STEP
+    asks_level = graded and query["level"] is None
     if graded:
-        pattern = '{"question": "sub-question | hint", "level": N, "credit": N}'
+        pattern = '{"question": "part | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
-        steps = [
-            {"question": text, "level": level, "credit": credit}
-            for text, credit in zip(example_steps, credits_, strict=True)
-        ]
     else:
-        pattern, item, steps = '"sub-question | hint"', _STEP, example_steps
-    form = f'Reply with JSON only: {{"steps": [{pattern}, ...]}}, at most {limit} steps.'
+        inputs["examples"] = ""
+    if asks_level:
+        names.insert(0, '"level": N')
+        properties = {"level": _LEVEL, **properties}
+    form = f"Reply with JSON only: {{{', '.join(names)}}}, at most {limit} steps." % pattern
     if settings.is_stepwise:  # independent steps run in parallel
         form += (
             " Where a step does not need the one before it, add the numbers of those it needs: "
-            '"sub-question | hint | after 1".'
+            '"part | hint | after 1".'
         )
     if is_paper:
         form = f"{paper.PLANNER}\n\n{form}"
-    example = Example(_example_inputs(inputs, settings), json.dumps({"steps": steps}))
-    schema = _object(steps=_array(item, min(2, limit), limit))
+    examples = []
+    for task in _tasks_like(query, settings):
+        steps = [
+            {"question": text, "level": level, "credit": credit} if graded else text
+            for text, level, credit in task.parts
+        ]
+        reply: dict[str, object] = {"level": task.level} if asks_level else {}
+        reply |= {} if is_paper else {"delivers": task.delivers}
+        reply["steps"] = steps
+        examples.append(Example(_example_inputs(task, inputs), json.dumps(reply)))
+    schema = _object(**properties, steps=_array(item, min(2, limit), limit))
     predictor = "fused" if graded else "decompose"
-    return PlannerRequest(predictor, "plan", inputs, form, schema, (example,))
+    return PlannerRequest(predictor, "plan", inputs, form, schema, tuple(examples))
+
+
+def _tasks_like(query: Query, settings: Settings) -> tuple[_Task, ...]:
+    """Return tasks with their plans: the paper's kind, two of mathematics, or of two fields."""
+    if settings.style == "paper":
+        parts = zip(paper.STEPS, 3 * (3,), paper.CREDITS, strict=True)
+        return (_Task(paper.PROBLEM, 3, tuple(parts)),)
+    if query["domain"].casefold() in MATHEMATICS:
+        return _TANK, _SQUARE
+    return _TANK, _REPORT if asked_length(query) else _LETTER
 
 
 def estimate_request(
@@ -126,23 +212,21 @@ def estimate_request(
     parts: dict[str, dict[str, Any]] = {}
     reply: dict[str, object] = {}
     inputs = _inputs(query, settings)
-    in_example = _example_inputs(inputs, settings)
-    is_paper = settings.style == "paper"
-    steps, credits_ = (paper.STEPS, paper.CREDITS) if is_paper else (_PENS_STEPS, _PENS_CREDITS)
-    example_level = 3 if is_paper else 1
+    task = _tasks_like(query, settings)[0]
+    in_example = _example_inputs(task, inputs)
     if query["level"] is None:
         words.append('"level": <level of the whole problem>')
-        parts["level"], reply["level"] = _LEVEL, example_level
+        parts["level"], reply["level"] = _LEVEL, task.level
     if count := len(plan):
         words += [f'"levels": <{count} levels, in order>', f'"credits": <{count} credits, sum 100>']
         parts["levels"] = _array(_LEVEL, count, count)
         parts["credits"] = _array(_CREDIT, count, count)
-        reply |= {"levels": [example_level] * len(steps), "credits": credits_}
-        inputs["examples"] = _known_problems(query, settings)
+        texts, levels, credit = zip(*task.parts, strict=True)
+        reply |= {"levels": levels, "credits": credit}
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
-        in_example["sub_questions"] = _numbered(text.partition(" | ")[0] for text in steps)
+        in_example["sub_questions"] = _numbered(text.partition(" | ")[0] for text in texts)
     form = f"Reply with one line of JSON only: {{{', '.join(words)}}}"
-    if is_paper:
+    if settings.style == "paper":
         form = f"{paper.GRADER}\n\n{form}"
     example = Example(in_example, json.dumps(reply))
     return PlannerRequest("estimate", "estimate", inputs, form, _object(**parts), (example,))
@@ -157,37 +241,55 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         query: The question.
         settings: Settings of the run.
     """
-    inputs = _inputs(query, settings)
+    inputs = _inputs(query, settings, shown="level")
     intro, *parts = _LEVEL_LINE.split(inputs["examples"])
-    if intro.strip() or not parts:  # the user rewrote the examples
-        examples = [Example({"problem": _PENS}, "L1")]
+    if inputs["examples"] == LEVEL_RUBRIC:
+        problems = ((_LETTER.problem, 3), (_EASIEST, 1), (_HARDEST, 5))
+        examples = [Example({"problem": text}, f"L{level}") for text, level in problems]
+    elif intro.strip() or not parts:  # the user rewrote the examples
+        examples = [Example({"problem": _TANK.problem}, f"L{_TANK.level}")]
     else:
         inputs["examples"] = ""
-        if inputs["domain"].casefold() in DOMAIN_STYLES:  # `LEVEL_EXAMPLES` show it
+        if inputs["domain"].casefold() in MATHEMATICS:  # `LEVEL_EXAMPLES` show it
             inputs["domain"] = ""
-        problems = zip(parts[::2], parts[1::2], strict=True)
         examples = [
             Example({"problem": text.strip()}, f"L{level}")
-            for level, text in sorted(problems, key=lambda line: _MIXED.index(line[0]))
+            for level, text in sorted(
+                zip(parts[::2], parts[1::2], strict=True), key=lambda line: _MIXED.index(line[0])
+            )
         ]
     return PlannerRequest(
         "level", "estimate", inputs, LEVEL_FORM, None, tuple(examples), cap=LEVEL_CAP
     )
 
 
-def _inputs(query: Query, settings: Settings) -> dict[str, str]:
+def _inputs(
+    query: Query, settings: Settings, *, shown: str = "plan", tools: Sequence[str] = ()
+) -> dict[str, str]:
     """Return the question as input fields, including fields of a user's own signature.
 
-    Problems of known level are shown only if the level of the question is unknown.
+    The examples are problems of known level in mathematics, and a rubric in every other field.
     """
+    head, tail = _SHOWN[shown]
     problem = query["question"]
+    if (left_out := len(problem) - head - tail) > 0:
+        problem = f"{problem[:head]}\n[… {left_out} characters …]\n{problem[-tail:]}"
     if conversation := query.get("conversation"):
-        problem = f"{conversation}\n\nThe problem to look at now:\n{problem}"
+        problem = f"{conversation[-head - tail :]}\n\nThe problem to look at now:\n{problem}"
+    if shown == "plan" and (reference := query["reference"]):
+        problem += f"\n\nA text of {len(reference)} characters comes with it, which begins:\n"
+        problem += reference[:tail]
     if media := query.get("media"):
         problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
-    level = query["level"]
+    if tools:
+        problem += "\nTools that can be called:" + "".join(f"\n- {tool}" for tool in tools)
+    level, examples = query["level"], settings.level_examples
+    if examples is None:
+        is_paper = settings.style == "paper" and query["domain"] == _ANY_DOMAIN
+        is_mathematics = query["domain"].casefold() in MATHEMATICS or is_paper
+        examples = LEVEL_EXAMPLES if is_mathematics else LEVEL_RUBRIC
     return {
-        "examples": _known_problems(query, settings) if level is None else "",
+        "examples": examples,
         "domain": "" if query["domain"] == _ANY_DOMAIN else query["domain"],
         "problem": problem,
         "level": "" if level is None else f"level {level} of 5",
@@ -198,18 +300,12 @@ def _inputs(query: Query, settings: Settings) -> dict[str, str]:
     }
 
 
-def _known_problems(query: Query, settings: Settings) -> str:
-    """Return the problems of known level that a planner is shown; '' for none."""
-    if settings.level_examples is not None:
-        return settings.level_examples
-    is_of_another_field = query["domain"].casefold() not in (*DOMAIN_STYLES, _ANY_DOMAIN)
-    return "" if is_of_another_field else LEVEL_EXAMPLES  # ours are of mathematics
-
-
-def _example_inputs(inputs: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """Return the inputs of the example; with a level if the real problem has one."""
-    problem, level = (paper.PROBLEM, 3) if settings.style == "paper" else (_PENS, 1)
-    return {"problem": problem, "level": f"level {level} of 5" if inputs["level"] else ""}
+def _example_inputs(task: _Task, inputs: Mapping[str, str]) -> dict[str, str]:
+    """Return the inputs of an example; with a level if the real problem has one."""
+    return {
+        "problem": task.problem,
+        "level": f"level {task.level} of 5" if inputs["level"] else "",
+    }
 
 
 def _numbered(questions: Iterable[str]) -> str:

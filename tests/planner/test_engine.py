@@ -67,7 +67,7 @@ class TestOneRequest:
         assert isinstance(ask(model), Plan)
         assert [call.schema for call in model.calls] == [REQUEST.schema]
         kinds = [type(message) for message in model.calls[0].messages]
-        assert kinds == [SystemMessage, HumanMessage, AIMessage, HumanMessage]
+        assert kinds == [SystemMessage, *2 * [HumanMessage, AIMessage], HumanMessage]
 
     @pytest.mark.parametrize(("cutoff", "cap"), [(8192, 100), (60, 60)])
     def test_the_cap_holds_and_the_cutoff_too(self, ask: Ask, cutoff: int, cap: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.requests import (
+    LEVEL_RUBRIC,
     Example,
     PlannerRequest,
     estimate_request,
@@ -62,13 +63,13 @@ class TestRequests:
         self, request_: PlannerRequest[Any]
     ) -> None:
         signature = getattr(Planner(), request_.predictor).signature
-        assert sum(map(len, prompt(request_))) < 4 * 450  # about four characters a token
+        assert sum(map(len, prompt(request_))) < 4 * 750  # about four characters a token
         for example in request_.examples:
             assert PlannerAdapter(request_.form).parse(signature, example.reply)
 
     def test_a_plan_is_asked_for_with_the_level_and_the_domain_where_they_are_known(self) -> None:
-        example, asked = prompt(plan_request(query(3), Settings()))[1::2]
-        assert "level 1 of 5" in example
+        example, _, asked = prompt(plan_request(query(3), Settings()))[1::2]
+        assert "level 2 of 5" in example
         assert "level 3 of 5" in asked
         assert "Field:" in asked
         about = query(domain=Settings().domain)
@@ -79,14 +80,17 @@ class TestRequests:
     def test_what_is_known_is_not_asked_for(self) -> None:
         schemas = [request.schema or {} for request in all_requests(query(3))]
         assert [set(schema.get("properties", ())) for schema in schemas] == [
-            {"steps"},
-            {"steps"},
+            {"delivers", "steps"},
+            {"delivers", "steps"},
             {"levels", "credits"},
             set(),
         ]
+        fused = plan_request(query(), Settings(), graded=True)
+        assert set((fused.schema or {})["properties"]) == {"level", "delivers", "steps"}
+        assert Plan.read(fused.examples[0].reply).level == 2
         estimate = estimate_request(query(), [], Settings())
         assert set((estimate.schema or {})["properties"]) == {"level"}
-        assert Difficulty.read(estimate.examples[0].reply) == Difficulty(level=1)
+        assert Difficulty.read(estimate.examples[0].reply) == Difficulty(level=2)
 
     def test_the_level_alone_is_asked_for_in_two_tokens_after_problems_of_known_level(self) -> None:
         request = level_request(query(), Settings())
@@ -94,7 +98,8 @@ class TestRequests:
         assert [Level.read(example.reply).level for example in request.examples] == [3, 1, 5, 2, 4]
         assert request.inputs["examples"] == ""
         of_law = level_request(query(domain="law"), Settings())
-        assert len(of_law.examples) == 1  # ours are of mathematics
+        assert len(of_law.examples) == 3
+        assert of_law.inputs["examples"] == LEVEL_RUBRIC  # our problems are of mathematics
         own = Settings(level_examples="Level 2: Old\nproblem\nLevel 1: Older")
         assert level_request(query(), own).examples == (
             ({"problem": "Older"}, "L1"),

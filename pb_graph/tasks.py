@@ -1,0 +1,109 @@
+"""Tell what a question asks for: something to work out, or a text, and how long a text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pb_graph.types import Query
+
+TOKENS_OF = {"word": 2, "sign": 2, "day": 150, "sentence": 45, "paragraph": 200, "page": 1_000}
+"""Completion tokens of a unit of length, with room for languages that take more."""
+MATHEMATICS = frozenset({"arithmetic", "mathematics"})
+"""Domains in which every question has something to work out."""
+TRAVEL = "travel planning"
+_MOST = 20_000
+_SHOWN = 1_500  # characters of the head and of the tail of a question
+_LONGEST_TRIP = 31
+
+_UNITS = {
+    "word": r"words?|w[öo]rtern?|worten?|mots|palabras|parole|palavras|слова?|단어",
+    "sentence": r"sentences?|s[äa]tzen?|phrases|frases|oraciones|frasi|предложени\w+|句话?|문장",
+    "paragraph": r"paragraphs?|abs[äa]tzen?|paragraphes|p[áa]rrafos|paragrafi|абзац\w*|段落?",
+    "page": r"pages?|seiten?|p[áa]ginas?|pagine|страниц\w*|页|頁|ページ",
+    "day": r"days?|tagen?|tage|jours?|d[íi]as?|giorni|дн(?:я|ей)|天|日間?",
+    "sign": r"字|文字|글자",
+}
+_NUMBERS = (
+    "one two three four five six seven eight nine ten",
+    "ein zwei drei vier fünf sechs sieben acht neun zehn",
+    "un deux trois quatre cinq six sept huit neuf dix",
+    "uno dos tres cuatro cinco seis siete ocho nueve diez",
+    "一 二 三 四 五 六 七 八 九 十",
+)
+_NUMBER_OF = {word: n for words in _NUMBERS for n, word in enumerate(words.split(), 1)}
+_WEEKS = re.compile(
+    r"\b(?:one|a|1|eine|une|una|un)[- ]?(?:week|woche|semaine|se[mt]i?t?ana)|一[周週]",
+    re.IGNORECASE,
+)
+_LENGTH = re.compile(
+    rf"(?<![\w.,])(\d{{1,3}}(?:[,. ]\d{{3}})+|\d{{1,6}}|{'|'.join(_NUMBER_OF)}|an?|eine?n?)[- ]?"
+    rf"(?:{'|'.join(f'(?P<{unit}>{names})' for unit, names in _UNITS.items())})(?![^\W一-鿿])",
+    re.IGNORECASE,
+)
+_COMPOSES = re.compile(
+    r"(?:^|[.!?:,\n]\s*|\b(?:please|you|to|and|then|me|bitte)\s+)(?:re-?)?(?:write|draft|compose"
+    r"|create|design|implement|plan|outline|translat|summari[sz]|describ|explain|generat|program"
+    r"|schreib|verfass|erstell|entw[ie]rf|plane?\b|übersetz|fasse|erkl[äa]r|beschreib|[ée]cri|r[ée]dig"
+    r"|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|escrib|redact|resum|traduc|planific|explica|describ"
+    r"|scriv|riassum|spiega|escrev|напиш|состав|перевед|опиш|объясн)|写|撰|总结|概括|翻译|规划|解释|"
+    r"書いて|作成|翻訳|要約|説明して|써|작성|번역|요약|설명",
+    re.IGNORECASE,
+)
+_TEXT = re.compile(
+    r"\b(?:essay|summary|letter|article|story|speech|review|report|aufsatz|brief|bericht|lettre|ensayo"
+    r"|carta|saggio|эссе|письмо|сочинени)|作文|文章|小論文|에세이",
+    re.IGNORECASE,
+)
+_TRAVELS = re.compile(
+    r"\b(?:trip|travel|itinerary|journey|vacation|holiday|tour|meal plan|menu|reise|urlaub|voyage"
+    r"|itin[ée]raire|viaje|itinerario|viaggio|viagem|поездк|путешеств)|旅行|行程|旅程|여행",
+    re.IGNORECASE,
+)
+_RESULT = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
+
+
+def is_composed(query: Query) -> bool:
+    """Return whether the whole reply is the answer, as a text, a program or a trip is.
+
+    Elsewhere something is worked out, and the answer ends with its result.
+    """
+    domain, form = query["domain"].casefold(), query["answer_format"] or ""
+    if domain in MATHEMATICS or _RESULT.search(form):
+        return False
+    text = _ends_of(query["question"])
+    return domain == TRAVEL or bool(_COMPOSES.search(text)) or asked_length(query) is not None
+
+
+def asked_length(query: Query) -> int | None:
+    """Return the completion tokens of the text that a question asks for; None if it says no length.
+
+    Words, sentences, paragraphs and pages count where something is to be written, days where a trip
+    or the like is to be planned. Of several lengths the largest counts.
+
+    Args:
+        query: The question. A long one is looked at in its head and its tail.
+    """
+    if query["domain"].casefold() in MATHEMATICS:
+        return None
+    parts = (_ends_of(query["question"]), query["instruction"], query["answer_format"])
+    text = "\n".join(filter(None, parts))
+    writes = bool(_COMPOSES.search(text) or _TEXT.search(text))
+    is_travel = query["domain"].casefold() == TRAVEL
+    is_trip, sizes = is_travel or bool(_TRAVELS.search(text)), [0]
+    for found in _LENGTH.finditer(text):
+        unit, written = found.lastgroup or "word", found[1].casefold()
+        digits = re.sub(r"[,. ]", "", written)
+        number = int(digits) if digits.isdecimal() else _NUMBER_OF.get(written, 1)
+        if (is_trip and number <= _LONGEST_TRIP) if unit == "day" else writes:
+            sizes.append(number * TOKENS_OF[unit])
+    if is_trip and (_WEEKS.search(text) or (is_travel and len(sizes) == 1)):
+        sizes.append(7 * TOKENS_OF["day"])
+    return min(max(sizes), _MOST) or None
+
+
+def _ends_of(question: str) -> str:
+    """Return the head and the tail of a question, where it says what it asks for."""
+    long = len(question) > 2 * _SHOWN
+    return f"{question[:_SHOWN]}\n{question[-_SHOWN:]}" if long else question
