@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,12 +94,14 @@ class Row(dict[str, Any]):
         if value is not None and not isinstance(value, str | int | float):
             msg = f"{column!r} holds {type(value).__name__}, not text"
             raise InputError(msg)
-        return None if value is None else str(value).strip() or None
+        is_missing = value is None or value != value  # noqa: PLR0124 -- NaN, as pandas writes it
+        return None if is_missing else str(value).strip() or None
 
     def targets(self, *columns: str) -> tuple[str, ...]:
         """Return the accepted answers from the first of these columns that is present.
 
-        A column may hold one answer or a list of them. Duplicates are removed.
+        A column may hold one answer or a list of them; "answers" also the list as JSON text. Empty
+        answers and duplicates are removed.
 
         Raises:
             InputError: If all columns are absent (the error names the last), or one holds no text.
@@ -106,9 +109,13 @@ class Row(dict[str, Any]):
         filled = (name for name in columns if self.get(name) not in (None, "", []))
         column = next(filled, columns[-1])
         value = self.get(column)
+        if column == "answers" and isinstance(value, str) and value.lstrip().startswith("["):
+            with suppress(ValueError):
+                value = json.loads(value)
         if not isinstance(value, list):
             return (self.text(column),)
-        return tuple(dict.fromkeys(Row({column: item}).text(column) for item in value))
+        texts = [Row({column: item}).optional_text(column) for item in value]
+        return tuple(dict.fromkeys(filter(None, texts))) or (Row({column: ""}).text(column),)
 
     def level(self) -> int | None:
         """Return the column ``level`` as 1 to 5, or None without one; "Level 3" is read as 3.
@@ -157,7 +164,7 @@ class DataSet:
         read: Reads one row into a question; raises InputError with the reason when it cannot.
         hub: Its place on the hub, or None.
         file: A file of this package, or None. Without hub and file, the user gives a local file.
-        expand: Turns a JSON object that holds many items into rows, or None.
+        expand: Turns a JSON object that holds many items into rows, or into None; or None.
         generate: Makes the rows of a task, ``generate(task, seed)``, for data sets that are named
             ``NAME:TASK``; or None.
         task: The task of a generated data set.
@@ -171,7 +178,7 @@ class DataSet:
     read: Reader
     hub: HubSource | None = None
     file: Path | None = None
-    expand: Callable[[Row], Iterable[Mapping[str, Any]]] | None = None
+    expand: Callable[[Row], Iterable[Mapping[str, Any]] | None] | None = None
     generate: Callable[[str, int], Iterable[Mapping[str, Any]]] | None = None
     task: str = ""
 

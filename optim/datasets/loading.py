@@ -6,14 +6,18 @@ neither the file's order nor Python's version matters.
 
 from __future__ import annotations
 
+import ast
 import csv
+import gzip
 import hashlib
 import json
 import logging
-from collections import defaultdict
+import zlib
+from collections import Counter, defaultdict
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from optim.datasets.dataset import Row, SkipRow
 from optim.extras import import_or_explain
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
     from optim.datasets.dataset import DataSet, Question
 
+KINDS = ".jsonl, .ndjson, .json, .csv or .tsv, each also as .gz, or .parquet"
 _LONGEST_CELL = 16 * 2**20  # characters; TravelPlanner's reference exceeds csv's own limit
 _log = logging.getLogger(__name__)
 
@@ -39,7 +44,7 @@ def read_questions(
 
     Args:
         dataset: The data set.
-        path: A local .jsonl, .json, .csv or .parquet file instead of the data set's own place.
+        path: A local file (`KINDS`) instead of the data set's own place.
         split: Another split of the hub's than the default one.
         seed: Seed of generated questions.
         fields: The file's names for columns of the data set.
@@ -58,9 +63,12 @@ def read_questions(
                 raise InputError(msg)
         except SkipRow as reason:
             _log.warning("%s: row %d is skipped: %s", source, number, reason)
-        except (LookupError, TypeError, ValueError) as error:  # of a reader of the user's own
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-            msg = f"row {number} of {source}: {kind}{error}. Fix the row, or map its columns."
+            msg = (
+                f"row {number} of {source}: {kind}{error}. "
+                "Fix the row, or map its columns: --field question=NAME."
+            )
             raise InputError(msg) from error
         else:
             questions[question.id] = question
@@ -135,33 +143,67 @@ def _rows(
 
 
 def _read_file(path: Path, dataset: DataSet) -> Iterable[Mapping[str, Any]]:
-    """Return the rows of a .jsonl, .json, .csv or .parquet file.
+    """Return the rows of a file of one of the `KINDS`.
 
     The standard library reads JSON and CSV: `datasets` gives a column one type, and so refuses a
     file in which one answer is a number and the next a text.
     """
-    ending = path.suffix.lower()
+    *_, ending, packed = ["", *path.suffixes, ""] if path.suffix != ".gz" else ["", *path.suffixes]
     try:
         if ending == ".parquet":
             rows: list[Any] = import_or_explain("pyarrow.parquet").read_table(path).to_pylist()
             return rows
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            if ending == ".csv":
-                csv.field_size_limit(_LONGEST_CELL)
-                return list(csv.DictReader(file))
-            if ending == ".jsonl":
+        opened: Any = gzip.open if packed else open
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            if ending in {".csv", ".tsv"}:
+                return list(_read_table(file, "\t" if ending == ".tsv" else None))
+            if ending in {".jsonl", ".ndjson"}:
                 return list(_read_lines(file))
             document = json.load(file)
-    except (OSError, ValueError, csv.Error) as error:
-        kinds = ".jsonl, .json, .csv or .parquet"
-        msg = f"cannot read {path} as a {kinds} file in UTF-8: {error}"
+    except (OSError, ValueError, EOFError, RecursionError, csv.Error, zlib.error) as error:
+        msg = f"cannot read {path} as a file in UTF-8 of the kinds {KINDS}: {error}"
         raise InputError(msg) from error
-    if isinstance(document, dict) and dataset.expand is not None:
-        return dataset.expand(Row(document))
-    if not isinstance(document, list):
+    if isinstance(document, list):
+        return document
+    items = document if isinstance(document, dict) else {}
+    rows_of = dataset.expand(Row(items)) if dataset.expand is not None else None
+    lists = [value for value in items.values() if value and isinstance(value, list)]
+    lists = [value for value in lists if all(isinstance(item, dict) for item in value)]
+    if rows_of is None and len(lists) != 1:
         msg = f"{path} holds {type(document).__name__}, not a list of objects"
         raise InputError(msg)
-    return document
+    return lists[0] if rows_of is None else rows_of
+
+
+def _read_table(file: TextIO, delimiter: str | None) -> Iterator[dict[str | None, Any]]:
+    """Yield the rows of a CSV file, without those of empty cells. A cell may hold a list."""
+    csv.field_size_limit(_LONGEST_CELL)
+    head = file.readline()
+    file.seek(0)
+    if delimiter is None:
+        delimiter = ";" if ";" in head and "," not in head else ","
+    table = csv.DictReader(file, delimiter=delimiter)
+    names = Counter(name for name in table.fieldnames or () if name.strip())
+    if doubled := [name for name, count in names.items() if count > 1]:
+        msg = f"the column {doubled[0]!r} stands {names[doubled[0]]} times in the header"
+        raise ValueError(msg)
+    for row in table:
+        cells: dict[str | None, Any] = {name: row[name] for name in names}
+        beyond = [cell for cell in row.get(None, ()) if cell]  # type: ignore[call-overload]
+        if any(cells.values()) or beyond:
+            yield {name: _listed(cell) for name, cell in cells.items()} | (
+                {None: beyond} if beyond else {}
+            )
+
+
+def _listed(cell: str | None) -> str | list[str] | None:
+    """Return the texts of a cell such as ["4", "four"], else the cell."""
+    if cell and cell.strip().startswith("["):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            items = ast.literal_eval(cell.strip())
+            if isinstance(items, list) and all(isinstance(item, str) for item in items):
+                return items
+    return cell
 
 
 def _read_lines(lines: Iterable[str]) -> Iterator[Any]:

@@ -1,38 +1,42 @@
 """NaturalInstructions: tasks described in words, scored by likeness to reference outputs.
 
-Two shapes are read: rows with id, query, answer or answers, and level (the paper's sample), and
-the official task JSON with Definition and Instances (allenai).
+Two shapes are read: rows with id, query, answer or answers, and level (the paper's sample, also as
+it is published, below "stats"), and the official task JSON with Definition and Instances (allenai).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optim.datasets.dataset import Question, Row, SkipRow, content_id, dataset
 from pb_graph.errors import InputError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-def instances(task: Row) -> Iterator[dict[str, Any]]:
+def instances(task: Row) -> list[dict[str, Any]] | None:
     """Turn an official task into rows: its definition goes before each instance's input.
 
+    Returns:
+        The rows, or None if the object is no official task.
+
     Raises:
-        InputError: If the task has no Definition or no Instances.
+        InputError: If the task has no Definition or no Instances, or an instance has no input.
     """
     definition, items = task.get("Definition"), task.get("Instances")
-    if not definition or not items:
+    if definition is None and items is None:
+        return None
+    if not definition or not items or not isinstance(items, list):
         msg = "an official task needs a 'Definition' and a list of 'Instances'"
         raise InputError(msg)
-    text = "\n".join(definition) if isinstance(definition, list) else definition
-    for item in items:
-        yield {
-            "id": item.get("id"),
-            "query": f"Instruction: {text.strip()}\nInput: {item['input'].strip()}",
-            "answers": item.get("output"),
-            "level": item.get("level"),
-        }
+    text = "\n".join(definition) if isinstance(definition, list) else str(definition)
+    rows = []
+    for number, item in enumerate(items, start=1):
+        if not isinstance(item, dict) or not isinstance(item.get("input"), str):
+            msg = f"instance {number} has no text as its 'input': complete it, or take it out"
+            raise InputError(msg)
+        query = f"Instruction: {text.strip()}\nInput: {item['input'].strip()}"
+        rows.append({"id": item.get("id"), "query": query, "answers": item.get("output")})
+        rows[-1]["level"] = item.get("level")
+    return rows
 
 
 @dataset(

@@ -53,7 +53,7 @@ class Questions:
     dataset: str | Sequence[Question] | None = option(
         "The questions. FILE.py:NAME of your own, or:", _PANEL, None, names=DATASETS
     )
-    data: str | Path | None = option("A .jsonl, .json, .csv or .parquet file.", _PANEL, None)
+    data: str | Path | None = option("A .jsonl, .json, .csv, .tsv or .parquet file.", _PANEL, None)
     fields: Mapping[str, str] = option(
         "Map a column; repeatable.", _PANEL, dict, flags="--field", metavar="NAME=COLUMN",
         reads=list[str] | None,

@@ -1,4 +1,5 @@
 import csv
+import gzip
 import json
 import re
 import sys
@@ -93,14 +94,61 @@ def test_every_kind_of_file_reads_the_same(good: Path, tmp_path: Path) -> None:
         table.writeheader()
         table.writerows(ROWS)
     parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "a.parquet")
-    for ending in ("json", "csv", "parquet"):
+    with (tmp_path / "a.tsv").open("w", newline="") as file:
+        file.write((tmp_path / "a.csv").read_text().replace(",", "\t"))
+    (tmp_path / "a.ndjson").write_bytes(good.read_bytes())
+    for plain in ("a.ndjson", "a.json", "a.csv"):
+        (tmp_path / f"{plain}.gz").write_bytes(gzip.compress((tmp_path / plain).read_bytes()))
+    (tmp_path / "paper.json").write_text(json.dumps({"total": 20, "note": [], "stats": ROWS}))
+    endings = "json", "csv", "parquet", "tsv", "ndjson", "ndjson.gz", "json.gz", "csv.gz"
+    assert load("jsonl", path=tmp_path / "paper.json") == load("jsonl", path=good)
+    for ending in endings:
         assert load("jsonl", path=str(tmp_path / f"a.{ending}")) == load("jsonl", path=good)
     assert [question.id for question in load("jsonl", path=good)] == [row["id"] for row in ROWS]
 
 
-def test_a_csv_row_with_more_cells_than_the_header_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has more cells than the header"):
-        load("jsonl", path=written(tmp_path / "a.csv", "question,answer", "what, now?,1"))
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (["question,answer", "what, now?,1"], "has more cells than the header"),
+        (["question,answer,answer", "q?,1,2"], "the column 'answer' stands 2 times in the header"),
+        (["question,answer", "q?,nan"], ""),
+        (["prompt,answer", "q?,1"], "map its columns: --field question=NAME"),
+    ],
+)
+def test_a_table_is_refused_for_what_is_wrong_in_it(
+    tmp_path: Path, lines: list[str], reason: str
+) -> None:
+    path = written(tmp_path / "a.csv", *lines)
+    if not reason:
+        assert load("jsonl", path=path)[0].targets == ("nan",)  # a text like any other
+        return
+    with pytest.raises(InputError, match=re.escape(reason)):
+        load("jsonl", path=path)
+
+
+def test_a_table_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    lines = [
+        "question,answers,choices,",
+        'a?,"[""B"", ""a""]","[\'x\', \'y\']",',
+        ",,,",
+        "b?,[1],,",
+    ]
+    first, second = load("jsonl", path=written(tmp_path / "a.csv", *lines))
+    assert (first.targets, first.metadata["choices"]) == (("B", "A"), ["x", "y"])
+    assert second.targets == ("1",)
+    (math,) = load("jsonl", path=written(tmp_path / "b.csv", "question;answer", "c?;[1,2]"))
+    assert math.targets == ("[1,2]",)  # an interval
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8b\x08", b"PK\x03\x04", b"[" * 100_000])
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.gz", "a.json", "a.tsv", "a.parquet", "a.x"])
+def test_a_file_that_cannot_be_read_is_an_input_error(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=name):
+        load("jsonl", path=tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +161,9 @@ def test_a_csv_row_with_more_cells_than_the_header_is_refused(tmp_path: Path) ->
             "the id 'q1' is already used by an earlier row",
         ),
         ({"question": "i?", "answer": {"value": 1}}, "'answer' holds dict, not text"),
+        ({"question": "i?", "answer": float("nan")}, "'answer' is empty"),
+        ({"question": "i?", "answers": ["", " "]}, "'answers' is empty"),
+        ('["a", "list"]', "row 4"),
     ],
 )
 def test_a_row_that_is_no_question_is_named_by_its_place(

@@ -71,6 +71,11 @@ def test_an_official_task_becomes_its_instances(tmp_path: Path) -> None:
     sky, grass = load("natural_instructions", path=tmp_path / "task1.json")
     assert sky.question == "Instruction: Name the colour.\nInput: the sky"
     assert (sky.id, sky.targets, grass.targets) == ("task1-a", ("blue", "azure"), ("green",))
+    for broken in ({"id": "x", "output": ["c"]}, "text"):
+        task = TASK | {"Instances": [TASK["Instances"][0], broken]}
+        (tmp_path / "task1.json").write_text(json.dumps(task))
+        with pytest.raises(InputError, match="instance 2 has no text as its 'input'"):
+            load("natural_instructions", path=tmp_path / "task1.json")
 
 
 TABLES = [
