@@ -175,7 +175,7 @@ def _read_file(path: Path, dataset: DataSet) -> Iterable[Mapping[str, Any]]:
     return lists[0] if rows_of is None else rows_of
 
 
-def _read_table(file: TextIO, delimiter: str | None) -> Iterator[dict[str | None, Any]]:
+def _read_table(file: TextIO, delimiter: str | None) -> Iterator[dict[Any, Any]]:
     """Yield the rows of a CSV file, without those of empty cells. A cell may hold a list."""
     csv.field_size_limit(_LONGEST_CELL)
     head = file.readline()
@@ -188,8 +188,8 @@ def _read_table(file: TextIO, delimiter: str | None) -> Iterator[dict[str | None
         msg = f"the column {doubled[0]!r} stands {names[doubled[0]]} times in the header"
         raise ValueError(msg)
     for row in table:
-        cells: dict[str | None, Any] = {name: row[name] for name in names}
-        beyond = [cell for cell in row.get(None, ()) if cell]  # type: ignore[call-overload]
+        cells: dict[Any, Any] = {name: row[name] for name in names}
+        beyond = [cell for cell in row.get(None, ()) if cell]
         if any(cells.values()) or beyond:
             yield {name: _listed(cell) for name, cell in cells.items()} | (
                 {None: beyond} if beyond else {}

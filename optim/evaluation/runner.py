@@ -128,7 +128,9 @@ async def score_answer(scorer: Scorer, report: Report, question: Question) -> Sc
     """
     if not report["answer"]:
         spent = report["usage"]["output_tokens"]
-        return Score(0.0, None, f"{spent} completion tokens were paid without an answer")
+        metadata = scorer.unanswered(question) if hasattr(scorer, "unanswered") else {}
+        reason = f"{spent} completion tokens were paid without an answer"
+        return Score(0.0, None, reason, metadata)
     if later := getattr(scorer, "score_async", None):
         score: Score = await later(report["answer"], question)
         return score

@@ -10,7 +10,12 @@ import pandas as pd
 from optim.datasets.dataset import digest
 from optim.reporting.formatting import PAIR_COLUMNS
 from optim.reporting.tables import STUDY, choose_baseline, figures, paired, to_rows
-from optim.statistics.certificate import NonInferiorityTest, order_for_testing, run_in_order
+from optim.statistics.certificate import (
+    NonInferiorityTest,
+    betting_upper_bound,
+    order_for_testing,
+    run_in_order,
+)
 from optim.statistics.estimates import PERCENT
 from pb_graph.errors import InputError
 
@@ -43,12 +48,18 @@ class Certificate:
 
 
 def certify(
-    table: pd.DataFrame, *, loss: float = 3.0, confidence: float = 95.0, baseline: str = "vanilla"
+    table: pd.DataFrame,
+    *,
+    loss: float = 3.0,
+    confidence: float = 95.0,
+    baseline: str = "vanilla",
+    is_partial: bool = False,
 ) -> Certificate:
     """Find the cheapest method whose loss of accuracy is proven to stay below a bound.
 
     A fifth of the questions chooses the order of the tests, and the others test. A failed answer
-    counts as wrong. In the baseline it is left out, because a wrong answer would make the
+    counts as wrong, and so does one that is missing: an interrupted run lacks the long, hard
+    answers. In the baseline a failed answer is left out, because a wrong one would make the
     baseline easier to match.
 
     Args:
@@ -56,15 +67,27 @@ def certify(
         loss: Allowed loss of accuracy, in percentage points above 0.
         confidence: In percent.
         baseline: Name of the method to compare with.
+        is_partial: Whether to take an unfinished run as it is.
 
     Raises:
-        InputError: If the method is unknown, the records are of several studies, there are too few
-            questions, or a number is out of range.
+        InputError: If the method is unknown, the records are of several studies or of an unfinished
+            run, there are too few questions, or a number is out of range.
     """
     if len(table[list(STUDY)].drop_duplicates()) != 1:
         msg = "a certificate is about one data set, solver and planner: read their logs only"
         raise InputError(msg)
     choose_baseline(table, baseline)
+    gaps = {
+        f"{row.method}: {row.made_by['gaps']}"
+        for row in table.itertuples()
+        if row.made_by.get("gaps")
+    }
+    if gaps and not is_partial:
+        msg = (
+            f"the run is not finished ({'; '.join(sorted(gaps))}). Run the same command again, or "
+            "take it as it is with --partial."
+        )
+        raise InputError(msg)
     table = table[(table.method != baseline) | table.score.notna()]
     questions = table.question[table.method == baseline].unique()
     sample = sorted(questions, key=digest)
@@ -81,6 +104,10 @@ def certify(
         name: group.groupby("question", sort=False).right.agg(list).to_dict()
         for name, group in rest.groupby("method")
     }
+    for name in order:
+        scores[name] = {
+            question: scores[name].get(question, [0.0]) for question in scores[baseline]
+        }
     ends = {"loss": loss / PERCENT, "confidence": confidence / PERCENT}
     tests = list(run_in_order(order, scores[baseline], scores, **ends))
     trials = pd.DataFrame(tests, columns=NonInferiorityTest._fields)
@@ -95,7 +122,7 @@ def certify(
         ratio = PAIR_COLUMNS["ratio of T"](pair)
         sentence = f"{certified} loses {goal}, at {ratio} times its tokens."
     elif tests:
-        tested = math.ceil(math.log(1 - ends["confidence"]) / math.log(1 - ends["loss"]))
+        tested = _fewest(tests[-1].kind, **ends)
         minimum = tested + (tested - 1) // (_CHOOSE - 1)  # a fifth chooses the order
         sentence = (
             f"No method is proven to lose {goal}. A proof needs at least {minimum} questions, even "
@@ -104,6 +131,14 @@ def certify(
     else:
         sentence = f"No method is cheaper than {baseline} on the questions that chose the order."
     return Certificate(certified, sentence, baseline, loss, confidence, count, rows)
+
+
+def _fewest(kind: str, *, loss: float, confidence: float) -> int:
+    """Return the number of equal questions that prove a loss, by the exact test or by betting."""
+    count = math.ceil(math.log(1 - confidence) / math.log(1 - loss))
+    while kind == "betting" and betting_upper_bound([0.0] * count, confidence) > loss:
+        count += 1
+    return count
 
 
 def _chosen_order(table: pd.DataFrame, baseline: str) -> list[str]:

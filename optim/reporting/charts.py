@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import altair as alt
 import numpy as np
@@ -31,6 +31,12 @@ _WIDTH, _HEIGHT = 640, 400
 _UNPRINTABLE = r"\\u00[01][0-9a-f]|[\x7f\ud800-\udfff]"  # as JSON writes it
 _LETTER, _LINE = 7.0, 14.0  # width and height of a label's letter
 _MARGINS = {"left": 40, "right": 5, "top": 5, "bottom": 5}  # fonts of browsers may be wider
+_ANGLES = str.maketrans(
+    "<>",
+    "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
+)
+# Colours that people with a weakness of red and green tell apart (Okabe and Ito 2008).
+_COLOURS = ["#E69F00", "#F0E442", "#56B4E9", "#0072B2", "#009E73", "#CC79A7"]
 _GREY = "#757575"  # has a contrast of 4.6 on white, and of 4 on the dark page of GitHub
 
 
@@ -69,58 +75,75 @@ def plot(records: Iterable[Record]) -> Chart:
     return plane(rows)
 
 
-def plane(rows: pd.DataFrame) -> Chart:
-    """Draw accuracy against tokens: 95 % intervals, lines of equal E³, and the Pareto front.
+def plane(rows: pd.DataFrame, cost: Literal["tokens", "money"] = "tokens") -> Chart:
+    """Draw accuracy against tokens or money: 95 % intervals and the Pareto front.
+
+    Against tokens, dotted lines join equal E³.
 
     Args:
-        rows: Figures with ``method``, ``accuracy``, ``tokens``, ``e3`` and the ends of the
-            intervals of the first two. The method ``default`` has a square mark and a bold name.
+        rows: Figures with ``method``, ``accuracy``, ``tokens``, ``money``, ``money_unit``, ``e3``
+            and the ends of the intervals of accuracy and tokens. The method ``default`` has a
+            square mark and a bold name.
+        cost: The figure across.
     """
-    table = rows.dropna(subset=["accuracy", "tokens", "e3"])
+    table = safe(rows.dropna(subset=["accuracy", cost, "e3"]))
     table = table.assign(is_default=table.method.isin(["default", "default_estimated"]))
     # An interval that reaches far does not press the points into a corner: it is clipped.
-    cheap, dear = table.tokens.min(), table.tokens.max()
-    room = max(dear - cheap, 0.3 * dear)
-    x_range = [max(0.0, cheap - room / 4), dear + room / 2]
+    cheap, dear = table[cost].min(), table[cost].max()
+    x_range = [0.0, dear + max(dear - cheap, 0.3 * dear) / 2]
     y_range = [max(0.0, table.accuracy_lower.min() - 4), min(104.0, table.accuracy_upper.max() + 4)]
-    table["label_x"], table["label_y"] = _label_places(table, x_range, y_range)
+    table["label_x"], table["label_y"] = _label_places(table, cost, x_range, y_range)
 
     scales = [alt.Scale(domain=ends, nice=False, zero=False) for ends in (x_range, y_range)]
-    title = "T: completion tokens per question, planning included"
-    x = partial(alt.X, type="quantitative", title=title, scale=scales[0])
+    titles = {
+        "tokens": "T: completion tokens per question, planning included",
+        "money": f"money, {table.money_unit.iloc[0]}",
+    }
+    x = partial(alt.X, type="quantitative", title=titles[cost], scale=scales[0])
     y = partial(alt.Y, type="quantitative", title="accuracy, %", scale=scales[1])
     base = alt.Chart(table)
     rules = base.mark_rule(opacity=0.5, clip=True)
+    shown = dict.fromkeys(["accuracy", cost, "tokens", "e3"])
     marks = base.mark_point(filled=True, opacity=1).encode(
-        x("tokens"), y("accuracy"),
+        x(cost), y("accuracy"),
         shape=alt.Shape("is_default:N", legend=None, scale=alt.Scale(range=["circle", "square"])),
         size=alt.condition("datum.is_default", alt.value(170), alt.value(70)),
-        tooltip=["method", *(alt.Tooltip(n, format=".1f") for n in ("accuracy", "tokens", "e3"))],
+        tooltip=["method", *(alt.Tooltip(name, format=".1f") for name in shown)],
     )  # fmt: skip
     weight = alt.ExprRef("datum.is_default ? 'bold' : 'normal'")
     named = base.encode(x("label_x"), y("label_y"), text="method:N")
     names = named.mark_text(align="left", dy=-8, fontSize=12, fontWeight=weight)
-    ranked = table.sort_values(["tokens", "accuracy"], ascending=[True, False])
+    ranked = table.sort_values([cost, "accuracy"], ascending=[True, False])
     front = alt.Chart(ranked[ranked.accuracy > ranked.accuracy.cummax().shift(fill_value=-1.0)])
     layers = [
-        _contours(table.e3, x_range, y_range),
-        front.mark_line(interpolate="step-after", color=_GREY).encode(x("tokens"), y("accuracy")),
-        rules.encode(x("tokens_lower"), y("accuracy"), x2="tokens_upper"),
-        rules.encode(x("tokens"), y("accuracy_lower"), y2="accuracy_upper"),
+        front.mark_line(interpolate="step-after", color=_GREY).encode(x(cost), y("accuracy")),
+        rules.encode(x(cost), y("accuracy_lower"), y2="accuracy_upper"),
         marks,
         names,
     ]
+    if cost == "tokens":
+        layers.insert(1, rules.encode(x("tokens_lower"), y("accuracy"), x2="tokens_upper"))
+        layers.insert(0, _contours(table.e3, x_range, y_range))
     return alt.layer(*layers, width=_WIDTH, height=_HEIGHT)
 
 
+def safe(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose texts can end no script of the page that a notebook writes."""
+    texts = table.select_dtypes(["object", "string", "category"]).columns
+    return table.assign(**{
+        name: [v.translate(_ANGLES) if isinstance(v, str) else v for v in table[name]]
+        for name in texts
+    })  # fmt: skip
+
+
 def _label_places(
-    table: pd.DataFrame, x_range: Sequence[float], y_range: Sequence[float]
+    table: pd.DataFrame, cost: str, x_range: Sequence[float], y_range: Sequence[float]
 ) -> tuple[list[float], list[float]]:
     """Return the places of the labels beside their points, moved up where labels overlap."""
     per_x, per_y = _WIDTH / (x_range[1] - x_range[0]), _HEIGHT / (y_range[1] - y_range[0])
     boxes: dict[Any, tuple[float, float, float]] = {}  # left, right and middle
     for row in table.sort_values("accuracy").itertuples():
-        left, middle = (row.tokens - x_range[0]) * per_x + 9, row.accuracy * per_y
+        left, middle = (getattr(row, cost) - x_range[0]) * per_x + 9, row.accuracy * per_y
         width = _LETTER * len(row.method)
         left -= 18 + width if left + width > _WIDTH + 60 else 0
         for start, end, height in sorted(boxes.values(), key=lambda box: box[2]):
@@ -153,17 +176,22 @@ def parts(rows: pd.DataFrame, title: str = "mean completion tokens per question"
         rows: ``method``, ``part`` and ``tokens``.
         title: Title of the axis.
     """
+    rows = safe(rows)
     order = list(dict.fromkeys([*PARTS.values(), *rows.part]))
     table = rows.assign(place=rows.part.map(order.index))
+    colours = [_COLOURS[place % len(_COLOURS)] for place in range(len(order))]
     chart = alt.Chart(table, width=_WIDTH - 160, padding=_MARGINS)
     sort = [name for name in order if name in set(rows.part)]
     bars: alt.Chart = chart.mark_bar().encode(
         x=alt.X("tokens:Q", title=title),
         y=alt.Y("method:N", sort=None, title=None),
-        color=alt.Color("part:N", title=None, sort=sort, legend=alt.Legend(orient="top")),
+        color=alt.Color(
+            "part:N", title=None, sort=sort, scale=alt.Scale(domain=order, range=colours),
+            legend=alt.Legend(orient="top", values=sort),
+        ),
         order="place:Q",
         tooltip=["method", "part", alt.Tooltip("tokens", format=".1f")],
-    )
+    )  # fmt: skip
     return bars
 
 
@@ -175,7 +203,7 @@ def by_level(rows: pd.DataFrame, field: str = "accuracy") -> alt.FacetChart:
         field: ``accuracy`` or ``tokens``.
     """
     title = {"accuracy": "accuracy, %", "tokens": "T"}[field]
-    table = rows.dropna(subset=["level", field])
+    table = safe(rows.dropna(subset=["level", field]))
     base = alt.Chart(table).encode(alt.X("level:O", title="level"))
     lines = base.mark_line(point=True).encode(alt.Y(f"{field}:Q", title=title))
     ends = base.mark_rule(clip=True).encode(y=f"{field}_lower:Q", y2=f"{field}_upper:Q")
@@ -197,7 +225,7 @@ def spending(report: Report | Mapping[str, Any]) -> Chart:
             rows += [(f"{n}. {s['question']}", s["tokens"] or 0, s["cap"]) for n, s in steps]
         else:
             rows.append((PARTS.get(node, node), nodes[node]["output_tokens"], None))
-    table = pd.DataFrame(rows, columns=["part", "tokens", "cap"]).astype({"cap": float})
+    table = safe(pd.DataFrame(rows, columns=["part", "tokens", "cap"]).astype({"cap": float}))
     table["end"] = table.tokens.cumsum()
     table["start"] = table.end - table.tokens
     table["cap"] = table.start + table.cap.fillna(table.tokens)

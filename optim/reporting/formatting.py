@@ -6,6 +6,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -34,9 +35,9 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def factor(value: float | None) -> str:
-    """Return a positive figure of any size with about three digits."""
-    if value is not None and value >= 10_000:  # noqa: PLR2004
-        return f"{value:.0e}"
+    """Return a positive figure of any size with three digits at least."""
+    if value is not None and value >= 10_000_000:  # noqa: PLR2004
+        return f"{value:.2e}"
     size = value or 0.0
     return number(value, 0 if size >= 100 else 1 if size >= 10 else 2)  # noqa: PLR2004
 
@@ -71,24 +72,72 @@ def _with_interval(name: str, ends: str, digits: int | None) -> Callable[[Row], 
     return show
 
 
-def _money(row: Row) -> str:
-    return ("$ " if "$" in row["money_unit"] else "") + factor(row["money"])
+def _money(row: Row, name: str) -> str:
+    """Return an amount of money; the one with a cache only where it makes a difference."""
+    amount = row[name] if name == "money" or row[name] != row["money"] else None
+    return DASH if amount is None else ("$ " if "$" in row["money_unit"] else "") + factor(amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a report. A function of a row is a column, too.
+
+    Attributes:
+        show: Writes a cell from a row of the table's figures.
+        tip: What the column is, for a person who points at its head.
+    """
+
+    show: Callable[[Row], str]
+    tip: str = ""
+
+    def __call__(self, row: Row) -> str:
+        """Return the cell of a row."""
+        return self.show(row)
 
 
 Columns: TypeAlias = Mapping[str, Callable[[Row], str]]
 
-COLUMNS: Columns = {
-    "accuracy, %": _with_interval("accuracy", "accuracy_", 1),
-    "completion": _with_interval("tokens", "tokens_", 0),
-    "prompt": lambda row: number(row["input_tokens"]),
-    "cached": lambda row: number(row["cached_tokens"]),
-    "money": _money,
-    "E³": _with_interval("e3", "e3_", None),
-    "OckScore": lambda row: number(row["ock_score"], 1),
-    "n": lambda row: number(row["n"]),
-    "errors": lambda row: number(row["errors"] or None),
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "accuracy, %": Column(
+        _with_interval("accuracy", "accuracy_", 1), "Mean score with its 95 % interval."
+    ),
+    "completion": Column(
+        _with_interval("tokens", "tokens_", 0),
+        "T: mean completion tokens of a question, planning included, with their 95 % interval.",
+    ),
+    "prompt": Column(
+        lambda row: number(row["input_tokens"]),
+        "Mean prompt tokens of a question, cached ones included.",
+    ),
+    "cached": Column(
+        lambda row: number(row["cached_tokens"]),
+        "Mean cached prompt tokens of a question.",
+    ),
+    "money": Column(
+        lambda row: _money(row, "money"),
+        "Mean price: US $ per 1,000 questions where all prices are known, else units (a prompt "
+        "token is 1 unit, a completion token --price-ratio, 4 by default).",
+    ),
+    "cached money": Column(
+        lambda row: _money(row, "cached_money"),
+        "The same if a cached prompt token costs a tenth of another prompt token. Prices in US $ "
+        "are those of the cache already.",
+    ),
+    "E³": Column(
+        _with_interval("e3", "e3_", None),
+        "accuracy² / T with its 95 % interval; plain and biased upwards below 30 questions.",
+    ),
+    "OckScore": Column(
+        lambda row: number(row["ock_score"], 1),
+        "accuracy \N{MINUS SIGN} 10 ln(all tokens / 10,000 + 1).",
+    ),
+    "n": Column(lambda row: number(row["n"]), "Answers with a score."),
+    "errors": Column(
+        lambda row: number(row["errors"] or None),
+        "Answers that failed for an outside reason. They are in no other column.",
+    ),
 }
-"""Columns of every table of figures; the page's template explains each of them."""
+"""Columns of every table of figures. An entry here is all that a new one takes."""
 
 _accuracy_difference = _with_interval("accuracy_difference", "accuracy_", 1)
 
@@ -98,16 +147,36 @@ def difference(pair: Row) -> str:
     return "undecided" if pair["discordant"] == 0 else _accuracy_difference(pair)
 
 
-PAIR_COLUMNS: Columns = {
-    "ratio of E³": _with_interval("ratio", "", None),
-    "p": lambda pair: p_value(pair["p_value"]),
-    "p, Holm": lambda pair: p_value(pair["p_value_holm"]),
-    "ratio of T": _with_interval("tokens_ratio", "tokens_", None),
-    "accuracy, points": difference,
-    "p of accuracy": lambda pair: p_value(pair["accuracy_p_value"]),
-    "p of accuracy, Holm": lambda pair: p_value(pair["accuracy_p_value_holm"]),
-    "better / worse": lambda pair: f"{number(pair['gained'])} / {number(pair['lost'])}",
-    "questions": lambda pair: number(pair["questions"]),
+PAIR_COLUMNS: dict[str, Callable[[Row], str]] = {
+    "ratio of E³": Column(
+        _with_interval("ratio", "", None),
+        "Plain ratio, with the interval of the paired delta method.",
+    ),
+    "p": Column(lambda pair: p_value(pair["p_value"]), "Two-sided, for equal E³."),
+    "p, Holm": Column(
+        lambda pair: p_value(pair["p_value_holm"]),
+        "The same, corrected for the number of methods.",
+    ),
+    "ratio of T": Column(
+        _with_interval("tokens_ratio", "tokens_", None),
+        "Mean completion tokens over those of the baseline.",
+    ),
+    "accuracy, points": Column(difference, "Paired difference of accuracy."),
+    "p of accuracy": Column(
+        lambda pair: p_value(pair["accuracy_p_value"]),
+        "McNemar's exact test where each question has one answer that is right or wrong, else a "
+        "paired t-test.",
+    ),
+    "p of accuracy, Holm": Column(
+        lambda pair: p_value(pair["accuracy_p_value_holm"]), "The same, corrected."
+    ),
+    "better / worse": Column(
+        lambda pair: f"{number(pair['gained'])} / {number(pair['lost'])}",
+        "Questions on which the method scores higher and lower.",
+    ),
+    "questions": Column(
+        lambda pair: number(pair["questions"]), "Questions that both have answered."
+    ),
 }
 """Columns of a table of paired comparisons."""
 

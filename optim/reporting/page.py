@@ -20,12 +20,14 @@ from optim.reporting.formatting import (
     COLUMNS,
     DASH,
     PAIR_COLUMNS,
+    Column,
     difference,
     displayed,
     factor,
     number,
 )
 from optim.reporting.tables import STUDY, PaperTable, answers, to_rows
+from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -137,6 +139,11 @@ def _html(studies: list[tuple[pd.DataFrame, Tables]]) -> str:
         title=": ".join(", ".join(table[name].unique()) for name in ("dataset", "model")),
         views=[_view(study, found, f"s{n}") for n, (study, found) in enumerate(studies)],
         total=f"{number(len(table))} answers, {number(table.tokens.sum())} completion tokens",
+        tips={
+            head: column.tip
+            for head, column in (COLUMNS | PAIR_COLUMNS).items()
+            if isinstance(column, Column)
+        },
         notes=tables.paper_notes() if "paper_rows" in studies[0][1] else [],
     )
 
@@ -153,7 +160,6 @@ def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> Tables
         "by_level": tables.by_level(study),
         "travelplanner_rates": tables.travel_rates(study),
         "budget_grid": tables.budget_grid(study).reset_index(),
-        "latency": tables.latency(study),
     }
     if paper:
         names: tuple[PaperTable, ...] = ("rows", "certaindex", "latency", "budget_cells")
@@ -174,6 +180,7 @@ def _view(study: pd.DataFrame, frames: Tables, name: str) -> Row:
     drawings: dict[str, charts.Chart] = {}
     if frame.e3.notna().any():
         drawings["Accuracy against tokens"] = charts.plane(frame)
+        drawings["Accuracy against money"] = charts.plane(frame, "money")
         drawings["Where the tokens went"] = charts.parts(frames["token_parts"])
     if levels.accuracy.notna().any():
         drawings["Accuracy by level"] = charts.by_level(levels)
@@ -237,7 +244,7 @@ def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
 
 
 def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
-    """Describe the cheapest method without a proven loss, and what methods with more E³ lose."""
+    """Describe the cheapest method without a visible loss, and what methods with more E³ lose."""
     rows = {row["method"]: row for row in to_rows(frame) if row["e3"] is not None}
     pairs = {pair["method"]: pair for pair in to_rows(versus) if pair.get("questions")}
     if not any(row["accuracy"] for row in rows.values()):
@@ -246,15 +253,21 @@ def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
     if not pairs:
         return
     baseline = versus.baseline.iloc[0]
-    worse = [name for name, pair in pairs.items() if pair["accuracy_difference"] < 0]
-    losing = [name for name in worse if _is_clear(pairs[name]["accuracy_p_value_holm"])]
+    fewest = min(pair["questions"] for pair in pairs.values())
+    if fewest < MIN_UNBIASED_QUESTIONS:
+        yield (
+            f"{fewest:g} questions are too few to see a loss of accuracy against {baseline}: "
+            f"answer {MIN_UNBIASED_QUESTIONS} at least."
+        )
+        return
+    losing = [name for name, pair in pairs.items() if _loses(pair)]
     safe = [name for name in (baseline, *pairs) if name not in losing]
     best = min(safe, key=lambda name: rows[name]["money"])
     cells = [f"{head} {COLUMNS[head](rows[best])}" for head in _FOUND]
     if best in pairs:
         cells.append(f"accuracy, points: {difference(pairs[best])}")
     yield Markup(
-        "Cheapest method without a proven loss of accuracy against {}: <b>{}</b>; {}."
+        "Cheapest method without a visible loss of accuracy against {}: <b>{}</b>; {}."
     ).format(baseline, best, "; ".join(cells))
     for name, pair in pairs.items():
         if rows[name]["e3"] > rows[best]["e3"]:
@@ -266,6 +279,15 @@ def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
     yield (
         f"E³ differs from that of {baseline} at the 5 % level, after Holm's correction: "
         f"{', '.join(clear) or 'for no method, so the order of the methods may be chance'}."
+    )
+
+
+def _loses(pair: Row) -> bool:
+    """Return whether a loss of accuracy is visible in the test or in the interval beside it."""
+    upper = pair["accuracy_upper"]
+    is_below = upper is not None and upper < 0
+    return pair["accuracy_difference"] < 0 and (
+        is_below or _is_clear(pair["accuracy_p_value_holm"])
     )
 
 

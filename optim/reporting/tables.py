@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -36,21 +37,39 @@ BY = (*STUDY, "method")
 PARTS = {
     "plan": "plan",
     "estimate": "estimate",
-    "answer": "answer in one call",
-    "solve": "solve step by step",
+    "answer": "answer at once",
+    "solve": "solve",
     "synthesize": "synthesize",
 }
 """Parts of the completion tokens of an answer, in the order of spending, with their names."""
 
 PaperTable = Literal["rows", "certaindex", "latency", "budget_cells", "a_over_t"]
 
-_MEANS = ["tokens", "solving_tokens", "input_tokens", "cached_tokens", "money", "seconds"]
-_MEASURES = (
+_MEANS = [
+    "tokens",
+    "solving_tokens",
+    "input_tokens",
+    "cached_tokens",
+    "money",
+    "cached_money",
+    "seconds",
+]
+_MEASURES = (  # the order in CSV and JSON; what is not named here comes after it
     *("n", "errors", "questions", "accuracy", "accuracy_lower", "accuracy_upper", "accuracy_sd"),
     *("tokens", "tokens_lower", "tokens_upper", "tokens_sd", "solving_tokens", "input_tokens"),
-    *("cached_tokens", "money", "money_unit", "e3", "e3_lower", "e3_upper", "e3_sd"),
-    *("ock_score", "a_over_t", "seconds", "level_source", "runs", "is_measured"),
+    *(
+        "cached_tokens",
+        "money",
+        "cached_money",
+        "money_unit",
+        "e3",
+        "e3_lower",
+        "e3_upper",
+        "e3_sd",
+    ),
+    *("ock_score", "seconds", "level_source", "runs", "is_measured"),
 )
+_CACHED = 0.1  # units of a cached prompt token, as most providers price it
 _PICO = 1e12  # in which `Dollars` counts
 _USUAL_BASELINES = ("vanilla", "global_budget")
 _GRID_POINT = r"^(?P<base>.*)\[(?P<initial>\d+)\+(?P<per_level>\d+)L\]$"
@@ -88,8 +107,10 @@ def answers(
     usages = [record.report["usage"] for record in pooled]
     if dollars is None:
         money = [u["input_tokens"] + price_ratio * u["output_tokens"] for u in usages]
-    return pooled.frame().assign(
-        money=money,
+    frame = pooled.frame().assign(money=money)
+    cached = frame.cached_tokens if dollars is None else 0
+    return frame.assign(
+        cached_money=frame.money - (1 - _CACHED) * cached,
         money_unit="units" if dollars is None else "US $ per 1,000 questions",
         is_measured=[usage["measured"] for usage in usages],
         made_by=[record.made_by for record in pooled],
@@ -122,11 +143,13 @@ def figures(table: pd.DataFrame, by: Sequence[str] = BY) -> pd.DataFrame:
         completion tokens, planning included) and ``e3``, each with the ends of its 95 % interval
         (``_lower``, ``_upper``) and its standard deviation over epochs (``_sd``); means of prompt
         tokens, cached tokens, money, seconds and solving tokens; ``ock_score`` (accuracy minus
-        10 ln(all tokens / 10,000 + 1)); ``a_over_t`` (percentage points per token).
+        10 ln(all tokens / 10,000 + 1)).
     """
     groups = table.groupby(list(by), sort=False, dropna=False)
     rows = [dict(zip(by, key, strict=True)) | _figures(group) for key, group in groups]
-    return pd.DataFrame(rows, columns=[*by, *_MEASURES])
+    return pd.DataFrame(
+        rows, columns=list(dict.fromkeys([*by, *_MEASURES, *itertools.chain(*rows)]))
+    )
 
 
 def _figures(group: pd.DataFrame) -> dict[str, Any]:
@@ -158,7 +181,6 @@ def _figures(group: pd.DataFrame) -> dict[str, Any]:
     everything = row["tokens"] + row["input_tokens"]
     return row | {
         "e3": estimate.e3,
-        "a_over_t": row["accuracy"] / row["tokens"],
         "ock_score": row["accuracy"] - 10 * log(everything / 10_000 + 1),
     }
 
@@ -241,16 +263,6 @@ def _by_part(table: pd.DataFrame, field: str) -> pd.DataFrame:
     names = dict.fromkeys([*PARTS, *(node for row in nodes for node in row)])
     parts = pd.DataFrame(nodes, index=scored.index, columns=list(names)).fillna(0.0)
     return parts.groupby(scored.method, sort=False).mean()
-
-
-def latency(table: pd.DataFrame) -> pd.DataFrame:
-    """Return mean seconds of model time per scored answer: planning, estimation and solving."""
-    seconds = _by_part(table, "seconds")
-    total = seconds.sum(axis=1)
-    planning = seconds[["plan", "estimate"]].add_suffix("_seconds")
-    solving = total - planning.sum(axis=1)
-    shares = {"planning_share": PERCENT * (1 - solving / total)}
-    return planning.assign(solving_seconds=solving, seconds=total, **shares).reset_index()
 
 
 def token_parts(table: pd.DataFrame) -> pd.DataFrame:

@@ -45,6 +45,7 @@ class Scorer(Protocol):
 
     A scorer that awaits something, such as a model that judges, also has
     ``async def score_async`` with the same arguments. This method is awaited instead of `score`.
+    An empty answer is wrong, and not scored; ``def unanswered(question)`` returns its metadata.
     """
 
     def score(self, output: str, question: Question) -> Score:

@@ -15,7 +15,7 @@ import pytest
 
 from optim.e3 import Sample, accuracy_interval, compare, holm, interval, token_interval
 from optim.records import read_records
-from optim.reporting.tables import answers, by_level, figures, latency, paired, to_rows
+from optim.reporting.tables import answers, by_level, figures, paired, to_rows
 from optim.tuning import TuneResult, tune
 from tests.support.tuning_world import (
     DEV,
@@ -92,7 +92,6 @@ def test_the_tables_of_a_recorded_log_are_equal() -> None:
     tables: dict[str, pd.DataFrame] = {
         "rows": figures(table),
         "levels": by_level(table),
-        "latency": latency(table),
         "paired": paired(table, "global_budget"),
     }
     check_values(RECORDED["logs"], {name: to_rows(one) for name, one in tables.items()})

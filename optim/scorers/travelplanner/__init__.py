@@ -54,6 +54,10 @@ class TravelPlannerScorer:
     metadata holds the result of each check, with the reason for a failure.
     """
 
+    def unanswered(self, question: Question) -> Mapping[str, Any]:
+        """Return the metadata of an empty answer, which is not delivered and passes no check."""
+        return self.score("", question).metadata
+
     def score(self, output: str, question: Question) -> Score:
         """Score a plan as `Scorer.score`."""
         text = without_thinking(output)[-_LONGEST:]

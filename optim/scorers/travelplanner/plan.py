@@ -14,7 +14,15 @@ _FIELD = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"^\s*(?:[-*•+]\s+|\d+[.)]\s+)(?P<value>.+)")
-_EMPTY = re.compile(r"[-–—*\s]*|n/?a|none", re.IGNORECASE)  # noqa: RUF001
+_NEEDED = r"(?:applicable|needed|required|necessary|included|planned|scheduled|booked|specified)"
+_EMPTY = re.compile(  # "-", "N/A", "Not applicable", "No accommodation needed (departure)"
+    r"(?:[-\u2012-\u2015*\s.]*|(?:n\.?\s?/?\s?a\.?|nil|none|nothing|unnecessary"
+    rf"|(?:none|nothing|not)\s+{_NEEDED}|no\s+(?:accommodation|lodging|hotel|overnight\s+stay|stay|meal"
+    rf"|breakfast|lunch|dinner|attractions?|transport(?:ation)?|travel)(?:\s+(?:is\s+)?{_NEEDED})?)"
+    r"\s*(?:[,.](?=\s|$)|(?=\())?)"
+    r"\s*(?:\([^()]*\)|(?:as|since|because|for|on|due|today|that|this)\b.*)?\.?",
+    re.IGNORECASE,
+)
 _FROM_TO = re.compile(r"\bfrom\s+(.+?)\s+to\s+([^,;:]+)", re.IGNORECASE)
 
 
@@ -28,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Day:
-    """The texts of a day's fields: "" for an empty field or "-", None for a missing field."""
+    """The texts of a day's fields: "" for an empty one, such as "-", None for a missing one."""
 
     current_city: str | None = None
     transportation: str | None = None
@@ -57,7 +65,7 @@ class Day:
     def attractions(self) -> list[str]:
         """The attractions that are planned; separated by ";" in the plan."""
         parts = (part.strip() for part in (self.attraction or "").split(";"))
-        return [part for part in parts if part]
+        return [part for part in parts if not _EMPTY.fullmatch(part)]
 
     @property
     def places(self) -> list[tuple[str, str]]:

@@ -13,10 +13,11 @@ from filelock import FileLock
 from inspect_ai.log import list_eval_logs, read_eval_log
 from rich.console import Console
 
-from optim.datasets import arithmetic, loading
+from optim.datasets import Question, arithmetic, loading
 from optim.evaluation import Evaluation, EvaluationError, Experiment, evaluate
 from optim.evaluation.store import LOCK, ReplyCache, StorageError
 from optim.records import Record, read_records
+from optim.scorers import Score
 from pb_graph import InputError
 from pb_graph.planner.planner import Planner
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, in_turn, thinks_in_vain
@@ -169,6 +170,22 @@ def test_an_empty_answer_that_was_paid_for_is_wrong(tmp_path: Path) -> None:
     wrong = [record for record in found.records if not record.output]
     assert [(one.score, one.error) for one in wrong] == [(0.0, None)] * 2
     assert "paid without an answer" in wrong[0].explanation
+
+
+class Delivers:
+    """Tells what an empty answer lacks, as TravelPlanner's scorer does for its rates."""
+
+    def score(self, output: str, question: Question) -> Score:
+        del output, question
+        return Score(1.0, None, "", {"delivered": True})
+
+    def unanswered(self, question: Question) -> dict[str, object]:
+        return {"delivered": False, "asked": question.id}
+
+
+def test_an_empty_answer_is_in_the_rates_of_a_scorer(tmp_path: Path) -> None:
+    found = evaluated(ScriptedChat(solve=thinks_in_vain), tmp_path, scorer=Delivers())
+    assert {record.score_metadata["delivered"] for record in found.records} == {False}
 
 
 def test_a_finished_run_costs_nothing_again_and_more_questions_only_their_own(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,23 @@ def test_after_a_failure_nothing_is_tested() -> None:
     assert found.certified is None
     assert list(trials_of(found).method) == ["bad"]
     assert "A proof needs at least 123 questions" in found.sentence
+
+
+def test_a_run_that_is_not_finished_proves_nothing() -> None:
+    """The answers that an interrupt cuts off are the long, hard ones."""
+    whole = row("vanilla", 500, range(0))
+    cut = [one for one in row("terse", 100, range(0)) if int(one.question[13:-5]) % 5]
+    assert certified([*whole, *cut]).certified is None  # as if it were wrong there
+    torn = [replace(one, made_by={"gaps": "80 questions are missing"}) for one in cut]
+    with pytest.raises(InputError, match=r"not finished \(terse: 80 .* --partial"):
+        certified([*whole, *torn])
+    assert certified([*whole, *torn], is_partial=True).certified is None
+
+
+def test_a_bet_needs_more_questions_than_the_exact_test() -> None:
+    half = [replace(one, score=0.5) for one in row("half", 100, range(0), 150)]
+    found = certified([*row("vanilla", 500, range(0), 150), *half])
+    assert "A proof needs at least 168 questions" in found.sentence
 
 
 def test_a_failed_answer_is_wrong_for_its_row_and_makes_it_no_cheaper() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +18,7 @@ from tests.optim.reporting.samples import record, records
 TABLE = answers(records(["vanilla", "cosine", "stepwise", "default"], errors=False))
 CHARTS = {
     "plane": draw.plane(figures(TABLE)),
+    "money": draw.plane(figures(TABLE), "money"),
     "parts": draw.parts(token_parts(TABLE)),
     "levels": draw.by_level(by_level(TABLE)),
     "spending": spending(records(["stepwise"])[0].report),
@@ -28,9 +31,31 @@ def test_an_svg_runs_nothing_and_names_what_it_shows(name: str) -> None:
     assert not re.search(r"<script|<style|style=|href=|onload", svg)
     words = {
         "plane": "completion tokens per question", "parts": "estimate",
+        "money": "money, units",
         "levels": "level", "spending": "completion tokens",
     }  # fmt: skip
     assert words[name] in svg
+
+
+def test_no_text_of_a_model_ends_the_script_of_a_notebook() -> None:
+    hostile = "</script><script>alert(1)</script><!--"
+    one = records(["stepwise"], errors=False)[0]
+    for step in one.report["steps"]:
+        step["question"] = hostile
+    found = [
+        replace(each, method=hostile + each.method, model=hostile, dataset=hostile)
+        for each in records(["vanilla", "cosine"], errors=False)
+    ]
+    found[0].report["usage"]["by_node"][hostile] = found[0].report["usage"]["by_node"]["answer"]
+    table = answers(found)
+    charts = [plot(found), draw.plane(figures(table), "money"), draw.parts(token_parts(table)),
+              draw.by_level(by_level(table)), spending(one.report)]  # fmt: skip
+    for chart in charts:
+        html = chart.to_html(inline=False)
+        assert hostile[:9] not in json.dumps(chart.to_dict(), ensure_ascii=False)
+        assert "alert(1)" in html
+        assert "<script>alert" not in html
+        assert "<!--" not in html.partition("<body>")[2]
 
 
 def test_the_default_is_marked_and_every_method_is_labelled() -> None:
@@ -43,7 +68,7 @@ def test_the_default_is_marked_and_every_method_is_labelled() -> None:
 def test_names_do_not_cover_each_other() -> None:
     rows = figures(answers(records(["vanilla", "cosine", "linear"], errors=False)))
     rows["accuracy"], rows["tokens"] = 50.0, [400.0, 401.0, 402.0]
-    _, ys = draw._label_places(rows, [300.0, 700.0], [0.0, 100.0])
+    _, ys = draw._label_places(rows, "tokens", [300.0, 700.0], [0.0, 100.0])
     assert min(b - a for a, b in itertools.pairwise(sorted(ys))) >= 3.4  # 14 of 400 pixels
 
 

@@ -66,11 +66,11 @@ def test_only_these_calls_are_sampled() -> None:
         sampled.append(limits.sampling)
         return {"max_tokens": limits.cap}
 
-    for method in ("adaptive_consistency", "vanilla"):
+    for method in ("adaptive_consistency", "agree_or_think", "vanilla"):
         graph = build_graph(ScriptedChat(), settings=Settings(method=method), cap_policy=noted)
         sampled.clear()
         run(graph)
-        assert set(sampled) == {method == "adaptive_consistency"}
+        assert set(sampled[:2]) == {method != "vanilla"}
 
 
 @pytest.mark.parametrize(

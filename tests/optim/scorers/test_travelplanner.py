@@ -10,6 +10,7 @@ import pytest
 
 from optim.scorers import ScorerError
 from optim.scorers.travelplanner import TravelPlannerScorer, rates
+from optim.scorers.travelplanner.plan import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -246,6 +247,28 @@ def test_a_plan_is_read_as_models_write_it(text: str) -> None:
     assert score(judged.answer).value == 1
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *("N/A", "n.a.", "None", "\N{EM DASH}", "Not applicable", "not needed.", "None required"),
+        *("No accommodation needed", "Not applicable (departure day)", "Nothing planned"),
+        *("Not needed as the trip ends", "N/A, as they fly home", "No lunch", "- (return home)"),
+    ],
+)
+def test_an_entry_that_says_it_is_not_needed_is_empty(entry: str) -> None:
+    plan = PLAN.replace(": -\n", f": {entry}\n")
+    assert plan != PLAN
+    judged = score(plan)
+    assert judged.value == 1, judged.explanation
+
+
+@pytest.mark.parametrize("name", ["Nothing But Noodles", "No Name Diner", "Not Just Tea", "Nan's"])
+def test_a_place_with_such_a_name_is_none_the_less_a_place(name: str) -> None:
+    day = read_plan(f"Day 1:\nCurrent City: Bay City\nLunch: {name}, Bay City")
+    assert day is not None
+    assert day[0].lunch == f"{name}, Bay City"
+
+
 @pytest.mark.parametrize("text", ["", "I cannot plan this.", "<think>" + PLAN])
 def test_what_is_no_plan_is_not_delivered(text: str) -> None:
     judged = score(text, wishing(cuisine=["French"]))
@@ -268,7 +291,8 @@ def test_a_broken_question_is_an_error_not_a_0(other: dict[str, Any]) -> None:
         ("from Other to A|A|from A to B|B|from B to St. Home", "starts in Other"),
         ("from St. Home to A|A|from A to B|B|from B to A", "does not end"),
         ("from St. Home to A|A|from A to B|from B to A|from A to St. Home", "A is visited twice"),
-        ("from St. Home to A|C|from A to B|B|from B to St. Home", "entered but not left"),
+        ("from St. Home to A|C|from A to B|B|from B to St. Home", "A is entered but not left"),
+        ("from St. Home to A|A|from A to B|C|from C to St. Home", "B is entered but not left"),
     ],
 )
 def test_the_route_is_a_circle(cities: str, reason: str | None) -> None:
@@ -289,7 +313,7 @@ def test_rates_are_those_of_the_benchmark() -> None:
         score().metadata,  # everything: 1 of 1 hard, 8 of 8 commonsense
         score(asked=asked).metadata,  # 1 of 2 hard
         score(change(("Zoo", "Moo")), asked).metadata,  # kept out: 0 of 2 hard, 7 of 8
-        score("nothing", asked).metadata,  # not delivered: 0 of 2, 0 of 8
+        TravelPlannerScorer().unanswered(asked),  # not delivered: 0 of 2, 0 of 8
     ]
     found = rates(items)
     assert found["delivery"] == 3 / 4

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from optim.e3 import accuracy_interval, e3, interval, smoothed_e3, token_interval
+from optim.statistics.estimates import exp_interval
 from tests.benchmarks.interval_coverage import of_accuracy, single
 
 SCORE = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-6)
@@ -131,3 +132,8 @@ def test_smoothing_adds_half_a_right_and_half_a_wrong_question(
     scores, tokens = zip(*items, strict=True)
     accuracy = 100 * (sum(scores) + 0.5) / (len(items) + 1)
     assert smoothed_e3(scores, tokens) == pytest.approx(accuracy**2 / np.mean(tokens))
+
+
+def test_an_end_that_no_double_can_hold_is_none() -> None:
+    assert exp_interval(700.0, 20.0) == (pytest.approx(math.exp(680.0)), None)
+    assert exp_interval(0.0, 700.0) == (pytest.approx(math.exp(-700.0)), math.exp(700.0))
