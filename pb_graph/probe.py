@@ -31,6 +31,7 @@ CHECKS = {
     "thinking_off": "thinking can be switched off",
 }
 _THINKS_FROM = 32  # a model with at least this many hidden tokens counts as thinking
+_LIMIT = 1700  # tokens after which no other call of 64 and its prompt is made
 _LONG_TOKEN = 8  # characters of a token of numbers and commas, with room to spare
 
 
@@ -68,6 +69,8 @@ class Probe:
 def probe(model: str | BaseChatModel | None = None) -> Probe:
     """Probe a model's endpoint with at most 6 calls and 2,000 tokens.
 
+    A server that ignores a cap is asked nothing more, because no limit would hold.
+
     Args:
         model: As for `build_graph`.
 
@@ -78,11 +81,14 @@ def probe(model: str | BaseChatModel | None = None) -> Probe:
     chat = resolve(model_name(model), Settings()) if isinstance(model, str | None) else model
     policy = policy_for(chat)
     result = Probe(name_of(chat), policy.__name__)
+    count = _ask(result, chat, policy, COUNT, CallOptions(24, thinking="off"))
+    result.findings = _check_count(count)
+    if result.findings["output_cap"].verdict == "failed":
+        result.findings["thinking_off"] = Finding("inconclusive", "not asked: no cap is kept")
+        return result
     free = _ask(result, chat, policy, PUZZLE, CallOptions(512, thinking="free"))
-    policy, thinking_off = _check_thinking_off(result, chat, policy, free)
-    reply = _ask(result, chat, policy, COUNT, CallOptions(24, thinking="off"))
+    policy, result.findings["thinking_off"] = _check_thinking_off(result, chat, policy, free)
     result.policy = policy.__name__
-    result.findings = {**_check_count(reply), "thinking_off": thinking_off}
     return result
 
 
@@ -115,6 +121,8 @@ def _check_thinking_off(
     for candidate in (policy, *others):
         if candidate(model, off) == candidate(model, unbounded):
             continue
+        if result.tokens > _LIMIT:
+            return policy, Finding("inconclusive", f"{result.tokens} tokens are spent")
         try:
             reply = _ask(result, model, candidate, PUZZLE, off)
         except ModelCallError:  # the server does not know the argument

@@ -56,7 +56,14 @@ ELSEWHERE = {
         "--requeue",
     ),
     *("--reasoning-effort", "--reasoning-tokens", "cot_reflection"),
-    *("azure_openai", "google_genai", "model_json_schema", "set_llm_cache", "set_lm"),
+    *(
+        "azure_openai",
+        "google_genai",
+        "bedrock_converse",
+        "model_json_schema",
+        "set_llm_cache",
+        "set_lm",
+    ),
     *("prompt_model", "task_model", "reflection_lm", "max_bootstrapped_demos", "max_labeled_demos"),
 }
 

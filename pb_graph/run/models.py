@@ -74,6 +74,7 @@ class Models:
         self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
         # Created objects by key, with their source: its `id` is unique only while it lives.
         self._made: dict[Hashable, tuple[object, Any]] = {}
+        self.refused: dict[tuple[str, str], int] = {}  # status of a refusal, by run and model
         self._limits: dict[tuple[str, int | QuestionLimit], Budget] = {}  # by run
         self._lock = threading.Lock()
         base = self._settings_of(program) or Settings() if settings is None else settings

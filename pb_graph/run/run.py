@@ -24,7 +24,7 @@ from pb_graph.budget.rates import MOST_TOKENS, Dollars
 from pb_graph.budget.rules import QuestionLimit
 from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
-from pb_graph.models.chat_models import key_of
+from pb_graph.models.chat_models import describe_model, key_of
 from pb_graph.models.client import ModelClient, WrapperClient
 from pb_graph.models.options import TIMEOUT, CallOptions, Thinking
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
@@ -48,6 +48,9 @@ from pb_graph.types import (
 )
 
 T = TypeVar("T")
+
+
+_REFUSALS = (401, 403, 404)  # of a key or a model's name: asking again cannot help
 
 
 class BudgetedReply(NamedTuple):
@@ -401,12 +404,21 @@ class _ChargedClient(WrapperClient):
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         run, make = self._run, self.wrapped.call
+        asked = run.state.get("run_id", ""), describe_model(self.model)
+        if asked in run.models.refused:
+            msg = f"{asked[1]} was not asked again"
+            raise ModelCallError(msg, run.models.refused[asked])
         if run.journal:
             make = partial(run.journal.call, self.wrapped)
         try:
             with use_budget(self._account):
                 reply = await make(messages, options, io)
         except ModelCallError as failure:
+            if failure.status in _REFUSALS:
+                run.models.refused = {
+                    **dict([*run.models.refused.items()][-99:]),
+                    asked: failure.status,
+                }
             if isinstance(failure, BudgetUsedUpError):
                 run._update["budget_used_up"] = True  # noqa: SLF001 -- a part of it
             run.charge(failure.lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any, get_args
 
 import pytest
@@ -102,6 +103,24 @@ def test_a_server_that_asks_for_an_hour_is_not_waited_for() -> None:
         report = vanilla(server)
     assert server.served == 1
     assert "rate limit" in report["error"]
+
+
+@pytest.mark.parametrize("fault", ["bad_key", "unknown_model"])
+def test_a_model_that_refuses_the_plan_is_not_asked_again(fault: Fault) -> None:
+    with FaultServer(always(fault)) as server:
+        graph = graph_to(server, method="plan_and_budget", plan_from=1)
+        reports = [report_of(graph), report_of(graph)]  # the next question asks anew
+        assert server.served == len(reports)
+    assert reports[1]["error"].count("(HTTP 40") == 1
+
+
+def test_a_server_that_drips_is_left_at_the_time_limit() -> None:
+    with FaultServer(always("drip"), stall=3) as server:
+        settings = Settings(method="vanilla", timeout=0.5, max_retries=0)
+        started = time.monotonic()
+        report = report_of(build_graph(chat_to(server.url), settings=settings))
+        assert time.monotonic() - started < 2.5
+    assert "Settings.timeout" in report["error"]
 
 
 def test_an_error_says_why_every_reply_was_empty() -> None:

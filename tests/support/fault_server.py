@@ -29,6 +29,7 @@ Fault = Literal[
     "unavailable",
     "reset_before",
     "stall",
+    "drip",
     "no_choices",
     "half_stream",
     "quiet_end",
@@ -120,7 +121,7 @@ class FaultServer:
         script: What goes wrong with which request.
         answer: The answer to everything else.
         latency: Seconds before a reply begins.
-        stall: Seconds for which the fault ``stall`` says nothing.
+        stall: Seconds for which the fault ``stall`` says nothing, and ``drip`` no more than spaces.
         key: The key that requests must carry; None takes any.
         wait: The value of ``Retry-After`` in ``rate_limit``.
         changed: Changes a true completion before it is sent.
@@ -207,6 +208,13 @@ class FaultServer:
         if fault == "reset_before":
             return _reset(writer)
         await asyncio.sleep(self.stall if fault == "stall" else self.latency)
+        if fault == "drip":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+            for _ in range(round(self.stall / 0.1)):
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.1)
+            return False
         if fault in _REFUSED:
             writer.write(self._refusal(request, *_REFUSED[fault]))
             await writer.drain()
