@@ -7,13 +7,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, Literal, Self
 from uuid import UUID
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import OutputToolBinding
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -31,12 +29,27 @@ from pb_graph.budget.account import Budget, Reservation, Wishes
 from pb_graph.budget.bill import Bill, spending_of
 from pb_graph.budget.rates import MOST_TOKENS
 from pb_graph.errors import BudgetUsedUpError, InputError
-from pb_graph.models.caps import CAP_NAMES, constructor_overrides, least_cap, policy_for
+from pb_graph.models.caps import (
+    answers_in,
+    caps_in,
+    constructor_overrides,
+    least_cap,
+    policy_for,
+    refuses_stream_options,
+    without_caps,
+)
 from pb_graph.models.chat_models import copy_for_attempts, key_of
 from pb_graph.models.client import settle_failed
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions, Thinking
-from pb_graph.models.reply import IO, finish_of, tokens_of, tokens_of_error
+from pb_graph.models.reply import (
+    IO,
+    StreamWatch,
+    finish_of,
+    replies_in,
+    tokens_of,
+    tokens_of_error,
+)
 from pb_graph.run.pause import Decision
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
@@ -136,7 +149,7 @@ class BudgetedRequest:
         keep: float = 0,
         minimum: int = 1,
     ) -> Reservation:
-        caps = _numbers(self.request, CAP_NAMES)
+        caps = caps_in(vars(self.request.model) | self.request.model_settings)
         profile: Any = getattr(request.model, "profile", None) or {}
         limits = [*caps, self.per_call, profile.get("max_output_tokens")]
         cap = min([limit for limit in limits if limit], default=None)
@@ -167,7 +180,13 @@ class BudgetedRequest:
         with reservation, _InnerCalls(reservation, keep, request) as calls:
             capped = _with_cap(request, reservation.tokens, thinking)
             try:
-                response = await ask(capped)
+                try:
+                    response = await ask(capped)
+                except Exception as error:
+                    if not refuses_stream_options(capped.model, error):
+                        raise
+                    without = capped.model.model_copy(update={"stream_usage": False})
+                    response = await ask(capped.override(model=without))
             except Exception as error:
                 calls.settle_failed(error)
                 answer = getattr(error, "ai_message", None)  # LangChain cannot parse the output
@@ -243,7 +262,7 @@ class BudgetedRequest:
         return replace(final, result=result)
 
 
-class _InnerCalls(BaseCallbackHandler):
+class _InnerCalls(StreamWatch):
     """Track all model calls in the context, so that the budget holds in any order of middleware.
 
     An inner middleware may call the model again, or call another model. A call after a failed one
@@ -251,9 +270,9 @@ class _InnerCalls(BaseCallbackHandler):
     """
 
     raise_error = True
-    run_inline = True
 
     def __init__(self, reservation: Reservation, keep: float, request: ModelRequest[Any]) -> None:
+        super().__init__()
         self.reservation, self._keep = reservation, keep
         self._has_input = any(account.needs_input for account in reservation.accounts)
         # Bounds are compared in bytes, because a model's own token counter may be slow.
@@ -274,6 +293,7 @@ class _InnerCalls(BaseCallbackHandler):
         """Reserve tokens for a call after a failed call, or for a call that may cost more."""
         if parent_run_id in self._runs:
             return  # the wrapping model reports the usage of this call
+        self._provider = (about.get("metadata") or {}).get("ls_provider") or ""
         call, reservation = self._call_of(messages[0], about), self.reservation
         if self._failed or call != reservation.call:
             if not self._failed:
@@ -300,10 +320,11 @@ class _InnerCalls(BaseCallbackHandler):
         is_covered = key == call.model and bound.input <= self._most
         return call if is_covered else bound
 
-    def on_llm_new_token(self, *_: Any, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
+    def on_llm_new_token(self, *token: Any, run_id: UUID, **about: Any) -> None:  # noqa: ANN401
         """Record that the reply has begun."""
         if run_id in self._runs:
             self._runs[run_id] = True
+            super().on_llm_new_token(*token, run_id=run_id, **about)
 
     on_stream_event = on_llm_new_token  # LangGraph's streams of version 3
 
@@ -319,9 +340,8 @@ class _InnerCalls(BaseCallbackHandler):
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
         """Count the tokens of a call that succeeded."""
         if self._runs.pop(run_id, None) is not None:
-            generated = chain.from_iterable(response.generations)
-            messages = [getattr(generation, "message", None) for generation in generated]
-            replies = [message for message in messages if isinstance(message, AIMessage)]
+            super().on_llm_end(response, run_id=run_id)
+            replies = replies_in(response)
             call, cap = self.reservation.call, self.reservation.tokens
             self._counted += [tokens_of(reply, [], cap).most(call) for reply in replies]
 
@@ -380,7 +400,7 @@ def _check(request: ModelRequest[Any]) -> None:
     if not isinstance(model, BaseChatModel):
         msg = f"{type(model).__name__} is not a chat model. Give the agent a model by its name."
         raise InputError(msg)
-    if (several := max(_numbers(request, ("n", "candidate_count")), default=1)) > 1:
+    if (several := answers_in(vars(model) | request.model_settings)) > 1:
         msg = f"A call for {several} answers may cost {several} caps. Make {several} calls instead."
         raise InputError(msg)
 
@@ -388,12 +408,9 @@ def _check(request: ModelRequest[Any]) -> None:
 def _with_cap(request: ModelRequest[Any], cap: int, thinking: Thinking) -> ModelRequest[Any]:
     """Return the request with the cap as its model expects it, and without SDK retries."""
     model = copy_for_attempts(request.model)
-    original = request.model_settings
-    settings = {name: original[name] for name in original.keys() - {*CAP_NAMES}}
+    settings = without_caps(request.model_settings)
     policy = policy_for(model)
     change = constructor_overrides(model)
-    if getattr(model, "stream_usage", True) is None:
-        change["stream_usage"] = True  # else only OpenAI's own server reports the usage of streams
     # Settings of this call, such as an effort, count as settings of the model.
     fields = {name: settings[name] for name in settings.keys() & type(model).model_fields.keys()}
     options = CallOptions(cap, timeout=math.inf, thinking=thinking)
@@ -417,12 +434,6 @@ def _bound(request: ModelRequest[Any], model: BaseChatModel | str) -> Bill:
     bound = bound_input(model, messages, arguments)
     tokens = bound.input + _NOTE
     return replace(bound, input=tokens, written=tokens)
-
-
-def _numbers(request: ModelRequest[Any], names: tuple[str, ...]) -> list[int]:
-    """Return the positive values of these arguments of the call, or else of its model."""
-    fields = {name: getattr(request.model, name, None) for name in names} | request.model_settings
-    return [value for name in names if isinstance(value := fields.get(name), int) and value > 0]
 
 
 def _append_system_note(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from inspect import signature
 from itertools import count
 from typing import Annotated, Any
+from uuid import uuid4
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.caches import BaseCache
 from langchain_core.language_models import BaseChatModel, ModelProfile
 from langchain_core.messages import BaseMessage, SystemMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
@@ -21,7 +23,7 @@ from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError
 from pb_graph.models.chat_models import calls_of, identity_of, llm_type_of, ls_params_of, name_of
 from pb_graph.models.client import RetryPolicy
-from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, StreamWatch, run_sync
 
 _LONGEST_WAIT = 60.0
 _RESERVE = "reserved for the last answer"
@@ -157,8 +159,14 @@ class BudgetedChatModel(BaseChatModel):
             # The model's cache, rate limiter and streaming callbacks apply. `invoke` would start
             # a second run, and usage callbacks would count the call twice.
             messages = [*filter(None, [request.system_message]), *request.messages]
-            calls = calls_of(request.model)
-            result = await io.call(*calls, messages, stop, run_manager, **request.model_settings)
+            calls, settings = calls_of(request.model), request.model_settings
+            watch, manager = StreamWatch(ls_params_of(request.model)().get("ls_provider", "")), None
+            if run_manager:
+                manager = copy(run_manager)
+                manager.handlers = [*run_manager.handlers, watch]
+            result = await io.call(*calls, messages, stop, manager, **settings)
+            ended = LLMResult(generations=[result.generations])
+            watch.on_llm_end(ended, run_id=run_manager.run_id if run_manager else uuid4())
             return ModelResponse(result=[generation.message for generation in result.generations])
 
         system = messages[0] if messages and isinstance(messages[0], SystemMessage) else None

@@ -18,8 +18,15 @@ from urllib.parse import urlsplit
 from langchain_core.language_models import BaseChatModel
 
 from pb_graph.local import server
-from pb_graph.models.chat_models import address_of, classes_of, is_openai_like, uses_responses
+from pb_graph.models.chat_models import (
+    address_of,
+    classes_of,
+    is_openai_like,
+    key_of,
+    uses_responses,
+)
 from pb_graph.models.options import CallOptions
+from pb_graph.models.provider_errors import status_of
 
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
 """Turns a model and the options of a call into the call's arguments, with at least its cap."""
@@ -37,6 +44,7 @@ MERGED = {
     *("additional_model_request_fields", "additionalModelRequestFields"),
 }
 """Fields of a model, of a call or of a body whose content is merged into the body at last."""
+_WITHOUT_STREAM_OPTIONS: set[str] = set()
 _REPLACING = {"inference_config", "inferenceConfig"}  # LangChain then drops its own cap
 
 # Thinking tokens of each level: low to high are from Google's Gemini API (OpenAI compatibility),
@@ -87,12 +95,24 @@ def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
     change = {name: value for name, value in without_caps(merged).items() if value != merged[name]}
     if is_openai_like(model):
         change["max_tokens"] = None
-        if settings.stream_usage is None:
-            change["stream_usage"] = True  # else only OpenAI's own server reports that of streams
+        if settings.stream_usage is None:  # only for OpenAI's own server LangChain asks for it
+            change["stream_usage"] = key_of(model) not in _WITHOUT_STREAM_OPTIONS
     if _CLAUDE in classes_of(model) and settings.thinking is not None:
         kwargs = change.get("model_kwargs", settings.model_kwargs) | {"thinking": settings.thinking}
         change |= {"thinking": None, "model_kwargs": kwargs}
     return change
+
+
+def refuses_stream_options(model: BaseChatModel, error: Exception) -> bool:
+    """Return whether a call failed because its server refuses to report the usage of streams.
+
+    From then on, `constructor_overrides` asks no model of this server for it.
+    """
+    names_it = status_of(error) in (400, 422) and "stream_options" in str(error)
+    is_asked = names_it and bool(getattr(model, "stream_usage", False))
+    if is_asked:
+        _WITHOUT_STREAM_OPTIONS.add(key_of(model))
+    return is_asked
 
 
 def caps_in(fields: Mapping[str, Any]) -> list[int]:

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
 
 M = TypeVar("M", bound=BaseChatModel)
@@ -66,6 +67,17 @@ def address_of(model: BaseChatModel) -> str:
     # The SDK below may have taken its address from OPENAI_BASE_URL, which the model does not show.
     client = settings.root_client or settings.root_async_client
     return str(getattr(client, "base_url", None) or settings.openai_api_base or "")
+
+
+def with_callback(model: M, handler: BaseCallbackHandler) -> M:
+    """Return a copy of a model that tells one more handler of its calls, besides the run's own."""
+    own = model.callbacks
+    if isinstance(own, BaseCallbackManager):
+        own = own.copy()
+        own.add_handler(handler)
+    else:
+        own = [*(own or ()), handler]
+    return model.model_copy(update={"callbacks": own})
 
 
 def copy_for_attempts(model: M) -> M:

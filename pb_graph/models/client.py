@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Sequence
@@ -19,14 +18,22 @@ from pb_graph.budget.bill import Bill
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import BudgetUsedUpError, ModelSetupError
 from pb_graph.models.caps import (
-    CAP_NAMES,
     CONTINUING,
     CapPolicy,
+    caps_in,
     constructor_overrides,
     describe_effort,
     policy_for,
+    refuses_stream_options,
 )
-from pb_graph.models.chat_models import copy_for_attempts, describe_model, key_of, name_of
+from pb_graph.models.chat_models import (
+    copy_for_attempts,
+    describe_model,
+    key_of,
+    ls_params_of,
+    name_of,
+    with_callback,
+)
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
@@ -37,7 +44,7 @@ from pb_graph.models.provider_errors import (
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import IO, Reply, finish_of, tokens_of, tokens_of_error
+from pb_graph.models.reply import IO, Reply, StreamWatch, finish_of, tokens_of, tokens_of_error
 from pb_graph.types import Charge, ReportWarning
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
@@ -148,15 +155,15 @@ class ChatClient:
         plain: dict[str, object] = {"disable_streaming": True}
         if "streaming" in fields:
             plain["streaming"] = False  # else the request asks for a stream, which nobody reads
-        streaming: dict[str, Any] = {"stream_usage": True} if "stream_usage" in fields else {}
+        streaming: dict[str, Any] = {}
         if "stream_chunk_timeout" in fields.keys() - model.model_fields_set:
             streaming["stream_chunk_timeout"] = None  # models may think for minutes
         self.name, self._key = name_of(model), key_of(model)
-        caps = [getattr(model, name) for name in CAP_NAMES if name in model.model_fields_set]
-        self._own_caps = [cap for cap in caps if cap is not None and cap > 0]
+        self._own_caps = caps_in({name: getattr(model, name) for name in model.model_fields_set})
         self.model = model.model_copy(update=change | plain)
         self._streaming = model.model_copy(update=change | streaming)
-        self._has_timeout = any(getattr(model, name, None) is not None for name in _TIMEOUTS)
+        self._timeouts = {getattr(model, name, None) for name in _TIMEOUTS} - {None}
+        self._provider = ls_params_of(model)().get("ls_provider") or ""
         self._secrets = secrets_of(model)
         self._refuses_schema = False
 
@@ -182,6 +189,9 @@ class ChatClient:
                 return outcome
             if options.schema is not None and status_of(outcome) in _UNSUPPORTED:
                 is_bare = True
+                continue
+            if options.stream and refuses_stream_options(self._streaming, outcome):
+                self._streaming = self._streaming.model_copy(update={"stream_usage": False})
                 continue
             failed += 1
             wait = self._retry_policy.wait(outcome, failed, options.timeout)
@@ -240,15 +250,13 @@ class ChatClient:
         arguments: dict[str, Any],
         io: IO,
     ) -> AIMessage:
-        """Send one request, within the time limit of the model or of the options."""
-        model = self._model_for(options)
-
-        async def ainvoke(*args: Any, **kwargs: Any) -> AIMessage:  # noqa: ANN401
-            async with asyncio.timeout(None if self._has_timeout else options.timeout):
-                return await model.ainvoke(*args, **kwargs)
-
+        """Send one request, within the time limit of the options, or the model's own for a read."""
+        model = with_callback(self._model_for(options), StreamWatch(self._provider))
+        is_own = self._timeouts and self._timeouts != {options.timeout}
+        limit = None if is_own else options.timeout
         config = {} if options.stream else _SILENT
-        return await io.call(model.invoke, ainvoke, list(messages), config, **arguments)
+        calls = model.invoke, model.ainvoke
+        return await io.within(limit, *calls, list(messages), config, **arguments)
 
     def _model_for(self, options: CallOptions) -> BaseChatModel:
         """Return the model for a call; for samples a copy that does not give a reply again."""

@@ -11,12 +11,21 @@ import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain, pairwise
+from threading import Thread
 from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.outputs import LLMResult
 
 from pb_graph.budget.bill import Bill
 from pb_graph.budget.ledger import spent
@@ -44,6 +53,11 @@ _FILTERED = re.compile(
 _WRITES, _LASTING = ("cache_creation", "ephemeral_5m_input_tokens"), "ephemeral_1h_input_tokens"
 _RAW_OUTPUT = ("completion_tokens", "output_tokens", "outputTokens", "eval_count")
 _RAW_INPUT = ("prompt_tokens", "input_tokens", "inputTokens", "prompt_eval_count")
+# Providers whose models always say why a reply ended, if it did.
+_SAYING_WHY = {
+    *("openai", "azure", "anthropic", "google_genai", "google_vertexai", "ollama", "deepseek"),
+    *("amazon_bedrock", "mistral", "groq", "xai", "together", "fireworks", "cohere", "perplexity"),
+}
 _LONGEST_TOKEN = 12  # characters: no running text has longer ones on average
 
 
@@ -112,9 +126,10 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
     output = max(output, total - inputs)
     if reasoning > output or output - reasoning < seen:
         output += reasoning
-    # Some servers report 0 or `true` for unknown usage, or the usage of a stream's beginning.
-    # LangChain reads `true` as 1.
-    if None in given or output < max(seen, min(2, len(_written_text(message).split()))):
+    # Some servers report 0 or `true` for unknown usage, which LangChain reads as 1. A stream that
+    # broke off may have reported that of its beginning.
+    least = min(2, len(_written_text(message).split()))
+    if None in given or output < (least if _reason_of(message) else max(seen, least)):
         return _estimate(message, prompt, cap)
     details = _numbers_of(usage, "input_token_details")
     cached = min(details.get("cache_read", 0), inputs)
@@ -201,18 +216,64 @@ def finish_of(message: AIMessage) -> str:
     Only reasons that are known to end a complete reply count as ``stop``. Any other reason is
     ``length``, and so is none from a provider that always gives one, as in a stream that broke off.
     """
-    meta = message.response_metadata
-    reasons = [meta.get(name) for name in _REASONS]
-    reasons += [(meta.get("incomplete_details") or {}).get("reason"), meta.get("status")]
-    ending = next(filter(None, reasons), None)
-    if isinstance(ending, Mapping):  # AI21's
-        ending = ending.get("reason")
-    if not ending:
-        return "length" if "model_provider" in meta else "stop"
-    reason = str(ending).lower()
+    reason = _reason_of(message)
+    if not reason:
+        return "length" if "model_provider" in message.response_metadata else "stop"
     if _COMPLETE.fullmatch(reason):
         return "stop"
     return "filter" if _FILTERED.fullmatch(reason) else "length"
+
+
+def _reason_of(message: AIMessage) -> str:
+    meta = message.response_metadata
+    reasons = [meta.get(name) for name in _REASONS]
+    reasons += [(meta.get("incomplete_details") or {}).get("reason"), meta.get("status")]
+    ending = next(filter(None, reasons), "")
+    return str(ending.get("reason") if isinstance(ending, Mapping) else ending).lower()  # AI21's
+
+
+class StreamWatch(BaseCallbackHandler):
+    """Mend what LangChain makes of streams: it adds up all usages, and an end may be missing.
+
+    Args:
+        provider: LangChain's name of the model's provider, where no run of the model begins.
+    """
+
+    run_inline = True
+
+    def __init__(self, provider: str = "") -> None:
+        self._provider = provider
+        self._usages: dict[UUID, list[UsageMetadata]] = {}
+
+    def on_llm_new_token(self, *_: Any, chunk: Any = None, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
+        """Keep the usage of a chunk."""
+        if usage := getattr(getattr(chunk, "message", None), "usage_metadata", None):
+            self._usages.setdefault(run_id, []).append(usage)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
+        """Correct the reply of a run that has ended."""
+        usages = self._usages.pop(run_id, [])
+        for message in replies_in(response):
+            self.mend(message, usages)
+
+    def mend(self, message: AIMessage, usages: Sequence[UsageMetadata]) -> None:
+        """Take the last usage of a stream whose usages never fall, and name the provider.
+
+        Usages that fall are those of single chunks, as Gemini's, and their sum is right.
+        """
+        counts = [(usage["input_tokens"], usage["output_tokens"]) for usage in usages]
+        if len(counts) > 1 and all(
+            x <= y for a, b in pairwise(counts) for x, y in zip(a, b, strict=True)
+        ):
+            message.usage_metadata = usages[-1]
+        if self._provider in _SAYING_WHY:
+            message.response_metadata.setdefault("model_provider", self._provider)
+
+
+def replies_in(response: LLMResult) -> list[AIMessage]:
+    """Return the messages of a result."""
+    made = (getattr(each, "message", None) for each in chain.from_iterable(response.generations))
+    return [message for message in made if isinstance(message, AIMessage)]
 
 
 def _written_text(message: AIMessage) -> str:
@@ -252,6 +313,33 @@ class IO:
         if self.is_async:
             return await awaitable(*args, **kwargs)
         return blocking(*args, **kwargs)
+
+    async def within(
+        self,
+        seconds: float | None,
+        blocking: Callable[P, T],
+        awaitable: Callable[P, Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Call one of two functions as `call` does; raise TimeoutError after so many seconds.
+
+        The limit of HTTP clients is that of one read, so a server may keep them waiting for ever. A
+        blocking call therefore waits for a thread, which is left alone when the time is up.
+        """
+        if self.is_async or seconds is None:
+            async with asyncio.timeout(seconds) if self.is_async else nullcontext():
+                return await self.call(blocking, awaitable, *args, **kwargs)
+        done: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(blocking(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 -- raised by `result`
+                done.set_exception(error)
+
+        Thread(target=copy_context().run, args=(work,), daemon=True).start()
+        return done.result(seconds)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
