@@ -25,6 +25,7 @@ def _every_command(*, version: Version = False) -> None:
 app.command("eval")(evaluate.evaluate_methods)
 app.command()(logs.report)
 app.command()(logs.certify)
+app.command()(logs.caps)
 app.command("tune")(tune.tune_program)
 app.command()(tune.show)
 

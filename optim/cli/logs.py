@@ -1,8 +1,11 @@
-"""Define ``pb-optim report`` and ``certify``."""
+"""Define ``pb-optim report``, ``certify`` and ``caps``."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,9 +16,12 @@ from optim.cli.options import (
     PricesOption,
     echo,
     plain_errors,
+    read_numbers,
     read_prices,
 )
 from pb_graph.errors import InputError
+
+Objective = Literal["e3", "money"]
 
 
 @plain_errors("inspect_ai")
@@ -110,3 +116,46 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     tests = pd.DataFrame(trials).fillna(formatting.DASH)
     typer.echo(formatting.text_table(formatting.displayed(result.rows).join(tests)))
     typer.echo(result.sentence)
+
+
+@plain_errors("inspect_ai")
+def caps(  # noqa: PLR0913, PLR0917 -- one parameter for each option
+    logs: Logs,
+    method: Annotated[str | None, typer.Option(help="The method, if there are several.")] = None,
+    ladder: Annotated[str | None, typer.Option("--caps", metavar="N,N", help="The caps.")] = None,
+    objective: Annotated[Objective, typer.Option(help="What the choice maximizes.")] = "e3",
+    loss: Annotated[float, typer.Option(help="Points of accuracy that it may lose.")] = 3.0,
+    write: Annotated[Path | None, typer.Option(help="A file for settings with the cap.")] = None,
+    by_level: Annotated[bool, typer.Option("--by-level", help="Write a cap a level.")] = False,
+    price_ratio: PriceRatio = 4.0,
+    as_json: AsJson = False,
+) -> None:
+    """Show accuracy, tokens, money and E³ at each cap, read off a run without caps.
+
+    Nothing is asked. A longer answer is cut off, and wrong. The choice is checked on held-out
+    halves of the questions.
+    """
+    from optim.e3 import describe  # noqa: PLC0415
+    from optim.records import read_records  # noqa: PLC0415
+    from optim.reporting import formatting, read_caps  # noqa: PLC0415 -- pandas takes a second
+    from optim.reporting.tables import to_rows  # noqa: PLC0415
+
+    result = read_caps(
+        [record for record in read_records(logs) if method in {None, record.method}],
+        caps=ladder and read_numbers("--caps", ladder),
+        objective=objective,
+        loss=loss,
+        price_ratio=price_ratio,
+    )
+    settings = result.settings(by_level=by_level)
+    if write is not None:
+        write.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        rows = to_rows(result.ladder)
+        echo({"ladder": rows, "settings": settings, "held_out": asdict(result.held_out)})
+        return
+    columns = {"ended, %": lambda row: formatting.number(row["ended"]), **formatting.COLUMNS}
+    frame = result.ladder.assign(method=result.ladder.cap.map("{:,} tokens".format))
+    typer.echo(formatting.text_table(formatting.displayed(frame, columns)))
+    typer.echo(f"Chosen: {', '.join(formatting.format_settings(settings))}")
+    typer.echo(f"Held out, against no cap: {describe(result.held_out)}")

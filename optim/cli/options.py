@@ -66,17 +66,17 @@ _TYPES: dict[object, Any] = {
 _READERS: dict[str, Callable[[Any], Any]] = {
     "fields": lambda texts: read_assignments("--field", texts),
     "settings": read_set,
-    "levels": lambda text: text and read_levels(text),
+    "levels": lambda text: text and read_numbers("--levels", text),
 }
 """Functions that make a field's value of the text on the command line."""
 
 
-def read_levels(text: str) -> list[int]:
-    """Read comma-separated levels, or raise `InputError`."""
+def read_numbers(option: str, text: str) -> list[int]:
+    """Read comma-separated whole numbers, or raise `InputError`."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        msg = f"--levels must be whole numbers separated by commas, not {text!r}"
+        msg = f"{option} must be whole numbers separated by commas, not {text!r}"
         raise InputError(msg) from None
 
 

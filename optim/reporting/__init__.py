@@ -1,8 +1,9 @@
 """Build tables, charts and pages of an evaluation.
 
 `report(records, "report.html")` writes a page; ``.json`` and ``.csv`` hold its figures. `answers`
-turns records into a DataFrame, `figures` and `paired` sum it up, `plot` and `spending` draw, and
-`certify` proves that a method loses little. The names load on first use.
+turns records into a DataFrame, `figures` and `paired` sum it up, `plot` and `spending` draw,
+`certify` proves that a method loses little, and `read_caps` tells what caps would give. The names
+load on first use.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING
 from optim.extras import on_first_use
 
 if TYPE_CHECKING:
+    from optim.reporting.caps import read_caps
     from optim.reporting.certificate import certify
     from optim.reporting.charts import plot, spending
     from optim.reporting.page import rendered, report
     from optim.reporting.tables import answers, figures, paired, paper_figures
 
 _HOMES = {
+    "read_caps": "caps",
     "certify": "certificate",
     "plot": "charts",
     "spending": "charts",
@@ -31,6 +34,7 @@ __all__ = [
     "paired",
     "paper_figures",
     "plot",
+    "read_caps",
     "rendered",
     "report",
     "spending",
