@@ -72,7 +72,7 @@ def is_composed(query: Query) -> bool:
     domain, form = query["domain"].casefold(), query["answer_format"] or ""
     if domain in MATHEMATICS or _RESULT.search(form):
         return False
-    text = _ends_of(query["question"])
+    text = ends_of(query["question"])
     return domain == TRAVEL or bool(_COMPOSES.search(text)) or asked_length(query) is not None
 
 
@@ -87,7 +87,7 @@ def asked_length(query: Query) -> int | None:
     """
     if query["domain"].casefold() in MATHEMATICS:
         return None
-    parts = (_ends_of(query["question"]), query["instruction"], query["answer_format"])
+    parts = (ends_of(query["question"]), query["instruction"], query["answer_format"])
     text = "\n".join(filter(None, parts))
     writes = bool(_COMPOSES.search(text) or _TEXT.search(text))
     is_travel = query["domain"].casefold() == TRAVEL
@@ -103,7 +103,13 @@ def asked_length(query: Query) -> int | None:
     return min(max(sizes), _MOST) or None
 
 
-def _ends_of(question: str) -> str:
-    """Return the head and the tail of a question, where it says what it asks for."""
-    long = len(question) > 2 * _SHOWN
-    return f"{question[:_SHOWN]}\n{question[-_SHOWN:]}" if long else question
+def ends_of(text: str, head: int = _SHOWN, tail: int = _SHOWN) -> str:
+    """Return the head and the tail of a text, which say what it asks for; all of a short text.
+
+    Args:
+        text: The text.
+        head: Characters of its head.
+        tail: Characters of its tail.
+    """
+    left_out = len(text) - head - tail
+    return text if left_out <= 0 else f"{text[:head]}\n[… {left_out} characters …]\n{text[-tail:]}"

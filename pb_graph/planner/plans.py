@@ -270,7 +270,8 @@ def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
     if all(part and part <= asked and 10 * len(part) >= 9 * len(asked) for part in parts):
         return True
     words = set[str]().union(*parts)
-    return min(len(words), len(known)) >= _FEWEST_WORDS and not words & known
+    said = [sum(map(str.isalpha, each)) for each in (words, known)]
+    return min(said) >= _FEWEST_WORDS and not words & known
 
 
 def _words(text: str) -> set[str]:

@@ -34,7 +34,7 @@ _FIELDS = {
     "hint": "hint tip method how hinweis tipp indice astuce pista подсказка 提示 ヒント",
     "after": "after dependson dependencies requires needs prerequisites",
     "level": "level levels evaluatedlevel difficulty",
-    "credit": "credit credits points weight share",
+    "credit": "credit credits points",
 }
 """Names of the fields of a step as models write them, the surest first."""
 _FIELD_OF = {word: field for field, words in _FIELDS.items() for word in words.split()}
@@ -209,7 +209,10 @@ def _letters(key: object) -> str:
 def without_mark(text: str) -> str:
     """Return a text without a number or a bullet before it: "What?" for "Step 1: What?"."""
     mark = _MARK.match(text)
-    return mark["text"] if mark and mark["text"].strip() and not mark["dash"] else text
+    if mark is None or mark["dash"] or not mark["text"].strip():
+        return text
+    is_title = (mark["word"] or "").casefold() in {"part", "section", "teil", "parte"}
+    return text if is_title else mark["text"]
 
 
 def _lists_in_lines(text: str) -> list[tuple[str, _Steps]]:

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from pb_graph import paper
 from pb_graph.planner.plans import Difficulty, Level, Plan
 from pb_graph.settings import LEVEL_CAP, Settings
-from pb_graph.tasks import MATHEMATICS, asked_length
+from pb_graph.tasks import MATHEMATICS, asked_length, ends_of
 from pb_graph.types import Query, SubQuestion
 
 T_co = TypeVar("T_co", covariant=True)
@@ -271,9 +271,7 @@ def _inputs(
     The examples are problems of known level in mathematics, and a rubric in every other field.
     """
     head, tail = _SHOWN[shown]
-    problem = query["question"]
-    if (left_out := len(problem) - head - tail) > 0:
-        problem = f"{problem[:head]}\n[… {left_out} characters …]\n{problem[-tail:]}"
+    problem = ends_of(query["question"], head, tail)
     if conversation := query.get("conversation"):
         problem = f"{conversation[-head - tail :]}\n\nThe problem to look at now:\n{problem}"
     if shown == "plan" and (reference := query["reference"]):

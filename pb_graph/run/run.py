@@ -182,9 +182,8 @@ class Run:
                     reserve = account
                 if reserve.left >= 1:
                     ending = replace(options, cap=int(reserve.left), stream=stream)
-                    follow_up = forced_answer_prompt(
-                        without_tools(prompt), reply.text, query, is_final=closing
-                    )
+                    asked = without_tools(prompt, shortened=bool(reply.text))
+                    follow_up = forced_answer_prompt(asked, reply.text, query, is_final=closing)
                     result = await self._force(follow_up, ending, reserve, closing=closing)
         if not result:
             return BudgetedReply(reply.text, int(account.spent), finish)

@@ -20,9 +20,12 @@ from langgraph.errors import GraphBubbleUp
 from pb_graph.models.provider_errors import redact
 from pb_graph.models.reply import IO
 from pb_graph.run.journal import Journal
+from pb_graph.tasks import ends_of
 
 MAX_ROUNDS = 8
 """Calls of a step that may end in tool calls; the next call has to give the result."""
+LONG_TEXT = 24_000
+"""Characters of a text that is sent whole only once for a step."""
 MAX_RESULT = 20_000
 """Characters of a tool's result that the solver is shown."""
 
@@ -55,8 +58,13 @@ async def use_tools(
     return messages
 
 
-def without_tools(messages: Sequence[Any]) -> list[Any]:
-    """Return a prompt with tool calls and results as text, for requests without tools."""
+def without_tools(messages: Sequence[Any], *, shortened: bool) -> list[Any]:
+    """Return a prompt with tool calls and results as text, for requests without tools.
+
+    Args:
+        messages: The prompt.
+        shortened: Whether to keep of a very long text its ends only, as it has been read already.
+    """
     plain: list[Any] = []
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -64,6 +72,8 @@ def without_tools(messages: Sequence[Any]) -> list[Any]:
         elif isinstance(message, AIMessage) and message.tool_calls:
             calls = ", ".join(f"{call['name']}({call['args']})" for call in message.tool_calls)
             plain.append(AIMessage(f"{message.text}\n(calls {calls})".strip()))
+        elif shortened and isinstance(message, tuple) and len(message[1]) > LONG_TEXT:
+            plain.append((message[0], ends_of(message[1], 4_000, 2_000)))
         else:
             plain.append(message)
     return plain
