@@ -1,4 +1,4 @@
-"""Plan a question, split its budget across the steps, and never spend more than its ceiling.
+"""Plan a question, split its budget across the steps, and never spend more than its limit.
 
 Questions below level ``Settings.plan_from`` are solved as one step.
 

@@ -27,7 +27,7 @@ from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.run.models import Model, Models, Program
 from pb_graph.run.pause import OnUsedUp
 from pb_graph.run.run import GraphOptions, Node, NodeFunction, Route
-from pb_graph.settings import Context, Settings, require_budget
+from pb_graph.settings import Context, Settings, require_limit
 from pb_graph.state import Input, Output, SolveTask, State
 from pb_graph.types import QuestionPlan
 
@@ -45,7 +45,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     response_format: type[BaseModel] | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
     prices: Prices | Literal["auto"] | None = None,
-    budget: int | Budget | None = None,
+    limit: int | Budget | None = None,
     on_used_up: OnUsedUp = "answer",
 ) -> PlanAndBudgetGraph:
     """Compile the graph.
@@ -74,8 +74,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
             and output, with a third figure for cached input; ``"auto"`` for the list of
             genai-prices. With prices, the report states the cost of the query.
-        budget: The most that a run may cost, planning included: a number of completion tokens for
-            each run, or a `Budget` of any unit that all runs draw on. A question's own budget
+        limit: The most that a run may cost, planning included: a number of completion tokens for
+            each run, or a `Budget` of any unit that all runs draw on. The budget of a question
             shrinks to the tokens that are left, with a warning. Within an agent that has a budget,
             the graph finds that budget by itself.
         on_used_up: Action when a `Budget` has less left than a question's budget. ``"answer"``
@@ -108,7 +108,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         easy=easy,
         program=planner_program,
         cap_policy=cap_policy,
-        budget=require_budget("budget", budget),
+        limit=require_limit("limit", limit),
     )
     options = GraphOptions(
         prices=None if prices is None else Dollars(prices),
@@ -218,7 +218,7 @@ def _after_plan(state: State, settings: Settings) -> str:
 
 def _after_review(state: State, settings: Settings) -> str | list[Send]:
     """Return the next node: an edited plan is budgeted again, an accepted plan is solved."""
-    has_shares = not settings.has_budget or state["total"] is not None
+    has_shares = not settings.has_budget or state["query"]["budget"] is not None
     return route_next_wave(state, settings) if has_shares else "allocate"
 
 

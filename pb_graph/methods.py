@@ -35,13 +35,13 @@ class Method:
         function: Returns the prompt, or as a coroutine makes the calls. None for the question with
             its plan and its budget in one call.
         plans: Whether the question is decomposed first.
-        budgets: Whether it has a total budget, also where the settings name none.
+        budgets: Whether it has a budget, also where the settings name none.
         splits: Whether the budget is split across the sub-questions, and steps may be calls.
         style: The style of the solver if ``Settings.style`` is None. None for a method with a style
             of its own, which no setting changes.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
         is_prompt: Whether the function returns a prompt, rather than making calls of its own.
-        ceiling: ``ceiling(settings, query)``, an upper bound on the completion tokens of all calls
+        limit: ``limit(settings, query)``, an upper bound on the completion tokens of all calls
             where no budget bounds them. None for one call of at most ``cutoff``.
     """
 
@@ -56,7 +56,7 @@ class Method:
     style: str | None = None
     thinking: Literal["off"] | None = None
     is_prompt: bool = True
-    ceiling: Callable[[Any, Any], int] | None = None
+    limit: Callable[[Any, Any], int] | None = None
 
 
 def method(name: str, description: str, **options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401
@@ -100,11 +100,11 @@ def known_method(name: str) -> str:
 _paper = partial(Method, source=PAPER, style="paper")
 _PAPER = (
     _paper("vanilla", "Asks the question, and no more."),
-    _paper("global_budget", "Asks the question and says a total budget.", budgets=True),
+    _paper("global_budget", "Asks the question and says a budget.", budgets=True),
     _paper("planned_vanilla", "Asks the question with a plan.", plans=True),
     _paper(
         "planned_global_budget",
-        "Asks the question with a plan and says a total budget.",
+        "Asks the question with a plan and says a budget.",
         plans=True,
         budgets=True,
     ),

@@ -309,7 +309,7 @@ def step_prompt(
         system.append(style.instruction)
     elif style.instruction:
         opening += f"\n\n{style.instruction}"
-    steps = [(step["index"], step["budget"]) for step in (*earlier, task)]
+    steps = [(step["index"], step["share"]) for step in (*earlier, task)]
     asks = [
         f"Solve sub-question {place + 1} now, and only that: {plan[place]['question']} "
         f"Think briefly and use at most {_format_budget(share, settings)}."

@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     PositiveInt,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
 )
@@ -19,7 +20,7 @@ from pydantic import (
 from pb_graph.budget.account import Budget
 from pb_graph.budget.allocation import Bam
 from pb_graph.budget.allocation import Schedule as PositionalSchedule
-from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, QuestionLimit
+from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, Limit
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS, known_method
 from pb_graph.tasks import asked_length
@@ -55,10 +56,14 @@ DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
 
+_Tokens = Annotated[int, Field(strict=True, ge=1)]
+_LIMITS = (
+    "a limit is a whole number of completion tokens, at least 1, such as 4000, or one of "
+    '{"usd": 0.02} and {"total_tokens": 6000}'
+)
 _BUDGETS = (
     "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, such as "
-    '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}, or '
-    'the most that a question may cost: {"usd": 0.02} or {"total_tokens": 6000}'
+    '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}'
 )
 
 
@@ -107,12 +112,16 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         description="Tokens left over by rounding down go to the largest remainders, or are "
         "dropped as in the paper.",
     )
-    budget: BudgetRule | QuestionLimit | Annotated[int, Field(strict=True, ge=1)] | None = Field(
+    limit: Limit | _Tokens | None = Field(
         default=None,
-        description="Total solving tokens of a question: a number, or a rule by level. None: the "
-        "paper's totals by level, or no budget if the method has none. A budget that you set also "
-        "limits methods of one call. A limit for the whole question, input and planning included, "
-        'is {"usd": 0.02} or {"total_tokens": 6000}.',
+        description="The most that a question may cost, planning included: completion tokens, or "
+        '{"usd": 0.02} or {"total_tokens": 6000}, which count the input.',
+    )
+    budget: BudgetRule | _Tokens | None = Field(
+        default=None,
+        description="Solving tokens of a question: a number, or a rule by level. None: the paper's "
+        "budgets by level, or no budget if the method has none. A budget that you set also limits "
+        "methods of one call.",
     )
     min_step: int = Field(
         default=24, ge=0, description="Smallest share of a step in tokens, if the total allows."
@@ -181,14 +190,16 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         "'Level 5: …'. '': no examples. None: the package's own, from mathematics.",
     )
 
-    @field_validator("budget", mode="wrap")
+    @field_validator("budget", "limit", mode="wrap")
     @classmethod
-    def _explain(cls, budget: object, validate: ValidatorFunctionWrapHandler) -> object:
-        """Replace pydantic's errors for each kind of budget by one sentence."""
+    def _explain(
+        cls, value: object, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> object:
+        """Replace pydantic's errors for each kind of budget or limit by one sentence."""
         try:
-            return validate(budget)
+            return validate(value)
         except ValidationError as error:
-            raise ValueError(_BUDGETS) from error
+            raise ValueError(_LIMITS if info.field_name == "limit" else _BUDGETS) from error
 
     @classmethod
     def read(cls, value: object) -> Self:
@@ -254,25 +265,23 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         )
 
     def for_length(self, tokens: int | None) -> Self:
-        """Return these settings with totals that have room for a text of a length in tokens."""
+        """Return these settings with budgets that have room for a text of a length in tokens."""
         if tokens is None or not (self.has_budget and METHODS[self.method].splits):
             return self
-        table = LevelTable(tokens={level: max(tokens, self.total(level)) for level in LEVELS})
+        table = LevelTable(tokens={level: max(tokens, self.budget_for(level)) for level in LEVELS})
         return self.model_copy(update={"budget": table})
 
     @property
     def budget_rule(self) -> BudgetRule | int:
-        """The rule that turns a level into the total, or the total of every question."""
-        if self.budget is None or isinstance(self.budget, QuestionLimit):
-            return LevelTable()
-        return self.budget
+        """The rule that turns a level into the budget, or the budget of every question."""
+        return LevelTable() if self.budget is None else self.budget
 
-    def total(self, level: int | None) -> int:
-        """Return the total of a question in tokens; the largest one if its level is None."""
+    def budget_for(self, level: int | None) -> int:
+        """Return the solving tokens of a question; the most of any level if its level is None."""
         rule = self.budget_rule
         if isinstance(rule, int):
             return rule
-        return max(map(rule.total, LEVELS)) if level is None else rule.total(level)
+        return max(map(rule.budget_for, LEVELS)) if level is None else rule.budget_for(level)
 
     def solver_style(self, domain: str, level: int | None) -> str | None:
         """Return the style in which the solver writes; None for a method with a style of its own.
@@ -305,10 +314,9 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def has_budget(self) -> bool:
-        """Return whether the question has a total: the method's own, or an enforced budget."""
+        """Return whether the question has a budget: the method's own, or an enforced one."""
         entry = METHODS[self.method]
-        is_total = self.budget is not None and not isinstance(self.budget, QuestionLimit)
-        is_enforced = is_total and self.enforcement != "prompt"
+        is_enforced = self.budget is not None and self.enforcement != "prompt"
         return entry.budgets or (is_enforced and entry.is_prompt)
 
     @property
@@ -335,53 +343,53 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         """Return the most completion tokens that planning and solving a question can cost.
 
         Args:
-            query: The question. Without a level, the level with the largest total counts.
+            query: The question. Without a level, the level with the largest budget counts.
 
         Returns:
             The bound of all planner calls, each of which may be repeated once for its form, and the
             bound of all later calls.
         """
-        level, planning, total = query["level"], 0, None
+        level, planning, budget = query["level"], 0, None
         if self.is_planned(level):
             is_estimated = self.needs_credits and self.planning == "two_call"
             planning = self.planner_cap * (4 if is_estimated else 2)
         if level is None and self.needs_level:
             planning += LEVEL_CAP + 2 * self.planner_cap
         if self.has_budget:
-            total = self.total(level)
-            if self.enforcement != "prompt":  # planning costs at most the total once more
-                planning = min(planning, total)
-        return planning, self.solving_bound(query, total, self.max_steps if self.has_plan else 1)
+            budget = self.budget_for(level)
+            if self.enforcement != "prompt":  # planning costs at most the budget once more
+                planning = min(planning, budget)
+        return planning, self.solving_bound(query, budget, self.max_steps if self.has_plan else 1)
 
-    def solving_bound(self, query: Query, total: int | None, steps: int) -> int:
+    def solving_bound(self, query: Query, budget: int | None, steps: int) -> int:
         """Return the completion tokens that all calls after planning can cost together.
 
         Args:
             query: The question.
-            total: The question's budget; None without one.
+            budget: The solving tokens of the question; None without one.
             steps: The sub-questions, at most.
         """
-        ceiling = METHODS[self.method].ceiling
-        bound = ceiling(self, query) if ceiling else self.cutoff
-        if total is None or self.enforcement == "prompt":  # only the cutoff limits a call
+        limit = METHODS[self.method].limit
+        bound = limit(self, query) if limit else self.cutoff
+        if budget is None or self.enforcement == "prompt":  # only the cutoff limits a call
             return self.cutoff * (steps + 1) if self.is_stepwise else bound  # + 1: synthesis
         if not self.is_stepwise:
-            return min(total, bound)
+            return min(budget, bound)
         by_call = self.synthesis == "call" and steps > 1
-        return total + (min(self.synthesis_cap(query, total, 2), self.cutoff) if by_call else 0)
+        return budget + (min(self.synthesis_cap(query, budget, 2), self.cutoff) if by_call else 0)
 
-    def synthesis_cap(self, query: Query, total: int, steps: int) -> int:
+    def synthesis_cap(self, query: Query, budget: int, steps: int) -> int:
         """Return the tokens of the closing call of a plan.
 
-        They are those of an average step; the whole total where the answer has a length of its own.
+        They are those of an average step, or the whole budget where a length is asked for.
 
         Args:
             query: The question.
-            total: The question's budget.
+            budget: The solving tokens of the question.
             steps: The sub-questions, at least 1.
         """
-        least = total if asked_length(query) else self.min_step
-        return max(-(-total // steps), min(least, total))
+        least = budget if asked_length(query) else self.min_step
+        return max(-(-budget // steps), min(least, budget))
 
 
 @dataclass(kw_only=True)
@@ -397,14 +405,14 @@ class Context:
         planner: A chat model, or ``provider:model``, that plans.
         planner_program: A `Planner`, a `GraphProgram`, or a saved file of either. Settings of the
             program replace those of the graph.
-        budget: Limit of the run, planning included: completion tokens, or a `Budget`.
+        limit: The most that the run may cost, planning included: completion tokens, or a `Budget`.
     """
 
     settings: Settings | None = None
     model: str | Any = None
     planner: str | Any = None
     planner_program: Any = None
-    budget: Any = None
+    limit: Any = None
 
     @classmethod
     def resolve(cls, value: object) -> Self:
@@ -414,7 +422,7 @@ class Context:
             value: A `Context`, or the context of a host graph: a mapping or an object.
 
         Raises:
-            InputError: If the settings or the budget are wrong, or the context has another type.
+            InputError: If the settings or the limit are wrong, or the context has another type.
         """
         if not isinstance(value, cls | Settings):
             fields = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
@@ -425,23 +433,24 @@ class Context:
             msg = f"The context of a run must be a Context, not {value!r:.100}. "
             msg += "Give settings as context=Context(settings=...)."
             raise InputError(msg)
-        require_budget("a context's budget", value.budget)
+        require_limit("a context's limit", value.limit)
         if value.settings is None:
             return value
         return replace(value, settings=Settings.read(value.settings))  # settings may be JSON
 
 
-def require_budget(name: str, value: object) -> int | Budget | None:
-    """Return a budget as it is: a number of completion tokens, a `Budget`, or None.
+def require_limit(name: str, value: object) -> int | Budget | None:
+    """Return a limit as it is: a number of completion tokens, a `Budget`, or None.
 
     Args:
         name: Name of the argument.
         value: The given value.
 
     Raises:
-        InputError: If the budget has another type, or is below 1.
+        InputError: If the limit has another type, or is below 1.
     """
     if value is None or isinstance(value, Budget) or (type(value) is int and value >= 1):
         return value
-    msg = f"{name} must be a Budget, such as Budget(4000), or tokens, not {value!r:.100}"
+    msg = f"{name} must be completion tokens, such as 4000, or a Budget, such as "
+    msg += f"Budget(usd=0.50), not {value!r:.100}"
     raise InputError(msg)

@@ -58,12 +58,10 @@ class State(Input, total=False):
     """The settings of this run as JSON, so that a resumed run keeps the ones it began with."""
     query: Query
     plan: list[SubQuestion]
-    total: int | None
-    """Solving tokens of the question; None for methods without a budget."""
-    ceiling: int | None
+    limit: int | None
     """Completion tokens that the question cannot exceed; a reviewer or a decision may raise it."""
     planning_bound: int
-    """The part of the first ceiling that is for planning."""
+    """The part of the first limit that is for planning."""
     level_source: LevelSource | None
     shares: list[int]
     """Tokens of each step; empty while the budget is not split."""
@@ -91,7 +89,7 @@ class SolveTask(TypedDict):
     plan: list[SubQuestion]
     results: list[StepResult]
     index: int
-    budget: int
+    share: int
     run_id: str
     spent: Spending
     """Tokens that the run may have been billed before this step was sent, by model."""

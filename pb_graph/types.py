@@ -91,7 +91,7 @@ class StepResult(TypedDict):
     """The result of one sub-question, with the share that it was given."""
 
     index: int
-    budget: int
+    share: int
     cap: int
     tokens: int
     finish: Finish
@@ -99,9 +99,9 @@ class StepResult(TypedDict):
 
 
 class StepReport(SubQuestion):
-    """A sub-question with its budget and its outcome; in one pass only the budget is known."""
+    """A sub-question with its share and its outcome; in one pass only the share is known."""
 
-    budget: int | None
+    share: int | None
     cap: int | None
     tokens: int | None
     finish: Finish | None
@@ -114,8 +114,8 @@ WarningCode = Literal[
     "budget_used_up",  # a call was not made
     "call_failed",
     "cap_ignored",  # the server wrote more tokens than it was asked for
-    "ceiling_exceeded",  # more may be billed than the ceiling, after a server ignored its cap
-    "ceiling_reached",  # steps were not asked
+    "limit_exceeded",  # more may be billed than the limit, after a server ignored its cap
+    "limit_reached",  # steps were not asked
     "content_filter",  # the provider cut or withheld a reply
     "conversation_cut",
     "cut_off",  # the answer, or a part of it, ends in the middle
@@ -166,7 +166,7 @@ class Report(TypedDict):
     level_source: LevelSource | None
     budget: int | None
     """Solving tokens the question was given; None for methods without a budget."""
-    ceiling: int | None
+    limit: int | None
     """Completion tokens that this query cannot exceed, planning included. Known before the first
     call; it may fall afterwards, and only a reviewer or a decision raises it."""
     most_billed: int
@@ -194,6 +194,8 @@ class Query(TypedDict):
     answer_format: str | None
     domain: str
     level: int | None
+    budget: NotRequired[int | None]
+    """The solving tokens; None until they are allocated, or for a method without a budget."""
     conversation: NotRequired[str | None]
     """The conversation around the question, marked off as data; None without one."""
     media: NotRequired[list[dict[str, Any]]]

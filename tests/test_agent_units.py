@@ -90,7 +90,7 @@ class TestUnits:
 
     def test_a_graph_stays_within_the_budget_around_its_question(self, unit: str, way: Way) -> None:
         model, budget = ScriptedChat(solve=runs_on), budget_of(unit, 9000)
-        graph = build_graph(model, budget=budget, prices=PRICES)
+        graph = build_graph(model, limit=budget, prices=PRICES)
         report = run(graph, QUESTION, way)["report"]
         assert spent(budget) == paid(budget.rate, model)
         assert budget.spent <= budget.total

@@ -257,20 +257,18 @@ class TestGraph:
         self, way: Way
     ) -> None:
         budget, model = Budget(100), ScriptedChat(solve=runs_on)
-        graph = graph_of(model, shared_budget=budget, execution="stepwise")
+        graph = graph_of(model, limit=budget, execution="stepwise")
         report = checked(run(graph, QUESTION, way)["report"])
         assert report["usage"]["output_tokens"] == model.output_tokens == budget.spent <= 100
         assert report["budget"] < 100
-        assert report["ceiling"] <= 100
+        assert report["limit"] <= 100
         assert "budget_lowered" in codes(report)
 
     @pytest.mark.parametrize("method", ["vanilla", "global_budget", "plan_and_budget"])
     @pytest.mark.parametrize("enforcement", ["prompt", "force"])
     def test_questions_at_once_never_spend_more(self, method: str, enforcement: str) -> None:
         budget, model = Budget(2000), ScriptedChat(solve=runs_on)
-        graph = graph_of(
-            model, shared_budget=budget, method=method, enforcement=enforcement, cutoff=900
-        )
+        graph = graph_of(model, limit=budget, method=method, enforcement=enforcement, cutoff=900)
         graph.batch([QUESTION] * 8, return_exceptions=True)
         assert budget.spent == model.output_tokens <= 2000
 
@@ -278,7 +276,7 @@ class TestGraph:
     def test_questions_at_once_leave_each_other_their_forced_endings(self, total: int) -> None:
         budget, model = Budget(total), ScriptedChat(solve=until_forced, seconds=0.02)
         made: Any = {"method": "global_budget", "enforcement": "force", "budget": 600}
-        graph = graph_of(model, shared_budget=budget, **made)
+        graph = graph_of(model, limit=budget, **made)
 
         async def together() -> list[Any]:
             asked = (graph.ainvoke({**QUESTION, "level": 3}) for _ in range(3))
@@ -292,7 +290,7 @@ class TestGraph:
     @pytest.mark.parametrize("of", ["graph", "tool", "model"])
     def test_a_cancelled_call_keeps_its_cap(self, of: str) -> None:
         budget, model = Budget(5000), ScriptedChat(solve="late", seconds=60)
-        graph = graph_of(model, shared_budget=budget, method="vanilla", cutoff=300)
+        graph = graph_of(model, limit=budget, method="vanilla", cutoff=300)
         made: dict[str, Any] = {
             "graph": graph,
             "tool": plan_and_budget_tool(graph),
@@ -315,8 +313,8 @@ class TestTool:
     @pytest.mark.parametrize("way", WAYS)
     def test_a_number_is_the_budget_of_each_call_which_an_agent_may_lower(self, way: Way) -> None:
         solver = ScriptedChat(solve=runs_on)
-        made = plan_and_budget_tool(graph_of(solver, method="vanilla"), budget=70)
-        for given, paid in [({}, 70), ({}, 140), ({"budget": 60}, 200)]:
+        made = plan_and_budget_tool(graph_of(solver, method="vanilla"), limit=70)
+        for given, paid in [({}, 70), ({}, 140), ({"limit": 60}, 200)]:
             args = {"question": "2 + 2?", **given}
             asked = {"name": "plan_and_budget", "args": args, "id": "c1", "type": "tool_call"}
             run(made, asked, way)
@@ -326,9 +324,9 @@ class TestTool:
 @pytest.mark.parametrize("given", [{"total": 500}, True])
 def test_a_budget_of_another_type_is_refused(given: Any) -> None:
     with pytest.raises(InputError, match="such as Budget"):
-        graph_of(ScriptedChat(), shared_budget=given)
+        graph_of(ScriptedChat(), limit=given)
     with pytest.raises(InputError, match="such as Budget"):
-        plan_and_budget_tool(ScriptedChat(), budget=given)
+        plan_and_budget_tool(ScriptedChat(), limit=given)
 
 
 def test_tokens_returned_during_a_wait_are_available() -> None:

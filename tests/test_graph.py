@@ -1,4 +1,4 @@
-"""The whole graph on scripted models: every method keeps its account, and below its ceiling."""
+"""The whole graph on scripted models: every method keeps its account, and within its limit."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_every_method_answers_and_accounts_for_every_call(method: dict[str, Any]
     assert report["usage"]["calls"] == len(model.calls)
     assert report["usage"]["output_tokens"] == model.output_tokens
     assert report["usage"]["measured"]
-    assert report["ceiling"] is not None
-    assert model.output_tokens <= report["ceiling"]
+    assert report["limit"] is not None
+    assert model.output_tokens <= report["limit"]
     assert report["warnings"] == []
 
 
@@ -111,7 +111,7 @@ def test_a_graph_draws_the_nodes_that_its_settings_can_reach(
 
 @hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds.models(), worlds.settings(), st.sampled_from(get_args(Way)))
-def test_in_any_world_the_account_is_right_and_the_first_ceiling_holds(
+def test_in_any_world_the_account_is_right_and_the_first_limit_holds(
     model: ScriptedChat, chosen: dict[str, Any], way: Way
 ) -> None:
     outcome = followed(model, way, **chosen)
@@ -119,7 +119,7 @@ def test_in_any_world_the_account_is_right_and_the_first_ceiling_holds(
     assert report["usage"]["calls"] == sum(call.finish is not None for call in model.calls)
     assert report["usage"]["output_tokens"] == model.output_tokens
     assert all(call.cap and 1 <= call.cap <= chosen["cutoff"] for call in model.calls)
-    assert model.output_tokens <= report["ceiling"] <= taken["ceiling"]
+    assert model.output_tokens <= report["limit"] <= taken["limit"]
 
 
 @hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -140,7 +140,7 @@ def test_in_any_world_each_step_is_done_once_and_after_those_it_needs(
             assert event["index"] not in done
             done.add(event["index"])
     assert done == set(range(len(steps)))
-    assert all(sum(event["shares"]) == chosen["budget"] for event in outcome.of("budgets")[:1])
+    assert all(sum(event["shares"]) == chosen["budget"] for event in outcome.of("allocate")[:1])
     assert all(
         step["depends_on"] == [] or max(step["depends_on"]) < j for j, step in enumerate(steps)
     )

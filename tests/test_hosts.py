@@ -135,7 +135,7 @@ def test_a_review_pauses_the_host_and_resumes_it(kind: str, way: Way) -> None:
     (asked,) = run(host, ASK, way, config=THREAD)["__interrupt__"]
     planned = len(solver.calls)
     assert [step["question"] for step in asked.value["plan"]] == ["What is given?", "What follows?"]
-    assert sum(asked.value["budgets"]) == asked.value["budget"]
+    assert sum(asked.value["shares"]) == asked.value["budget"]
     out = run(
         host,
         Command(resume={"plan": [{"question": "What follows?"}], "budget": 99}),

@@ -21,9 +21,7 @@ from tests.support.graphs import Way, report_of
 def twice() -> Iterator[str]:
     """A method of a user's own, with two calls and a budget."""
 
-    @method(
-        "twice", "Asks twice.", source="a test", budgets=True, ceiling=lambda s, _: 2 * s.cutoff
-    )
+    @method("twice", "Asks twice.", source="a test", budgets=True, limit=lambda s, _: 2 * s.cutoff)
     async def asks_twice(given: MethodInput, run: Run) -> State:
         budget = given.budget or 0
         prompt: list[PromptMessage] = [("human", question_block(given.query, show_level=False))]
@@ -45,7 +43,7 @@ def test_a_method_of_several_calls_has_each_in_the_ledger(twice: str, way: Way) 
         "draft": 1,
         "answer": 1,
     }
-    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"] == 100
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["limit"] == 100
     assert model.calls[1].ask == "Sure?"
 
 

@@ -91,4 +91,4 @@ class TestUse:
         graph = build_graph(ScriptedChat(), planner_program=path, settings=Settings())
         report = run(graph)["report"]
         assert report["schedule"] == Settings().schedule != "linear"
-        assert report["budget"] == Settings().total(3) != 300
+        assert report["budget"] == Settings().budget_for(3) != 300

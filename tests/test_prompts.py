@@ -48,10 +48,8 @@ def query(**changes: Any) -> Query:  # noqa: ANN401
     return query
 
 
-def result(index: int, answer: str, budget: int = 70) -> StepResult:
-    return StepResult(
-        index=index, budget=budget, cap=budget, tokens=5, finish="stop", answer=answer
-    )
+def result(index: int, answer: str, share: int = 70) -> StepResult:
+    return StepResult(index=index, share=share, cap=share, tokens=5, finish="stop", answer=answer)
 
 
 def said(messages: Sequence[PromptMessage]) -> str:
@@ -109,15 +107,15 @@ class TestSingleCall:
 
 def step(index: int, *earlier: StepResult, **options: Any) -> list[PromptMessage]:  # noqa: ANN401
     is_final = options.pop("is_final", False)
-    asked: Any = {"query": query(answer_format=FORMAT), "plan": PLAN, "index": index, "budget": 70}
+    asked: Any = {"query": query(answer_format=FORMAT), "plan": PLAN, "index": index, "share": 70}
     return step_prompt(asked | {"results": earlier} | options, SETTINGS, PROSE, is_final=is_final)
 
 
 class TestStep:
     def test_earlier_steps_are_turns_and_the_prefix_stays_the_same(self) -> None:
         first = step(0)
-        second = step(1, result(0, "ONE"), budget=50)
-        third = step(2, result(0, "ONE"), result(1, "TWO", budget=50))
+        second = step(1, result(0, "ONE"), share=50)
+        third = step(2, result(0, "ONE"), result(1, "TWO", share=50))
         assert second[: len(first)] == first
         assert third[: len(second)] == second
         assert [text for role, text in third if role == "ai"] == ["ONE", "TWO"]

@@ -32,7 +32,7 @@ ATTACKS = (
 def solving(report: dict[str, Any]) -> dict[str, Any]:
     """A report without what planning cost: a longer plan costs more, and that is all it may do."""
     planning = sum(report["usage"]["by_node"][node]["output_tokens"] for node in PLANNERS)
-    costs = {name: report[name] - planning for name in ("ceiling", "most_billed")}
+    costs = {name: report[name] - planning for name in ("limit", "most_billed")}
     return report | costs | {"usage": None}
 
 
@@ -65,7 +65,7 @@ def test_nor_does_what_is_asked_or_given_with_it(attack: str) -> None:
 
 
 def test_what_a_planner_adds_to_its_plan_is_not_read() -> None:
-    more = {"budget": 100_000, "ceiling": 10**9, "settings": {"cutoff": 10**6}, "shares": [9] * 4}
+    more = {"budget": 100_000, "limit": 10**9, "settings": {"cutoff": 10**6}, "shares": [9] * 4}
     wild = ScriptedChat(plan=CHAIN)
     wild.planner = lambda call: json.dumps(json.loads(wild._planned(call)) | more)
     tame = ScriptedChat(plan=CHAIN)

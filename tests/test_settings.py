@@ -112,7 +112,7 @@ def test_what_stands_in_the_place_of_a_context_is_not_ignored(wrong: object) -> 
 
 
 def test_a_budget_that_is_set_bounds_every_method_that_asks_once() -> None:
-    assert Settings(method="vanilla", budget=300).total(3) == 300
+    assert Settings(method="vanilla", budget=300).budget_for(3) == 300
     assert not Settings(method="vanilla").has_budget
     assert Settings(method="vanilla", budget=300).has_budget
     assert Settings(method="vanilla", budget=LevelTable()).needs_level

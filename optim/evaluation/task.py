@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 PROVIDER = "recorded"
 _KINDS = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}
 _PLANNER = "planner"  # the role of the model that plans: --model-role planner=openai/gpt-5-nano
-_OVERVIEW = ("level", "budget", "ceiling", "steps", "warnings")
+_OVERVIEW = ("level", "budget", "limit", "steps", "warnings")
 
 
 def make_task(  # noqa: PLR0913, PLR0917 -- what a run has

@@ -113,8 +113,8 @@ class Records(list[Record]):
         Returns:
             The fields of `Record` without ``made_by`` and ``identity``, and ``tokens``,
             ``solving_tokens``, ``planning_tokens``, ``input_tokens``, ``cached_tokens``,
-            ``seconds``, ``calls``, ``budget`` and ``ceiling`` of its report.
-            ``score``, ``level``, ``budget`` and ``ceiling`` may be missing.
+            ``seconds``, ``calls``, ``budget`` and ``limit`` of its report.
+            ``score``, ``level``, ``budget`` and ``limit`` may be missing.
 
         Raises:
             MissingPackageError: If pandas is not installed.
@@ -131,11 +131,11 @@ class Records(list[Record]):
             planned = planning_tokens(record.report)
             rows.append(row | {"planning_tokens": planned, "cached_tokens": cached})
         table = pd.DataFrame(rows, columns=_COLUMNS)
-        whole = dict.fromkeys(("level", "budget", "ceiling"), "Int64")
+        whole = dict.fromkeys(("level", "budget", "limit"), "Int64")
         return table.astype({"score": "Float64"} | whole)
 
 
-_TOLD = ("input_tokens", "cached_tokens", "seconds", "calls", "budget", "ceiling")
+_TOLD = ("input_tokens", "cached_tokens", "seconds", "calls", "budget", "limit")
 _FIGURES = ("tokens", "solving_tokens", "planning_tokens", *_TOLD)
 _LEFT_OUT = ("made_by", "report", "identity")
 _FIELDS = [name for name in (f.name for f in fields(Record)) if name not in _LEFT_OUT]

@@ -212,7 +212,7 @@ def by_level(rows: pd.DataFrame, field: str = "accuracy") -> alt.FacetChart:
 
 
 def spending(report: Report | Mapping[str, Any]) -> Chart:
-    """Draw the completion tokens of one question by part, beside its caps and its ceiling.
+    """Draw the completion tokens of one question by part, beside its caps and its limit.
 
     Args:
         report: ``out["report"]`` of the graph, or that of a record.
@@ -230,8 +230,8 @@ def spending(report: Report | Mapping[str, Any]) -> Chart:
     table["start"] = table.end - table.tokens
     table["cap"] = table.start + table.cap.fillna(table.tokens)
     spent = table.tokens.sum()
-    ceiling = report["ceiling"]
-    of = "" if ceiling is None else f" of at most {ceiling:,}"
+    limit = report["limit"]
+    of = "" if limit is None else f" of at most {limit:,}"
     base = alt.Chart(table).encode(
         x=alt.X("start:Q", title=f"{spent:,}{of} completion tokens"),
         y=alt.Y("part:N", sort=None, title=None, axis=alt.Axis(labelLimit=400)),
@@ -240,9 +240,9 @@ def spending(report: Report | Mapping[str, Any]) -> Chart:
         base.mark_bar(color=_GREY, opacity=0.3).encode(x2="cap:Q"),
         base.mark_bar(height=12).encode(x2="end:Q"),
     ]
-    if ceiling is not None:
-        limit = alt.Chart(pd.DataFrame({"ceiling": [ceiling]}))
-        layers.append(limit.mark_rule(color="#d1495b", strokeWidth=2).encode(x="ceiling:Q"))
+    if limit is not None:
+        rule = alt.Chart(pd.DataFrame({"limit": [limit]}))
+        layers.append(rule.mark_rule(color="#d1495b", strokeWidth=2).encode(x="limit:Q"))
     return alt.layer(*layers, width=420, padding=_MARGINS)
 
 

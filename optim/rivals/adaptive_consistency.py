@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"[-+]?(?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)")
     "adaptive_consistency",
     "Samples answers until the most frequent one is sure enough to stay so, and gives that.",
     source="arXiv:2305.11860",
-    ceiling=lambda settings, _: SAMPLES * settings.cutoff,
+    limit=lambda settings, _: SAMPLES * settings.cutoff,
 )
 async def adaptive_consistency(given: MethodInput, run: Run) -> State:
     """Make at most `SAMPLES` calls, one after another, and return what most of them state.
@@ -72,7 +72,7 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
     "agree_or_think",
     "Samples two concise answers, and reasons at length only if they differ.",
     source="ZEN, zen-router on PyPI",
-    ceiling=lambda settings, _: 3 * settings.cutoff,
+    limit=lambda settings, _: 3 * settings.cutoff,
 )
 async def agree_or_think(given: MethodInput, run: Run) -> State:
     """Make two calls, and a third one if the results of the first two differ or are missing."""

@@ -29,7 +29,7 @@ PROBE = "\n\nI can already tell the result of the whole problem.\n\n**Final answ
 _HEDGES = re.compile(r"\b(?:wait|hold|but|okay|no|hmm)\b", re.IGNORECASE)
 
 
-def _ceiling(settings: Settings, _: Query) -> int:
+def _limit(settings: Settings, _: Query) -> int:
     """Return the cutoff for the answer, and a probe behind each of its pieces."""
     return settings.cutoff + PROBE_TOKENS * -(-settings.cutoff // PROBE_EVERY)
 
@@ -38,7 +38,7 @@ def _ceiling(settings: Settings, _: Query) -> int:
     "certaindex",
     "Probes for the result every few tokens and stops when several probes agree.",
     source="Dynasor, arXiv:2412.20993",
-    ceiling=_ceiling,
+    limit=_limit,
 )
 async def certaindex(given: MethodInput, run: Run) -> State:
     """Write the answer in pieces of `PROBE_EVERY` tokens, with a probe behind each.

@@ -25,7 +25,7 @@ EXTRACT = (
     "focused_cot",
     "Has the facts of the question listed first, and reasons over that list alone.",
     source="arXiv:2511.22176",
-    ceiling=lambda settings, _: settings.planner_cap + settings.cutoff,
+    limit=lambda settings, _: settings.planner_cap + settings.cutoff,
 )
 async def focused_cot(given: MethodInput, run: Run) -> State:
     """Make two calls; the first one, for the list, is charged to ``plan``."""

@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"\d[\d,]{0,8}")
     "tale_ep",
     "Has the tokens of the answer estimated first, and says that number as the budget.",
     source="arXiv:2412.18547",
-    ceiling=lambda settings, _: settings.planner_cap + settings.cutoff,
+    limit=lambda settings, _: settings.planner_cap + settings.cutoff,
 )
 async def tale_ep(given: MethodInput, run: Run) -> State:
     """Make two calls. The first is charged to ``estimate``; the paper's figures leave it out."""
@@ -48,7 +48,7 @@ async def tale_ep(given: MethodInput, run: Run) -> State:
         run.warn(failure.code, f"{failure} Solved without a budget.")
     prompt = single_call_prompt(given.query, given.settings, STYLES["prose"], budget=budget)
     solved = await run.call_within_budget(prompt, budget, given.query, purpose)
-    return solved.update() | {"total": budget}
+    return solved.update() | {"query": {**given.query, "budget": budget}}
 
 
 def _number_in(text: str) -> int | None:

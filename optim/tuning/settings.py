@@ -17,7 +17,7 @@ from optim.datasets.loading import sample
 from optim.e3 import smoothed_e3
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.verdict import Trial
-from pb_graph.budget.rules import LEVELS, BudgetRule, LevelTable, QuestionLimit
+from pb_graph.budget.rules import LEVELS, BudgetRule, LevelTable
 from pb_graph.settings import PLANNED, Settings
 
 if TYPE_CHECKING:
@@ -98,13 +98,11 @@ def _settings_around(
         count: The most settings.
         seed: Seed of the draws.
     """
-    limits_cost = isinstance(base.budget, QuestionLimit)
-    names = [name for name in DIMENSIONS if not (limits_cost and name == "budget")]
     rng = random.Random(seed)  # noqa: S311 -- no secret
     variants = [_changed(base, {"method": name}) for name in (*REFERENCES, PLANNED)]
     variants.append(_changed(base, {"method": PLANNED, "plan_from": None}))
     for _ in range(20 * count):  # some draws come to the same settings
-        point = {name: rng.choice(DIMENSIONS[name]) for name in names if rng.getrandbits(1)}
+        point = {name: rng.choice(DIMENSIONS[name]) for name in DIMENSIONS if rng.getrandbits(1)}
         if "budget" in point:
             point["budget"] = _scale_budget(rule, 2.0 ** (point["budget"] / 2))
         variants.append(_changed(base, {"method": PLANNED} | point))
@@ -116,7 +114,7 @@ def _scale_budget(rule: BudgetRule | int, factor: float) -> BudgetRule | int:
     """Return a rule with ``factor`` times the tokens at every level, whole and at least one."""
     if isinstance(rule, int):
         return max(1, round(rule * factor))
-    tokens = {level: max(1, round(rule.total(level) * factor)) for level in LEVELS}
+    tokens = {level: max(1, round(rule.budget_for(level) * factor)) for level in LEVELS}
     return LevelTable(tokens=tokens)
 
 

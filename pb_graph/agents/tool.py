@@ -15,7 +15,7 @@ from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.models import Model
-from pb_graph.settings import require_budget
+from pb_graph.settings import require_limit
 from pb_graph.types import Report
 
 DESCRIPTION = (
@@ -34,14 +34,14 @@ TokenLimit = Annotated[
 def plan_and_budget_tool(
     model_or_graph: Model | Pregel[Any, Any, Any, Any] = None,
     *,
-    budget: int | Budget | None = None,
+    limit: int | Budget | None = None,
     name: str = "plan_and_budget",
     description: str = DESCRIPTION,
     **options: Any,  # noqa: ANN401 -- those of build_graph
 ) -> BaseTool:
     """Create a tool that runs the graph; its artifact is the report.
 
-    Besides the question, an agent may give ``budget``: the most tokens that the call is worth to
+    Besides the question, an agent may give ``limit``: the most tokens that the call is worth to
     it, planning included.
 
     The agent's callbacks and configuration reach the graph, and an interrupt within the graph
@@ -50,21 +50,21 @@ def plan_and_budget_tool(
 
     Args:
         model_or_graph: A compiled graph, or what `build_graph` takes as a model.
-        budget: Completion tokens of each call, or a `Budget` that all calls draw on. Within an
+        limit: Completion tokens of each call, or a `Budget` that all calls draw on. Within an
             agent that has `TokenBudgetMiddleware`, the calls draw on the agent's budget, too.
         name: The tool's name.
         description: Description of the tool for the agent.
         **options: The other arguments of `build_graph`.
 
     Returns:
-        A tool that takes a question and an optional budget.
+        A tool that takes a question and an optional limit.
 
     Raises:
-        InputError: If `budget` is neither a number nor a `Budget`.
+        InputError: If `limit` is neither a number nor a `Budget`.
         ModelSetupError: If a model cannot be made.
         TypeError: If options are given with a built graph.
     """
-    own = require_budget("budget", budget)
+    own = require_limit("limit", limit)
     if isinstance(model_or_graph, Pregel):
         if options:
             msg = f"a built graph takes no options, but {', '.join(options)} were given"
@@ -73,20 +73,20 @@ def plan_and_budget_tool(
     else:
         graph = build_graph(model_or_graph, **options)
 
-    async def answer(io: IO, question: str, config: RunnableConfig, limit: int | None) -> Answer:
+    async def answer(io: IO, question: str, config: RunnableConfig, most: int | None) -> Answer:
         try:
-            with use_budget(open_run(own, limit=limit)):
+            with use_budget(open_run(own, limit=most)):
                 inputs = {"question": question}
                 out = await io.call(graph.invoke, graph.ainvoke, inputs, config)
         except (InputError, NoAnswerError) as error:
             return str(error), getattr(error, "report", None)
         return out["answer"], out["report"]
 
-    def solve(question: str, config: RunnableConfig, budget: TokenLimit = None) -> Answer:
-        return run_sync(answer(BLOCKING, question, config, budget))
+    def solve(question: str, config: RunnableConfig, limit: TokenLimit = None) -> Answer:
+        return run_sync(answer(BLOCKING, question, config, limit))
 
-    async def asolve(question: str, config: RunnableConfig, budget: TokenLimit = None) -> Answer:
-        return await answer(ASYNC, question, config, budget)
+    async def asolve(question: str, config: RunnableConfig, limit: TokenLimit = None) -> Answer:
+        return await answer(ASYNC, question, config, limit)
 
     return StructuredTool.from_function(
         solve, asolve, name=name, description=description, response_format="content_and_artifact"

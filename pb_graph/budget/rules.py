@@ -1,4 +1,4 @@
-"""Define rules for the total: how many tokens a question of a given level may spend."""
+"""Define the limit of a run, and rules for the budget of a question of a given level."""
 
 from typing import Annotated, Literal, Self
 
@@ -26,16 +26,16 @@ _MaybeNoTokens = Annotated[int, Field(strict=True, ge=0)]
 
 
 class LevelTable(BaseModel, frozen=True, extra="forbid"):
-    """A total for each level. The default is from the code released with the paper."""
+    """A budget for each level. The default is from the code released with the paper."""
 
     rule: Literal["level_table"] = Field(default="level_table", description="Name of the rule.")
     tokens: Annotated[dict[int, _Tokens], EveryLevel] = Field(
         default={1: 200, 2: 250, 3: 350, 4: 450, 5: 600},
-        description="Total of a question by its level. The default is from the paper's code.",
+        description="Budget of a question by its level. The default is from the paper's code.",
     )
 
-    def total(self, level: int) -> int:
-        """Return the total in tokens for a level from 1 to 5."""
+    def budget_for(self, level: int) -> int:
+        """Return the solving tokens for a level from 1 to 5."""
         return self.tokens[level]
 
 
@@ -45,11 +45,11 @@ class PerLevel(BaseModel, frozen=True, extra="forbid"):
     rule: Literal["per_level"] = Field(default="per_level", description="Name of the rule.")
     initial: _MaybeNoTokens = Field(description="Tokens that every question gets.")
     per_level: _MaybeNoTokens = Field(
-        description="Tokens added for each level: the total is initial + per_level · level."
+        description="Tokens added for each level: the budget is initial + per_level · level."
     )
 
-    def total(self, level: int) -> int:
-        """Return the total in tokens for a level from 1 to 5."""
+    def budget_for(self, level: int) -> int:
+        """Return the solving tokens for a level from 1 to 5."""
         return self.initial + self.per_level * level
 
 
@@ -57,11 +57,8 @@ BudgetRule = Annotated[LevelTable | PerLevel, Field(discriminator="rule")]
 """Either of the two; the field `rule` says which."""
 
 
-class QuestionLimit(BaseModel, frozen=True, extra="forbid"):
-    """A limit for the whole cost of a question, input and planning included.
-
-    The shares of the default rule are lowered until they fit.
-    """
+class Limit(BaseModel, frozen=True, extra="forbid"):
+    """The most that a question may cost, input and planning included."""
 
     usd: float | None = Field(
         default=None,

@@ -69,13 +69,16 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     budget: Annotated[
         int | None, budget_option(help="Completion tokens for solving. Default: by level.")
     ] = None,
-    budget_usd: Annotated[
-        float | None, budget_option(min=1e-6, help="Dollars for the whole question.")
+    limit: Annotated[
+        int | None, budget_option(min=1, help="Most completion tokens, planning included.")
+    ] = None,
+    limit_usd: Annotated[
+        float | None, budget_option(min=1e-6, help="Most dollars, input and planning included.")
     ] = None,
     set_: Sets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
 ) -> None:
-    """Solve one question within a ceiling, and show its plan and spending."""
+    """Solve one question within a limit, and show its plan and spending."""
     inputs: Input = {"question": sys.stdin.read() if question == "-" else question}
     if level is not None:
         inputs["level"] = level
@@ -86,8 +89,9 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     display = Display(Console(quiet=as_json))
     with exits.handle_errors():
         try:
-            total = {"usd": budget_usd} if budget_usd else budget
-            graph = _graph(model, planner, program, caps, set_, method=method, budget=total)
+            dollars = {"usd": limit_usd} if limit_usd else None
+            options = {"method": method, "budget": budget, "limit": dollars}
+            graph = _graph(model, planner, program, caps, set_, most=limit, **options)
             # An event loop ends a call immediately on Ctrl-C.
             report = asyncio.run(display.follow(graph, inputs))
         except KeyboardInterrupt:
@@ -102,12 +106,14 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         display.close_with(report)
 
 
-def _graph(
+def _graph(  # noqa: PLR0913 -- the options of two commands
     model: str | None,
     planner: str | None,
     program: str | None,
     caps: str | None,
     set_: list[str] | None,
+    *,
+    most: int | None = None,
     **fields: object,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Build the graph. Options override a program's settings; ``--set`` overrides both."""
@@ -128,7 +134,12 @@ def _graph(
     for name in {model, planner or model}:
         weights.fetch_if_named(name)
     return build_graph(
-        model, planner=planner, settings=settings, planner_program=tuned, cap_policy=caps
+        model,
+        planner=planner,
+        settings=settings,
+        planner_program=tuned,
+        cap_policy=caps,
+        limit=most,
     )
 
 

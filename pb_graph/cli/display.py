@@ -1,4 +1,4 @@
-"""Show the progress of a run: ceiling, level, plan, spending of each step, and answer."""
+"""Show the progress of a run: limit, level, plan, spending of each step, and answer."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Display:
         nodes = [usage["by_node"][node] for node in _PLANNING if node in usage["by_node"]]
         planning = sum(node["output_tokens"] for node in nodes)
         self._console.print(
-            f"{usage['output_tokens']:,} of at most {report['ceiling']:,} completion tokens "
+            f"{usage['output_tokens']:,} of at most {report['limit']:,} completion tokens "
             f"(planning {planning:,}){'' if usage['measured'] else ', partly estimated'}; "
             f"{_calls(usage['calls'])}, {usage['seconds']:.1f} s",
             style="dim",
@@ -82,7 +82,7 @@ class Display:
     def _show(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
         if kind == "intake":
-            self._console.print(f"At most {event['ceiling']:,} completion tokens")
+            self._console.print(f"At most {event['limit']:,} completion tokens")
         elif kind == "call":
             self._calls += 1
             tokens = event["usage"]["output_tokens"]
@@ -91,7 +91,7 @@ class Display:
         elif kind in _PLANNING:
             self._steps = event["steps"] or self._steps
             self._show_level(event.get("level"), event.get("level_source"))
-        elif kind == "budgets":
+        elif kind == "allocate":
             self._budget, self._shares = event["budget"], dict(enumerate(event["shares"]))
             self._show_level(event["level"], "given")
         elif kind == "step_started":

@@ -96,7 +96,7 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
     """
     if isinstance(model, BaseChatModel) and "pb_graph.BudgetedChatModel" in classes_of(model):
         msg = "A BudgetedChatModel would reserve all tokens twice. Pass the model inside it, and "
-        msg += "its budget as budget=…"
+        msg += "its budget as limit=…"
         raise ModelSetupError(msg)
     if isinstance(model, BaseChatModel):
         return ChatClient(model, policy, retry_policy)

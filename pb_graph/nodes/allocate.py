@@ -21,24 +21,24 @@ from pb_graph.types import SubQuestion
 
 
 def allocate(state: State, run: Run) -> State:
-    """Write ``total``, ``ceiling`` and ``shares`` before the first wave, new ``shares`` later."""
+    """Write the budget, ``limit`` and ``shares`` before the first wave, new ``shares`` later."""
     settings, query, plan = run.settings, state["query"], state["plan"]
     if state["shares"]:
         return _reallocate(state, run)
-    (total, is_raised), shares = _total(state, run), list[int]()
-    update: State = {"total": total}
+    (budget, is_raised), shares = _budget(state, run), list[int]()
+    update: State = {"query": {**query, "budget": budget}}
     if settings.splits_budget:
-        if total < len(plan):
-            note = f"{total} tokens are too few for {len(plan)} sub-questions: solved as one step"
+        if budget < len(plan):
+            note = f"{budget} tokens are too few for {len(plan)} sub-questions: solved as one step"
             run.warn("single_step", note)
             update["plan"] = plan = [single_step(query)]
             run.emit("plan", steps=plan)
-        update["shares"] = shares = _split(total, plan, plan, query["level"], settings)
-    to_come = available_tokens(settings.solving_bound(query, total, len(plan)))
+        update["shares"] = shares = _split(budget, plan, plan, query["level"], settings)
+    to_come = available_tokens(settings.solving_bound(query, budget, len(plan)))
     bound = most_billed(state["charges"]) + to_come
-    ceiling = state["ceiling"]
-    update["ceiling"] = bound if ceiling is None or is_raised else min(bound, ceiling)
-    run.emit("budgets", level=query["level"], budget=total, shares=shares)
+    limit = state["limit"]
+    update["limit"] = bound if limit is None or is_raised else min(bound, limit)
+    run.emit("allocate", level=query["level"], budget=budget, shares=shares)
     return update
 
 
@@ -48,40 +48,39 @@ def _reallocate(state: State, run: Run) -> State:
     rest = [step for step in state["plan"] if step["index"] not in done]
     if not run.settings.rollover or not rest:
         return {}
-    shares, total, level = state["shares"], state["total"] or 0, state["query"]["level"]
-    account = Budget(max(1, total))
-    account.charge(most_billed(row for row in state["charges"] if row["node"] == "solve"))
-    left = int(account.left)
+    shares, query = state["shares"], state["query"]
+    level, budget = query["level"], query["budget"] or 0
+    left = budget - most_billed(row for row in state["charges"] if row["node"] == "solve")
     if run.settings.enforcement == "prompt":
         # Nothing enforces a stated budget: overspending must not shrink the shares of later steps.
         left = max(left, sum(shares[step["index"]] for step in rest))
-    left = max(left, len(rest))  # a server that ignores caps may have used up the total
+    left = max(left, len(rest))  # a server that ignores caps may have used up the budget
     new = iter(_split(left, rest, state["plan"], level, run.settings))
     shares = [share if index in done else next(new) for index, share in enumerate(shares)]
-    run.emit("budgets", level=level, budget=total, shares=shares)
+    run.emit("allocate", level=level, budget=budget, shares=shares)
     return {"shares": shares}
 
 
-def _total(state: State, run: Run) -> tuple[int, bool]:
+def _budget(state: State, run: Run) -> tuple[int, bool]:
     """Return the question's budget, and whether a decision raised the enclosing budget.
 
     If the enclosing budget has less left, the question's budget is lowered with a warning. With
     ``on_used_up`` the run pauses here for a decision instead, or raises BudgetUsedUpError.
     """
-    total = run.settings.total(state["query"]["level"])
-    left, shared = available_tokens(total, model=run.price_key), run.shared_budget
+    budget = run.settings.budget_for(state["query"]["level"])
+    left, shared = available_tokens(budget, model=run.price_key), run.limit
     on_used_up, decision = run.options.on_used_up, None
-    if left < total and on_used_up != "answer" and isinstance(shared, Budget):
+    if left < budget and on_used_up != "answer" and isinstance(shared, Budget):
         size, rest = map(shared.rate.text, (shared.total, shared.left))
-        cost = f"{total} completion tokens"
+        cost = f"{budget} completion tokens"
         error = BudgetUsedUpError(size, cost=cost, left=rest, of="question")
         decision = decide(shared, on_used_up, error, state["query"]["question"])
         if decision == "stop":
             raise error
-        left = available_tokens(total, model=run.price_key)
-    if left < total:
+        left = available_tokens(budget, model=run.price_key)
+    if left < budget:
         note = f"the budget around the question had only {left} tokens left, so its own budget"
-        run.warn("budget_lowered", f"{note} was lowered from {total}")
+        run.warn("budget_lowered", f"{note} was lowered from {budget}")
     return max(1, left), decision == "raise"
 
 
@@ -119,12 +118,12 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
         state: The state, with a plan and shares.
         settings: The settings of the run.
     """
-    plan, ceiling = state["plan"], state["ceiling"]
+    plan, limit = state["plan"], state["limit"]
     if settings.has_plan and settings.review_plan:
         return "review"
     if not settings.splits_budget or (not settings.is_stepwise and len(plan) > 1):
         return "answer"
-    if ceiling is not None and spent(state["charges"]) >= ceiling:
+    if limit is not None and spent(state["charges"]) >= limit:
         return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
     wave: list[Send] = []
@@ -138,7 +137,7 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
             plan=plan,
             results=[results[index] for index in needs],
             index=step["index"],
-            budget=state["shares"][step["index"]],
+            share=state["shares"][step["index"]],
             run_id=state["run_id"],
             spent=spending(state["charges"]),
         )

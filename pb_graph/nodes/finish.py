@@ -65,11 +65,11 @@ def _build_report(state: State, run: Run) -> Report:
     rates = (run.options.prices, *(account.rate for account in ACCOUNTS.get()))
     prices = next((rate for rate in rates if isinstance(rate, Dollars)), None)
     usage, bound = usage_of(state["charges"], prices), most_billed(state["charges"])
-    warnings, ceiling = state["warnings"], state["ceiling"]
-    if ceiling is not None and bound > ceiling:
-        note = f"up to {bound} completion tokens may be billed, above the ceiling of {ceiling}"
+    warnings, limit = state["warnings"], state["limit"]
+    if limit is not None and bound > limit:
+        note = f"up to {bound} completion tokens may be billed, above the limit of {limit}"
         note += ": a server ignored its cap, as `pb-graph probe` shows"
-        warnings = [*warnings, ReportWarning(code="ceiling_exceeded", message=note)]
+        warnings = [*warnings, ReportWarning(code="limit_exceeded", message=note)]
     answer, ending = state.get("answer", ""), state.get("finish")
     return Report(
         method=settings.method,
@@ -79,8 +79,8 @@ def _build_report(state: State, run: Run) -> Report:
         effort=state["effort"],
         level=query["level"],
         level_source=state["level_source"],
-        budget=state["total"],
-        ceiling=ceiling,
+        budget=query["budget"],
+        limit=limit,
         most_billed=bound,
         answer=answer,
         result=bare_result(answer, is_cut=ending == "length"),
@@ -98,13 +98,13 @@ def _steps(state: State, run: Run) -> list[StepReport]:
     shares = dict(enumerate(state["shares"]))
     reports: list[StepReport] = []
     for step in plan:
-        outcome: dict[str, Any] = dict.fromkeys(("budget", "cap", "tokens", "finish", "answer"))
-        outcome["budget"] = shares.get(step["index"])
+        outcome: dict[str, Any] = dict.fromkeys(("share", "cap", "tokens", "finish", "answer"))
+        outcome["share"] = shares.get(step["index"])
         if done := results.get(step["index"]):
             outcome |= done
         elif len(plan) == 1 and state.get("answer"):
             outcome |= {
-                "cap": run.cap_for(state["total"]),
+                "cap": run.cap_for(state["query"]["budget"]),
                 "tokens": spent(row for row in state["charges"] if row["node"] == "answer"),
                 "finish": state.get("finish"),
                 "answer": state["answer"],

@@ -1,4 +1,4 @@
-"""Read the question from the input or a host's messages, check it, and set its ceiling."""
+"""Read the question from the input or a host's messages, check it, and set its limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
-from pb_graph.budget.rules import QuestionLimit
 from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import InputError, describe_errors
 from pb_graph.prompts import as_data
@@ -49,9 +48,6 @@ def intake(state: State, run: Run) -> State:
     """
     given, settings = _check(state), run.settings
     if given.budget is not None:
-        if isinstance(settings.budget, QuestionLimit):
-            msg = "The settings limit the cost of a question. Leave `budget` out of the input."
-            raise InputError(msg)
         settings = settings.model_copy(update={"budget": given.budget})
     domain = given.domain or settings.domain
     form = run.options.answer_type.form if run.options.answer_type else None
@@ -62,6 +58,7 @@ def intake(state: State, run: Run) -> State:
         answer_format="\n".join(filter(None, (given.answer_format, form))) or None,
         domain=domain,
         level=given.level,
+        budget=None,
         conversation=given.conversation,
         media=given.media,
     )
@@ -74,19 +71,18 @@ def intake(state: State, run: Run) -> State:
     if pauses and run.journal is None:
         msg = "A pause needs a checkpointer: build_graph(…, checkpointer=InMemorySaver())"
         raise InputError(msg)
-    ceiling = available_tokens(planning + solving)
+    limit = available_tokens(planning + solving)
     if count := given.turns_left_out:
         note = f"{count} earlier turn(s) were left out or cut, as the conversation is too long"
         run.warn("conversation_cut", note)
-    run.emit("intake", method=settings.method, ceiling=ceiling)
+    run.emit("intake", method=settings.method, limit=limit)
     update: dict[str, Any] = {  # replaces the values of an earlier question
         "settings": settings.model_dump(mode="json"),
         "query": query,
         "level_source": None if given.level is None else "given",
-        "ceiling": ceiling,
+        "limit": limit,
         "planning_bound": planning,
         "plan": [],
-        "total": None,
         "shares": [],
         "results": Overwrite([]),
         "charges": Overwrite([]),

@@ -1,7 +1,7 @@
 """Estimate the level of the question, decompose it, grade the sub-questions, and review the plan.
 
 The planner is asked only for values that affect the plan or the budget. All planner calls of a
-question share one part of its ceiling.
+question share one part of its limit.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class ReviewedStep(BaseModel, extra="forbid"):
 
 
 class Review(BaseModel, extra="forbid"):
-    """A reviewer's plan, a new total, or both."""
+    """A reviewer's plan, a new budget, or both."""
 
     plan: Annotated[list[ReviewedStep], Field(min_length=1)] | None = None
     budget: Annotated[int, Field(ge=1, strict=True)] | None = None
@@ -146,15 +146,15 @@ def review(state: State, run: Run) -> State:
     """Interrupt until a reviewer accepts the plan with True, or sends a `Review` to allocate again.
 
     An edited plan is not estimated again: it keeps its levels and credits. The settings of the run
-    note that the plan has been reviewed, and a total that the reviewer chose. LangGraph refuses any
-    other answer with pydantic's error, and the interrupt can be answered again.
+    note that the plan has been reviewed, and the reviewer's budget. LangGraph refuses any other
+    answer with pydantic's error, and the interrupt can be answered again.
     """
     payload = {
         "plan": state["plan"],
         "level": state["query"]["level"],
-        "budget": state["total"],
-        "budgets": state["shares"],
-        "ceiling": state["ceiling"],
+        "budget": state["query"]["budget"],
+        "shares": state["shares"],
+        "limit": state["limit"],
         "warnings": state["warnings"],
     }
     schema: Any = Review | Literal[True]
@@ -169,7 +169,8 @@ def review(state: State, run: Run) -> State:
         edited = step.model_dump() | {"index": place, "depends_on": needs}
         plan.append(cast("SubQuestion", edited))
     run.emit("plan", steps=plan)
-    update: State = {"settings": settings, "plan": plan, "total": None, "shares": []}
-    if edit.budget is not None:  # only a reviewer may raise the ceiling
-        settings["budget"], update["ceiling"] = edit.budget, None
+    query: Query = {**state["query"], "budget": None}
+    update: State = {"settings": settings, "query": query, "plan": plan, "shares": []}
+    if edit.budget is not None:  # a reviewer may raise this limit, and none of the settings
+        settings["budget"], update["limit"] = edit.budget, None
     return update

@@ -17,21 +17,21 @@ from pb_graph.types import Purpose, Query, StepResult, SubQuestion
 
 async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``. A failed call is also a result; the other steps continue."""
-    plan, index, budget, query = task["plan"], task["index"], task["budget"], task["query"]
+    plan, index, share, query = task["plan"], task["index"], task["share"], task["query"]
     closes, style = is_final(plan, index, run.settings), await run.style(query)
     if _is_single_step(plan, query):
-        limit = budget if run.settings.enforcement == "prompt" else None
+        stated = share if run.settings.enforcement == "prompt" else None
         if run.settings.style == "paper":
-            prompt = paper.solver_prompt(query, run.settings, budget=limit)
+            prompt = paper.solver_prompt(query, run.settings, budget=stated)
         else:
-            prompt = single_call_prompt(query, run.settings, style, budget=limit)
+            prompt = single_call_prompt(query, run.settings, style, budget=stated)
     else:
         prompt = step_prompt(task, run.settings, style, is_final=closes)
-    run.emit("step_started", index=index, budget=budget)
+    run.emit("step_started", index=index, share=share)
     try:
         reply = await run.call_within_budget(
             prompt,
-            budget,
+            share,
             query,
             Purpose("solve", index, plan[index]["level"] or query["level"]),
             closing=closes,
@@ -43,8 +43,8 @@ async def solve(task: SolveTask, run: Run) -> State:
         run.warn(failure.code, f"sub-question {index + 1}: {failure}")
     result = StepResult(
         index=index,
-        budget=budget,
-        cap=run.cap_for(budget),
+        share=share,
+        cap=run.cap_for(share),
         tokens=reply.tokens,
         finish=reply.finish,
         answer=reply.text,
@@ -56,7 +56,7 @@ async def solve(task: SolveTask, run: Run) -> State:
 async def synthesize(state: State, run: Run) -> State:
     """Write ``answer``: the last step's own words, the parts in order, or one more capped call.
 
-    If the last step has no answer, that call gets the tokens that are left below the ceiling.
+    If the last step has no answer, that call gets the tokens that are left below the limit.
     """
     plan, results = state["plan"], sorted(state["results"], key=lambda result: result["index"])
     answers = [result for result in results if result["answer"]]
@@ -67,8 +67,8 @@ async def synthesize(state: State, run: Run) -> State:
     last = answers[-1]
     update: State = {"answer": last["answer"], "finish": last["finish"]}
     if missing := len(plan) - len(results):
-        note = f"the ceiling was reached before the last {missing} step(s) were asked"
-        run.warn("ceiling_reached", note)
+        note = f"the limit was reached before the last {missing} step(s) were asked"
+        run.warn("limit_reached", note)
     elif last is results[-1] and (run.settings.synthesis != "call" or len(plan) == 1):
         return update
     elif reply := await _closing_call(state, answers, run):
@@ -92,7 +92,7 @@ async def _closing_call(
 ) -> BudgetedReply | None:
     """Combine the results of the steps in one call; None, after a warning, if it fails."""
     query, plan = state["query"], state["plan"]
-    cap = run.settings.synthesis_cap(query, state["total"] or 0, len(plan))
+    cap = run.settings.synthesis_cap(query, query["budget"] or 0, len(plan))
     budget = max(1, min(cap, int(run.budget.left)))
     prompt = synthesis_prompt(query, run.settings, plan, answers, budget=budget)
     try:
@@ -109,12 +109,12 @@ async def _closing_call(
 async def answer(state: State, run: Run) -> State:
     """Write ``answer`` by the run's method. A failed method gives an empty answer and a warning."""
     settings, query = run.settings, state["query"]
-    method, total = METHODS[settings.method], state["total"]
+    method, budget = METHODS[settings.method], query["budget"]
     plan = [] if _is_single_step(state["plan"], query) else state["plan"]
     shares = dict(enumerate(state["shares"])) or None
     style = await run.style(query)
     inputs = MethodInput(
-        query=query, settings=settings, style=style, budget=total, plan=plan, shares=shares
+        query=query, settings=settings, style=style, budget=budget, plan=plan, shares=shares
     )
     try:
         if method.function and not method.is_prompt:
@@ -122,17 +122,17 @@ async def answer(state: State, run: Run) -> State:
             return {"answer": "", **update}
         if method.function:
             prompt = method.function(inputs)
-        else:  # stating a total lengthens short answers, so an enforced total is not stated
+        else:  # stating a budget lengthens short answers, so an enforced budget is not stated
             is_split = method.splits and (plan or settings.enforcement != "prompt")
-            limit = total if method.budgets and not is_split else None
+            total = budget if method.budgets and not is_split else None
             told = shares if plan else None
             if settings.solver_style(query["domain"], query["level"]) == "paper":
-                prompt = paper.solver_prompt(query, settings, plan, budget=limit, shares=told)
+                prompt = paper.solver_prompt(query, settings, plan, budget=total, shares=told)
             else:
-                prompt = single_call_prompt(query, settings, style, plan, budget=limit, shares=told)
+                prompt = single_call_prompt(query, settings, style, plan, budget=total, shares=told)
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
-            prompt, total, query, purpose, thinking=method.thinking, compute=style.compute
+            prompt, budget, query, purpose, thinking=method.thinking, compute=style.compute
         )
         return reply.update()
     except ModelCallError as failure:

@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.rules import QuestionLimit
+from pb_graph.budget.rules import Limit
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ModelClient, RetryPolicy
@@ -50,7 +50,7 @@ class Models:
         easy: The model for questions and steps of level 1 or 2; None for the same as `solver`.
         program: The planner's prompts; None for the package's own.
         cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
-        budget: Maximum completion tokens of a run, or a `Budget` that all runs share.
+        limit: Maximum completion tokens of a run, or a `Budget` that all runs share.
 
     Raises:
         InputError: If a setting is wrong.
@@ -68,14 +68,14 @@ class Models:
         easy: Model = None,
         program: Program | None = None,
         cap_policy: CapPolicy | None = None,
-        budget: int | Budget | None = None,
+        limit: int | Budget | None = None,
     ) -> None:
-        self.program, self.budget, self.cap_policy = program, budget, cap_policy
+        self.program, self.limit, self.cap_policy = program, limit, cap_policy
         self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
         # Created objects by key, with their source: its `id` is unique only while it lives.
         self._made: dict[Hashable, tuple[object, Any]] = {}
         self.refused: dict[tuple[str, str], int] = {}  # status of a refusal, by run and model
-        self._limits: dict[tuple[str, int | QuestionLimit], Budget] = {}  # by run
+        self._limits: dict[tuple[str, int | Limit], Budget] = {}  # by run
         self._lock = threading.Lock()
         base = self._settings_of(program) or Settings() if settings is None else settings
         self.settings = Settings.read(base)
@@ -153,7 +153,7 @@ class Models:
         run: str,
         prices: Dollars | None,
         earlier: Spending,
-        limit: int | Budget | QuestionLimit | None,
+        limit: int | Budget | Limit | None,
     ) -> Budget | None:
         """Return the account of a run that has a limit of its own; all of its nodes share it.
 

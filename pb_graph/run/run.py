@@ -21,7 +21,6 @@ from pb_graph.answers import AnswerType, boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.rates import MOST_TOKENS, Dollars
-from pb_graph.budget.rules import QuestionLimit
 from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError
 from pb_graph.models.chat_models import describe_model, key_of
@@ -270,14 +269,14 @@ class Run:
             self.emit("call", **charge)
 
     @property
-    def shared_budget(self) -> int | Budget | None:
-        """The budget of the context, else that of the graph."""
-        return self.models.budget if self.context.budget is None else self.context.budget
+    def limit(self) -> int | Budget | None:
+        """The limit of the context, else that of the graph."""
+        return self.models.limit if self.context.limit is None else self.context.limit
 
     @cached_property
     def budget(self) -> Budget:
-        """The account of the question: its ceiling, charged with earlier spending."""
-        run, limit = self.state.get("run_id", ""), self.state.get("ceiling") or MOST_TOKENS
+        """The account of the question: its limit, charged with earlier spending."""
+        run, limit = self.state.get("run_id", ""), self.state.get("limit") or MOST_TOKENS
         return open_run(limit=limit, run=run, earlier=self.earlier) or Budget(limit)
 
     @cached_property
@@ -481,12 +480,11 @@ class Node(Runnable[Any, State | Command[str]]):
             if raw is not None:  # a context may name a file
                 settings = await io.load(self._models.run_settings, context)
             # The state may hold the values of an earlier question.
-            state = {**state, "run_id": uuid4().hex, "charges": [], "ceiling": None}
+            state = {**state, "run_id": uuid4().hex, "charges": [], "limit": None}
         run = Run(self._models, settings, context, self._options, io, state)
-        own = settings.budget if isinstance(settings.budget, QuestionLimit) else None
         identity, prices, earlier = state["run_id"], self._options.prices, run.earlier
         open_limit = partial(self._models.open_limit, identity, prices, earlier)
-        with use_budget(open_limit(run.shared_budget)), use_budget(open_limit(own)):
+        with use_budget(open_limit(run.limit)), use_budget(open_limit(settings.limit)):
             result = self._function(state, run)
             update = dict(await result if inspect.isawaitable(result) else result)
         next_state = cast("State", state | update)

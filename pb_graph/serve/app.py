@@ -115,7 +115,7 @@ class Endpoint:
     ) -> Report:
         """Run the graph within the client's dollars, send a stream's events, return the report."""
         chat = completion.request
-        context = Context(settings=chat.to_settings(), budget=chat.total)
+        context = Context(settings=chat.to_settings(), limit=chat.limit)
         modes: Any = ["values", "messages", "custom"] if chat.stream else ["values"]
         report, shown = None, ""
         with use_budget(own), self.allowance.question() if self.allowance else nullcontext():

@@ -59,8 +59,8 @@ class ChatRequest(BaseModel, extra="allow"):
         return request
 
     @property
-    def total(self) -> int | None:
-        """Return the completion tokens of the whole question: the smallest of the named totals."""
+    def limit(self) -> int | None:
+        """Return the most completion tokens of the question: the smallest of the named limits."""
         caps = (self.max_completion_tokens, self.max_tokens, self.budget)
         return min((tokens for tokens in caps if tokens is not None), default=None)
 

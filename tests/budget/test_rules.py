@@ -18,11 +18,11 @@ adapter: TypeAdapter[LevelTable | PerLevel] = TypeAdapter(BudgetRule)
 
 
 def test_the_default_table_is_the_papers() -> None:
-    assert [LevelTable().total(level) for level in LEVELS] == [200, 250, 350, 450, 600]
+    assert [LevelTable().budget_for(level) for level in LEVELS] == [200, 250, 350, 450, 600]
 
 
 def test_per_level_adds_the_same_for_each_level() -> None:
-    assert [PerLevel(initial=100, per_level=50).total(level) for level in (1, 5)] == [150, 350]
+    assert [PerLevel(initial=100, per_level=50).budget_for(level) for level in (1, 5)] == [150, 350]
 
 
 @given(ANY_RULE)

@@ -72,7 +72,7 @@ class TestSolve:
         assert result.stdout.splitlines()[-1].startswith(f"{model.output_tokens} of at most ")
 
     def test_dollars_need_a_price_of_the_model(self) -> None:
-        result = solve("--budget-usd", "0.02")
+        result = solve("--limit-usd", "0.02")
         assert result.exit_code == USAGE
         assert "No price is known for the model 'scripted:scripted-1'" in result.stderr
 

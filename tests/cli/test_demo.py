@@ -25,7 +25,7 @@ def words(text: str) -> list[str]:
     return re.sub("[█░]", " ", text).split()
 
 
-def test_only_the_shared_budget_holds_as_the_picture_shows() -> None:
+def test_only_the_limit_holds_as_the_picture_shows() -> None:
     done = CliRunner().invoke(app, ["demo", "--plain"])
     assert done.exit_code == 0
     rows = [line.split() for line in done.stdout.splitlines() if line.endswith("answer ")]

@@ -42,7 +42,7 @@ def test_every_step_has_a_row_with_level_credit_share_and_what_it_spent() -> Non
     assert len(report["steps"]) == 2
     for step in report["steps"]:
         (row,) = [row for row in rows(text) if row[:1] == [str(step["index"] + 1)]]
-        numbers = (step["level"], step["credit"], step["budget"], step["tokens"])
+        numbers = (step["level"], step["credit"], step["share"], step["tokens"])
         assert row[1:-4] == step["question"].split()
         assert row[-4:] == [f"{number:.0f}" for number in numbers if number is not None]
     (total,) = [row for row in rows(text) if row[0] == "all"]
@@ -61,12 +61,12 @@ def test_the_result_comes_first_and_its_working_below() -> None:
     assert lines.index("42") < lines.index("6 * 7 = 42.") < lines.index("Final answer: 42")
 
 
-def test_the_last_line_sets_what_was_spent_against_the_ceiling() -> None:
+def test_the_last_line_sets_what_was_spent_against_the_limit() -> None:
     on = console()
     by_node = {"plan": {"output_tokens": 30}, "answer": {"output_tokens": 1204}}
     usage = {"output_tokens": 1234, "calls": 2, "seconds": 59.74, "by_node": by_node}
     report: dict[str, Any] = {"answer": "42", "result": "42", "warnings": [{"message": "CHANGED"}]}
-    Display(on).close_with(report | {"usage": usage | {"measured": False}, "ceiling": 2000})
+    Display(on).close_with(report | {"usage": usage | {"measured": False}, "limit": 2000})
     *_, note, last = printed(on).splitlines()
     assert note == "note: CHANGED"
     assert last == (

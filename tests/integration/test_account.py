@@ -28,15 +28,15 @@ def account(server: FaultServer, *, streams: bool = False, **settings: Any) -> d
 
 
 @both
-def test_the_ceiling_holds_whatever_is_lost(*, streams: bool) -> None:
+def test_the_limit_holds_whatever_is_lost(*, streams: bool) -> None:
     with FaultServer(always("half_stream"), answer="word " * 10_000) as server:
         report = account(server, streams=streams)
-    assert server.billed <= report["most_billed"] <= report["ceiling"]
+    assert server.billed <= report["most_billed"] <= report["limit"]
 
 
 @both
 def test_a_server_that_ignores_its_cap_is_named(*, streams: bool) -> None:
     with FaultServer(answer="word " * 3000, obeys_cap=False) as server:
         report = account(server, streams=streams, method="vanilla", cutoff=500)
-    assert report["usage"]["output_tokens"] == server.billed > report["ceiling"]
+    assert report["usage"]["output_tokens"] == server.billed > report["limit"]
     assert "cap_ignored" in codes(report)

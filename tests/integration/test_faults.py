@@ -86,7 +86,7 @@ def test_an_attempt_that_may_have_been_billed_stays_reserved(fault: Fault, way: 
         report = vanilla(server, way, timeout=TIMEOUTS.get(fault, 60.0))
     assert server.served == 1
     assert "unknown_bill" in codes(report)
-    assert server.billed <= report["most_billed"] <= report["ceiling"]
+    assert server.billed <= report["most_billed"] <= report["limit"]
 
 
 @pytest.mark.parametrize("fault", REFUSED_FOR_GOOD)
@@ -136,7 +136,7 @@ def test_a_stream_that_ends_quietly_counts_as_its_cap_and_is_finished() -> None:
         report = checked([data for mode, data in parts if mode == "values"][-1]["report"])
     assert server.served == 2
     assert report["finish"] == "forced"
-    assert server.billed <= report["most_billed"] <= report["ceiling"]
+    assert server.billed <= report["most_billed"] <= report["limit"]
 
 
 def test_an_agents_typed_answer_that_openais_client_cannot_read_is_asked_for_again() -> None:
@@ -169,7 +169,7 @@ def test_a_planner_that_fails_does_not_keep_the_question_from_being_answered(fau
 
 
 @pytest.mark.parametrize(("enforcement", "seed"), [("cap", 0), ("force", 1)])
-async def test_the_ceiling_holds_and_the_account_is_true_however_much_goes_wrong(
+async def test_the_limit_holds_and_the_account_is_true_however_much_goes_wrong(
     enforcement: str, seed: int
 ) -> None:
     faults = tuple(fault for fault in get_args(Fault) if fault != "stall")
@@ -185,7 +185,7 @@ async def test_the_ceiling_holds_and_the_account_is_true_however_much_goes_wrong
 
         reports = await asyncio.gather(*(one() for _ in range(10)))
     for report in reports:
-        assert report["usage"]["output_tokens"] <= report["ceiling"]
+        assert report["usage"]["output_tokens"] <= report["limit"]
         assert sum(step["tokens"] or 0 for step in report["steps"]) <= report["budget"]
     assert any(report["warnings"] for report in reports)
 

@@ -72,7 +72,7 @@ async def test_more_calls_than_slots_are_all_answered(chat: ChatOpenAI) -> None:
 
 
 def answered(way: Way = "invoke", **settings: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the report of one question, whose account is LangChain's own and below the ceiling."""
+    """Return the report of one question, whose account is LangChain's own and below the limit."""
     graph: Any = build_graph(f"local:{NAME}", settings=settings)
     counter = UsageMetadataCallbackHandler()
     try:
@@ -82,7 +82,7 @@ def answered(way: Way = "invoke", **settings: Any) -> dict[str, Any]:  # noqa: A
     seen = sum(usage["output_tokens"] for usage in counter.usage_metadata.values())
     usage = checked(report)["usage"]
     assert usage["measured"]
-    assert 0 < usage["output_tokens"] == seen <= report["ceiling"]
+    assert 0 < usage["output_tokens"] == seen <= report["limit"]
     assert seen == sum(part["output_tokens"] for part in usage["by_node"].values())
     assert report["answer"]
     assert "unreadable_reply" not in codes(report)  # the planner's constrained JSON was read
@@ -103,10 +103,10 @@ def test_a_single_pass_after_one_planning_call_keeps_to_the_whole_budget() -> No
     parts = report["usage"]["by_node"]
     (solving,) = parts.keys() - {"estimate", "plan"}  # "solve" for a plan of one step
     assert parts[solving]["output_tokens"] <= BUDGET
-    assert sum(step["budget"] or 0 for step in report["steps"]) == BUDGET
+    assert sum(step["share"] or 0 for step in report["steps"]) == BUDGET
 
 
 def test_vanilla_is_one_call_within_the_cutoff() -> None:
     report = answered(method="vanilla", cutoff=48)
     assert report["usage"]["calls"] == 1
-    assert report["ceiling"] == 48
+    assert report["limit"] == 48

@@ -46,9 +46,9 @@ def test_the_front_page_the_index_and_the_quickstart_show_one_run() -> None:
     pages = [README, (ROOT / "docs" / "index.md").read_text("utf-8")]
     first, second = (re.findall(r"```text\n(At most .*?)```", page, re.DOTALL) for page in pages)
     assert first == second
-    ((spent, ceiling),) = re.findall(r"(\d+) of at most (\d+)", first[0])
+    ((spent, limit),) = re.findall(r"(\d+) of at most (\d+)", first[0])
     notebook = (ROOT / "notebooks" / "quickstart.ipynb").read_text("utf-8")
-    assert f"{spent} of {ceiling}" in notebook
+    assert f"{spent} of {limit}" in notebook
 
 
 def test_the_snippet_of_an_agent_runs(

@@ -39,20 +39,20 @@ def test_a_step_pays_for_the_attempt_that_failed(way: Way) -> None:
 
 
 @both_ways
-def test_an_attempt_of_unknown_cost_uses_up_the_ceiling_and_is_said_to(way: Way) -> None:
+def test_an_attempt_of_unknown_cost_uses_up_the_limit_and_is_said_to(way: Way) -> None:
     report = report_of(way, TimeoutError(), WORDS, method="vanilla", enforcement="cap")
     assert report["usage"]["calls"] == 1
     assert not report["usage"]["measured"]
     assert codes(report) == ["call_failed", "unknown_bill"]
-    assert 0 < report["most_billed"] <= report["ceiling"]
+    assert 0 < report["most_billed"] <= report["limit"]
 
 
 @both_ways
 @pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
-def test_what_may_be_billed_never_passes_the_ceiling(way: Way, enforcement: str) -> None:
+def test_what_may_be_billed_never_passes_the_limit(way: Way, enforcement: str) -> None:
     long = str(runs_on(None))  # type: ignore[arg-type]
     rough = (TimeoutError(), long, CutOffError(10), TimeoutError(), WORDS, TimeoutError())
     for first in range(len(rough)):
         said = (*rough[first:], long)
         report = report_of(way, *said, enforcement=enforcement, cutoff=300)
-        assert report["most_billed"] <= report["ceiling"]
+        assert report["most_billed"] <= report["limit"]

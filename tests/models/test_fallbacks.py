@@ -33,7 +33,7 @@ def test_a_fallback_gets_no_more_than_the_failed_call_has_left() -> None:
     once = ONE_CALL.model_copy(update={"max_retries": 0})
     out = run(build_graph(first.with_fallbacks([second]), settings=once))
     assert second.calls[0].cap == 20
-    assert out["report"]["usage"]["output_tokens"] == out["report"]["ceiling"] == 50
+    assert out["report"]["usage"]["output_tokens"] == out["report"]["limit"] == 50
 
 
 def test_what_a_lost_call_may_have_cost_is_not_left_to_its_fallbacks() -> None:
@@ -41,4 +41,4 @@ def test_what_a_lost_call_may_have_cost_is_not_left_to_its_fallbacks() -> None:
     with pytest.raises(NoAnswerError) as caught:
         run(build_graph(first.with_fallbacks([second]), settings=ONE_CALL))
     assert second.calls == []
-    assert caught.value.report["most_billed"] == caught.value.report["ceiling"] == 50
+    assert caught.value.report["most_billed"] == caught.value.report["limit"] == 50

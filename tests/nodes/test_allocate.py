@@ -21,7 +21,7 @@ STEPWISE: dict[str, Any] = {
 
 def budgets(outcome: Outcome) -> list[list[int]]:
     """The shares at first, and after every wave that left some step to be solved."""
-    return [event["shares"] for event in outcome.of("budgets")]
+    return [event["shares"] for event in outcome.of("allocate")]
 
 
 def test_rollover_gives_what_a_step_left_to_those_to_come() -> None:
@@ -33,20 +33,20 @@ def test_rollover_gives_what_a_step_left_to_those_to_come() -> None:
         [100, 130, 190, 190],
         [100, 130, 190, 370],
     ]
-    assert outcome.report["usage"]["output_tokens"] <= outcome.report["ceiling"]
+    assert outcome.report["usage"]["output_tokens"] <= outcome.report["limit"]
 
 
 def test_a_budget_that_is_only_said_can_be_overspent_without_harm_to_later_steps() -> None:
     model = ScriptedChat(plan=CHAIN, solve=runs_on)
     chosen = STEPWISE | {"enforcement": "prompt", "budget": 100, "rollover": True, "cutoff": 50}
-    assert [step["budget"] for step in followed(model, **chosen).report["steps"]] == [25] * 4
+    assert [step["share"] for step in followed(model, **chosen).report["steps"]] == [25] * 4
 
 
 def test_fewer_tokens_than_steps_make_it_one_step() -> None:
     model = ScriptedChat(plan=CHAIN)
     report = report_of(model, execution="stepwise", budget=3, enforcement="prompt")
     assert len(report["steps"]) == 1
-    assert report["steps"][0]["budget"] == 3
+    assert report["steps"][0]["share"] == 3
     assert "single_step" in codes(report)
 
 
@@ -57,12 +57,12 @@ def test_in_one_pass_steps_are_told_their_shares_and_the_call_has_the_total() ->
     (call,) = model.solving()
     assert call.cap == 444
     assert call.ask.count("111 tokens") == 4
-    assert [step["budget"] for step in report["steps"]] == [111] * 4
+    assert [step["share"] for step in report["steps"]] == [111] * 4
     assert [step["tokens"] for step in report["steps"]] == [None] * 4
 
 
 @pytest.mark.parametrize(("execution", "bound"), [("stepwise", 400), ("single_pass", 150)])
-def test_the_ceiling_is_known_before_the_first_solving_call(execution: str, bound: int) -> None:
+def test_the_limit_is_known_before_the_first_solving_call(execution: str, bound: int) -> None:
     """Four steps may take 100 each; one call ends at the cutoff, whatever its budget is."""
     chosen = STEPWISE | {"execution": execution, "budget": 400, "cutoff": 150}
     outcome = followed(ScriptedChat(plan=CHAIN), **chosen, synthesis="last_step")
@@ -71,4 +71,4 @@ def test_the_ceiling_is_known_before_the_first_solving_call(execution: str, boun
         for node, usage in outcome.report["usage"]["by_node"].items()
         if node in ("plan", "estimate")
     )
-    assert outcome.report["ceiling"] == planning + bound
+    assert outcome.report["limit"] == planning + bound

@@ -79,9 +79,7 @@ def test_the_final_message_says_that_a_call_was_refused(is_spent: bool) -> None:
             shared.charge(shared.total)
         return "Final answer: 42"
 
-    graph = graph_of(
-        ScriptedChat(plan=CHAIN, solve=solve), shared_budget=shared, execution="stepwise"
-    )
+    graph = graph_of(ScriptedChat(plan=CHAIN, solve=solve), limit=shared, execution="stepwise")
     message = run(graph)["messages"][-1]
     assert message.response_metadata.get("budget_used_up", False) == is_spent
 
@@ -91,7 +89,7 @@ def test_methods_without_a_part_leave_it_out_of_the_report() -> None:
     assert (report["execution"], report["schedule"], report["budget"]) == (None, None, None)
     assert report["steps"] == []
     planned = report_of(ScriptedChat(), method="planned_vanilla")
-    assert {step["budget"] for step in planned["steps"]} == {None}
+    assert {step["share"] for step in planned["steps"]} == {None}
 
 
 def test_the_final_message_carries_the_account_for_hosts_and_tracers() -> None:
@@ -102,7 +100,7 @@ def test_the_final_message_carries_the_account_for_hosts_and_tracers() -> None:
     assert message.usage_metadata["input_tokens"] == usage["input_tokens"]
     assert message.response_metadata["model_name"] == "scripted-1"
     ours = message.response_metadata["plan_and_budget"]
-    assert (ours["budget"], ours["ceiling"]) == (out["report"]["budget"], out["report"]["ceiling"])
+    assert (ours["budget"], ours["limit"]) == (out["report"]["budget"], out["report"]["limit"])
     assert ours["calls"] == usage["calls"]
 
 

@@ -63,7 +63,7 @@ def test_below_a_level_the_plan_is_the_question_itself(
     assert ("fused" in {call.role for call in model.calls}) == planned
     if not planned:
         (step,) = report["steps"]
-        assert (step["question"], step["budget"]) == (QUESTION["question"], 300)
+        assert (step["question"], step["share"]) == (QUESTION["question"], 300)
         assert (step["tokens"], step["finish"]) == (3, "stop")
         assert "sub-question" not in model.calls[-1].ask
         assert "300" not in model.calls[-1].ask
@@ -71,8 +71,8 @@ def test_below_a_level_the_plan_is_the_question_itself(
 
 @pytest.mark.parametrize("budget", [60, 700])
 @pytest.mark.parametrize("planning", ["two_call", "fused"])
-def test_a_runaway_planner_cannot_raise_the_ceiling(planning: str, budget: int) -> None:
+def test_a_runaway_planner_cannot_raise_the_limit(planning: str, budget: int) -> None:
     model = ScriptedChat(planner=runs_on, solve=runs_on)
     outcome = followed(model, planning=planning, budget=budget, execution="stepwise")
-    told = outcome.events[0]["ceiling"]
-    assert model.output_tokens <= outcome.report["ceiling"] <= told <= 2 * budget
+    told = outcome.events[0]["limit"]
+    assert model.output_tokens <= outcome.report["limit"] <= told <= 2 * budget

@@ -55,12 +55,12 @@ def test_a_run_waits_with_plan_and_budgets_and_goes_on_when_they_are_accepted(wa
     planned = review.model.output_tokens
     assert review.model.solving() == []
     assert questions(asked["plan"]) == list(CHAIN)
-    assert (asked["level"], asked["budget"], asked["ceiling"]) == (3, 400, 400 + planned)
+    assert (asked["level"], asked["budget"], asked["limit"]) == (3, 400, 400 + planned)
     review.answer(True)
     report = checked(review.out["report"])
     assert questions(report["steps"]) == list(CHAIN)
-    assert [step["budget"] for step in report["steps"]] == asked["budgets"]
-    assert report["ceiling"] == asked["ceiling"]
+    assert [step["share"] for step in report["steps"]] == asked["shares"]
+    assert report["limit"] == asked["limit"]
     assert report["usage"]["output_tokens"] == review.model.output_tokens
     assert report["usage"]["by_node"]["plan"]["calls"] == 1
     json.dumps(asked)
@@ -80,16 +80,16 @@ def test_an_edited_plan_is_budgeted_anew_without_another_estimate(planning: str)
     assert [step["depends_on"] for step in report["steps"]] == [[], [0], [1], [0]]
     assert len(review.model.calls) - planned == len(review.model.solving())
     assert report["budget"] == 400
-    assert review.model.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
+    assert review.model.output_tokens == report["usage"]["output_tokens"] <= report["limit"]
 
 
-def test_the_reviewers_total_is_the_budget_of_the_run_and_its_ceiling() -> None:
+def test_the_reviewers_budget_is_the_budget_of_the_run_and_its_limit() -> None:
     review = Review(schedule="uniform", rollover=False, budget=400)
     planned = review.model.output_tokens
     review.answer({"budget": 800})
     report = review.out["report"]
-    assert [step["budget"] for step in report["steps"]] == [200] * 4
-    assert (report["budget"], report["ceiling"]) == (800, 800 + planned)
+    assert [step["share"] for step in report["steps"]] == [200] * 4
+    assert (report["budget"], report["limit"]) == (800, 800 + planned)
 
 
 @pytest.mark.parametrize(

@@ -101,17 +101,17 @@ def test_what_was_paid_before_a_forced_ending_failed_is_kept_and_counted() -> No
     assert model.output_tokens == sum(step["tokens"] for step in report["steps"]) + sum(
         call.output_tokens for call in model.calls if call.role != "solve"
     )
-    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"]
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["limit"]
     assert "call_failed" in codes(report)
 
 
-def test_once_the_ceiling_is_passed_nothing_more_is_asked() -> None:
+def test_once_the_limit_is_passed_nothing_more_is_asked() -> None:
     model = ScriptedChat(plan=ONE_AFTER_ANOTHER, solve="word " * 900, obeys_cap=False)
     report = report_of(model, **(STEPWISE | {"rollover": True}))
     assert len(model.solving()) == 1
-    assert report["usage"]["output_tokens"] == model.output_tokens > report["ceiling"]
+    assert report["usage"]["output_tokens"] == model.output_tokens > report["limit"]
     assert report["answer"].startswith("word")
-    assert "ceiling_reached" in codes(report)
+    assert "limit_reached" in codes(report)
 
 
 FORMULA = {"question": r"What is $6 \cdot 7$?"}  # asked at length in one call
@@ -137,7 +137,7 @@ def test_an_answer_without_the_box_that_is_wanted_is_asked_for_it(
         chat, FORMULA | {"answer_format": answer_format}, method="vanilla", budget=900
     )
     assert report["answer"] == said + added
-    assert report["usage"]["output_tokens"] <= report["ceiling"]
+    assert report["usage"]["output_tokens"] <= report["limit"]
     assert [call.forced for call in chat.calls] == ([False, True] if added else [False])
     assert all(r"Reply with \boxed{...}" in call.ask for call in chat.calls if call.forced)
 

@@ -38,7 +38,7 @@ def test_when_the_last_step_answers_no_further_call_is_made() -> None:
     assert len(model.solving()) == 4
 
 
-def test_a_call_puts_the_answer_together_below_the_ceiling() -> None:
+def test_a_call_puts_the_answer_together_below_the_limit() -> None:
     model = at_the_end("together")
     report = report_of(model, **CALL)
     assert report["answer"] == "together"
@@ -55,7 +55,7 @@ def test_if_the_last_step_comes_to_nothing_the_tokens_left_pay_for_one_call(last
     report = report_of(model, **LAST_STEP, max_retries=0)
     assert report["answer"] == "rescued"
     assert len(model.solving()) == 5
-    assert report["usage"]["output_tokens"] <= report["ceiling"]
+    assert report["usage"]["output_tokens"] <= report["limit"]
 
 
 def test_if_that_call_fails_too_the_last_answer_of_a_step_stands() -> None:
@@ -67,10 +67,10 @@ def test_if_that_call_fails_too_the_last_answer_of_a_step_stands() -> None:
 
 
 @pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
-def test_the_ceiling_includes_the_closing_call(enforcement: str) -> None:
+def test_the_limit_includes_the_closing_call(enforcement: str) -> None:
     model = ScriptedChat(plan=CHAIN, solve=runs_on)
     report = report_of(model, **(CALL | {"enforcement": enforcement, "cutoff": 120}))
-    assert report["usage"]["output_tokens"] <= report["ceiling"]
+    assert report["usage"]["output_tokens"] <= report["limit"]
     assert report["usage"]["by_node"]["synthesize"]["output_tokens"] >= 100
 
 

@@ -1,4 +1,4 @@
-"""A typed answer: the working stays free, what it came to is JSON, and the ceiling holds."""
+"""A typed answer: the working stays free, what it came to is JSON, and the limit holds."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ FORCED = [(runs_on_until_forced, settings) for settings in METHODS[2:]]
     [*((asked_again, settings) for settings in METHODS), *FORCED],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_one_more_call_within_the_ceiling_is_held_to_the_schema(
+def test_one_more_call_within_the_limit_is_held_to_the_schema(
     solve: Script,
     settings: Any,  # noqa: ANN401
     way: Way,
@@ -90,7 +90,7 @@ def test_one_more_call_within_the_ceiling_is_held_to_the_schema(
     last = model.solving()[-1]
     assert last.schema == Pens.model_json_schema()
     assert model.output_tokens == checked(out["report"])["usage"]["output_tokens"]
-    assert model.output_tokens <= out["report"]["ceiling"]
+    assert model.output_tokens <= out["report"]["limit"]
 
 
 @pytest.mark.parametrize("said", ["It is twenty-one.", '{"pens": -1}', '{"pens": [', "[" * 9999])

@@ -58,10 +58,10 @@ def test_a_finished_call_is_not_paid_again_however_often_the_node_starts_over() 
     model, budget = ScriptedChat(solve="two words"), Budget(5000)
     graph = graph_with(node, model)
     with suppress(CutOffHere):
-        graph.invoke(QUESTION, THREAD, context=Context(budget=Budget(5000)))
+        graph.invoke(QUESTION, THREAD, context=Context(limit=Budget(5000)))
     with suppress(CutOffHere):
-        graph.invoke(None, THREAD, context=Context(budget=budget))
-    graph.invoke(None, THREAD, context=Context(budget=budget))
+        graph.invoke(None, THREAD, context=Context(limit=budget))
+    graph.invoke(None, THREAD, context=Context(limit=budget))
     assert [call.ask for call in model.calls] == ["first", "second"]
     assert budget.spent == 0  # both are in the account before
 

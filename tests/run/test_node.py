@@ -38,7 +38,7 @@ async def test_progress_is_told_as_custom_events(way: Way) -> None:
         "estimate",
         "plan",
         "estimate",
-        "budgets",
+        "allocate",
         *["step_started", "step_done"] * 4,
         "answer",
     ]

@@ -19,7 +19,7 @@ PRICES = {"scripted-1": (1.0, 4.0)}
 
 def pausing(model: ScriptedChat, budget: Budget, saver: Any, on_used_up: Any = "pause") -> Any:  # noqa: ANN401
     return build_graph(
-        model, settings=SETTINGS, budget=budget, checkpointer=saver, on_used_up=on_used_up
+        model, settings=SETTINGS, limit=budget, checkpointer=saver, on_used_up=on_used_up
     )
 
 
@@ -51,7 +51,7 @@ class TestPausing:
             graph = pausing(model, budget, saver)
         by = 2000 if unit == "total" else 0.01
         report = graph.invoke(Command(resume={"action": "raise", "by": by}), THREAD)["report"]
-        assert report["budget"] == 2000 < report["ceiling"]
+        assert report["budget"] == 2000 < report["limit"]
         assert len(model.calls) == planned + len(CHAIN)
         assert report["usage"]["output_tokens"] == model.output_tokens
         assert sum(row["output_tokens"] for row in budget.spending.values()) == model.output_tokens
@@ -88,7 +88,7 @@ def test_a_pause_needs_a_checkpointer_and_a_known_name() -> None:
 
 def test_a_budget_of_the_run_can_pause_it_too() -> None:
     graph = pausing(ScriptedChat(plan=CHAIN), Budget(5000), InMemorySaver())
-    out = graph.invoke(QUESTION, THREAD, context=Context(budget=Budget(1500)))
+    out = graph.invoke(QUESTION, THREAD, context=Context(limit=Budget(1500)))
     assert "__interrupt__" in out
 
 

@@ -18,8 +18,8 @@ PRICES = {"scripted-1": (1.0, 4.0)}
 PLANNED = {"execution": "stepwise", "plan_from": 1}
 
 
-def graph_of(model: ScriptedChat, budget: Any, **options: Any) -> Any:  # noqa: ANN401
-    settings = {"budget": budget, **PLANNED, **options.pop("settings", {})}
+def graph_of(model: ScriptedChat, limit: Any, **options: Any) -> Any:  # noqa: ANN401
+    settings = {"limit": limit, **PLANNED, **options.pop("settings", {})}
     return build_graph(model, settings=settings, prices=PRICES, **options)
 
 
@@ -86,20 +86,42 @@ def test_other_limits_are_refused_with_an_example(wrong: Any) -> None:  # noqa: 
 
 
 def test_a_budget_in_the_input_does_not_replace_the_limit() -> None:
-    with pytest.raises(InputError, match="Leave `budget` out"):
-        graph_of(ScriptedChat(), {"usd": 0.01}).invoke({**QUESTION, "budget": 50_000})
+    model = ScriptedChat(plan=CHAIN, solve=runs_on)
+    out = graph_of(model, {"usd": 0.01}).invoke({**QUESTION, "budget": 50_000})
+    assert 0 < paid(model) <= 0.01
+    assert out["report"]["budget"] < 50_000
+
+
+@pytest.mark.parametrize(
+    ("limit", "unit"), [({"usd": 0.01}, "usd"), ({"total_tokens": 3000}, "tokens"), (900, "output")]
+)
+def test_a_reviewers_budget_does_not_remove_the_limit(limit: Any, unit: str) -> None:  # noqa: ANN401
+    model = ScriptedChat(plan=CHAIN, solve=runs_on)
+    config: Any = {"configurable": {"thread_id": "1"}}
+    graph = graph_of(model, limit, checkpointer=InMemorySaver(), settings={"review_plan": True})
+    graph.invoke(QUESTION, config)
+    usage = graph.invoke(Command(resume={"budget": 20_000}), config)["report"]["usage"]
+    amounts = {"usd": usage["cost"], "tokens": usage["total_tokens"]}
+    most = limit if isinstance(limit, int) else max(limit.values())
+    assert 0 < amounts.get(unit, usage["output_tokens"]) <= most
+
+
+def test_a_number_limits_planning_and_solving_together() -> None:
+    model = ScriptedChat(plan=CHAIN, solve=runs_on)
+    report = graph_of(model, 300, settings={"budget": 5000}).invoke(QUESTION)["report"]
+    assert model.output_tokens <= report["limit"] <= 300
 
 
 @pytest.mark.parametrize("way", get_args(Way))
 def test_a_number_of_tokens_bounds_parallel_steps_together(way: Way) -> None:
     model = ScriptedChat(plan=DIAMOND, solve=runs_on)
     settings = {**PLANNED, "enforcement": "prompt", "budget": 5000}
-    graph = build_graph(model, settings=settings, budget=1000)
+    graph = build_graph(model, settings=settings, limit=1000)
     assert run(graph, QUESTION, way)["report"]["usage"]["output_tokens"] <= 1000
     assert model.output_tokens <= 1000
 
 
 def test_a_budget_in_dollars_alone_prices_the_report() -> None:
     model = ScriptedChat(plan=CHAIN)
-    graph = build_graph(model, budget=Budget(usd=1.0, prices=PRICES))
+    graph = build_graph(model, limit=Budget(usd=1.0, prices=PRICES))
     assert graph.invoke(QUESTION)["report"]["usage"]["cost"] == pytest.approx(paid(model))

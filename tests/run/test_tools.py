@@ -60,9 +60,9 @@ def test_calls_of_tools_come_out_of_the_share(execution: str, enforcement: str, 
     )
     report = checked(run(graph, QUESTION, way)["report"])
     assert enforcement == "cap" or "Final" in report["answer"]
-    assert model.output_tokens == report["usage"]["output_tokens"] <= report["ceiling"]
+    assert model.output_tokens == report["usage"]["output_tokens"] <= report["limit"]
     for step in report["steps"]:
-        assert execution == "single_pass" or step["tokens"] <= step["budget"]
+        assert execution == "single_pass" or step["tokens"] <= step["share"]
 
 
 def test_a_call_that_cannot_be_read_is_answered_beside_one_that_can() -> None:

@@ -26,7 +26,7 @@ def graph_of(
     model: ScriptedChat,
     *,
     checkpointer: Any = None,  # noqa: ANN401
-    shared_budget: Budget | None = None,
+    limit: Budget | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """Return a graph that plans unless a test says otherwise; its planner sees its schema."""
@@ -35,7 +35,7 @@ def graph_of(
         settings=Settings(**{"method": PLANNED, "style": "prose", "plan_from": 1} | settings),
         cap_policy=with_schema,
         checkpointer=checkpointer,
-        budget=shared_budget,
+        limit=limit,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from pb_graph.budget.allocation import Bam
-from pb_graph.budget.rules import LevelTable, PerLevel, QuestionLimit
+from pb_graph.budget.rules import LevelTable, Limit, PerLevel
 from pb_graph.settings import Settings
 
 HEAD = """\
@@ -38,7 +38,6 @@ RULES = """
 ## Rules of the budget
 
 `budget` takes a whole number or one of these rules. In JSON the field `rule` names the rule.
-A `QuestionLimit` has no `rule`: write `{"usd": 0.02}`.
 
 """
 BAM = """
@@ -58,8 +57,11 @@ def choices(name: str) -> list[str]:
 
 def page() -> str:
     """Return the whole page."""
-    kinds = (LevelTable, PerLevel, QuestionLimit)
+    kinds = (LevelTable, PerLevel)
     rules = [f"### `{rule.__name__}`\n\n{_table(rule)}" for rule in kinds]
+    rules.append(
+        f"## The limit\n\n`limit` takes a whole number or one of these.\n\n{_table(Limit)}"
+    )
     return f"{HEAD}\n{_table(Settings)}{BAM}{_table(Bam)}{RULES}" + "\n".join(rules)
 
 
@@ -91,6 +93,8 @@ def _taken(model: type[BaseModel], name: str, schema: dict[str, Any]) -> str:
         return ", ".join(f"`{choice}`" for choice in named)
     if name == "bam":
         return "an object"
+    if name == "limit":
+        return "a whole number, or [another limit](#the-limit)"
     if name == "budget":
         return "a whole number, or [a rule](#rules-of-the-budget)"
     kinds = [_kind(one) for one in schema.get("anyOf", [schema])]

@@ -89,7 +89,7 @@ def report(method: str, level: int, chance: random.Random) -> Report:
         schedule=None if baseline else "cosine" if stepwise else method,
         level=level,
         budget=budget,
-        ceiling=1500,
+        limit=1500,
         answer="",
         steps=steps,
         usage={**_usage(sum(nodes.values()), len(nodes)), "by_node": by_node},

@@ -68,7 +68,7 @@ def test_caps_are_chosen_at_each_level_and_written_as_settings() -> None:
     assert Settings.read(result.settings()).budget == 700
     levels = json.loads(json.dumps(result.settings(by_level=True)))
     budget: Any = Settings.read(levels).budget
-    assert [budget.total(level) for level in range(1, 6)] == [700, 100, 700, 700, 700]
+    assert [budget.budget_for(level) for level in range(1, 6)] == [700, 100, 700, 700, 700]
 
 
 def test_what_was_solved_in_several_calls_has_no_caps() -> None:

@@ -56,7 +56,7 @@ def test_two_short_answers_that_differ_are_followed_by_a_long_one(second: str, c
     report = report_of(model, method="agree_or_think", cutoff=300)
     assert report["answer"] == (A if calls == 2 else "Final answer: 9")
     assert ["concise" in str(call.messages) for call in model.calls] == [True, True, False][:calls]
-    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"] == 900
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["limit"] == 900
 
 
 def test_only_these_calls_are_sampled() -> None:

@@ -46,7 +46,7 @@ def test_equal_probes_end_the_answer(way: Way) -> None:
     assert report["answer"].endswith("\n\nFinal answer: 8.0")
     nodes = {name: part["calls"] for name, part in report["usage"]["by_node"].items()}
     assert nodes == {"answer": 4, "probe": 4}
-    assert report["usage"]["output_tokens"] == chat.output_tokens <= report["ceiling"]
+    assert report["usage"]["output_tokens"] == chat.output_tokens <= report["limit"]
 
 
 def test_each_piece_goes_on_from_what_is_written_and_not_from_the_probes() -> None:
@@ -62,10 +62,10 @@ def test_each_piece_goes_on_from_what_is_written_and_not_from_the_probes() -> No
     assert {call.cap for call in chat.calls if probing(call)} == {PROBE_TOKENS}
 
 
-def test_the_ceiling_holds_the_probes_too() -> None:
+def test_the_limit_holds_the_probes_too() -> None:
     chat = model("never closed " * 50)
     report = report_of(chat, cutoff=100, **METHOD)
-    assert report["ceiling"] == 100 + 13 * PROBE_TOKENS == chat.output_tokens
+    assert report["limit"] == 100 + 13 * PROBE_TOKENS == chat.output_tokens
 
 
 @pytest.mark.parametrize(

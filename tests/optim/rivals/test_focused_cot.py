@@ -17,4 +17,4 @@ def test_the_answer_is_reasoned_from_the_list_alone() -> None:
     assert FACTS in solving.ask
     assert QUESTION["question"] not in solving.ask
     assert set(report["usage"]["by_node"]) == {"plan", "answer"}
-    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"]
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["limit"]

@@ -18,7 +18,7 @@ def test_a_rival_is_one_call_in_its_own_style(name: str) -> None:
     shown = ["human", "ai"] * len(STYLE_OF[name].examples)
     assert [message.type for message in call.messages] == ["system", *shown, "human"]
     assert STYLE_OF[name].instruction in str(call.messages)
-    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"] == 300
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["limit"] == 300
     assert (report["budget"], report["level"]) == (None, None)
     known = METHODS[name]
     assert (known.plans, known.budgets, known.style) == (False, False, None)

@@ -32,7 +32,7 @@ def test_the_estimate_is_said_as_the_budget() -> None:
     assert report["budget"] == 50
     spent = {name: part["output_tokens"] for name, part in report["usage"]["by_node"].items()}
     assert spent == {"estimate": 1, "answer": 5}
-    assert report["usage"]["output_tokens"] == model.output_tokens <= report["ceiling"]
+    assert report["usage"]["output_tokens"] == model.output_tokens <= report["limit"]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def hilly(settings: Settings) -> tuple[float, float]:
     """Best in a single pass, at half the budget, planned in one call, with hard caps."""
     if not settings.has_plan:
         return 0.4, 700
-    step = FIRST_LEVEL[settings.total(1)]
+    step = FIRST_LEVEL[settings.budget_for(1)]
     accuracy = 0.72 - 0.03 * abs(step + 2) - 0.1 * (settings.schedule == "uniform")
     tokens = 500 * 2 ** (step / 4)
     tokens *= 0.6 if settings.execution == "single_pass" else 1
@@ -105,7 +105,7 @@ def test_forty_questions_and_four_hundred_answers_vary_everything() -> None:
     tried = [candidate.settings for candidate in bench.met]
     planned = [one for one in tried if one.has_plan]
     assert {one.method for one in tried} == {"plan_and_budget", *REFERENCES}
-    assert len({one.total(1) for one in planned}) > 3
+    assert len({one.budget_for(1) for one in planned}) > 3
     for name in DIMENSIONS.keys() - {"budget"}:
         assert len({getattr(one, name) for one in planned}) > 1
     assert None in {one.plan_from for one in planned}
