@@ -6,12 +6,13 @@ A prompt is plain data, pairs of a role and a text, so that reading one loads no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from pb_graph.calculation import evaluate
 from pb_graph.settings import Settings
+from pb_graph.tasks import is_composed
 from pb_graph.types import Query, StepResult, SubQuestion
 
 if TYPE_CHECKING:
@@ -106,6 +107,10 @@ _BY_PLAN = Style(
     ),
 )
 """Replaces a style with examples over a plan, which small models else take for the solution."""
+_BY_SHARES = replace(
+    _BY_PLAN,
+    instruction="Work through the sub-questions in order; use each result in the next.",
+)
 
 _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short numbered lines, one \
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
@@ -177,6 +182,9 @@ _CALCULATION_BY_PLAN = Style(
     compute=calculated_answer,
 )
 
+_COMPOSED = Style("Give the whole of what is asked for, in the language of the question.")
+"""Replaces a style that works something out, where the reply itself is the answer."""
+
 STYLES: Mapping[str, Style] = {
     "auto": Style(_LINES_IF_NEEDED, (_COAT, _REVIEW)),
     "draft": Style(
@@ -238,6 +246,8 @@ def solver_style(
         style = replace(
             STYLES["prose"] if style.compute else style, examples=program_style.examples
         )
+    if program_style is None and name not in {"prose", "paper", "answer"} and is_composed(query):
+        return _COMPOSED
     fits = program_style is not None or form is None or _OUR_FORMS.search(form)
     if is_free and fits:
         return style
@@ -265,13 +275,21 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     """
     parts = [question_block(query, show_level=bool(plan))]
     if plan:
-        parts.append(_outline([_line(step, shares, settings) for step in plan]))
+        parts.append(_outline(map(sub_question_line, plan), settings))
         by_plan = _CALCULATION_BY_PLAN if style.compute else _BY_PLAN
         style = by_plan if style.examples else style
+        if shares is not None:  # of what is thought: "step by step" would contradict them
+            told = [f"{n + 1}. {_format_budget(share, settings)}" for n, share in shares.items()]
+            parts.append("\n".join(["Think briefly, and spend on each at most:", *told]))
+            style = _BY_SHARES if style.examples and not style.compute else style
+            if style is STYLES["prose"]:
+                style = STYLES["plain"]
+        if not (style.instruction or style.compute):  # nothing has to be written out
+            style = replace(style, ending="")
     limit = "" if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
     if style.examples and not plan:
         parts.append(limit)
-        form = "" if style.compute else query["answer_format"] or DEFAULT_FORMAT
+        form = "" if style.compute else _format(query, DEFAULT_FORMAT)
         system = [query["instruction"], style.instruction, form, style.ending]
     else:
         parts += [style.instruction, limit, _closing(query, style)]
@@ -298,11 +316,14 @@ def step_prompt(
         is_final: Whether the step also has to give the final answer.
     """
     query, plan, earlier = task["query"], task["plan"], task["results"]
+    joins = settings.synthesis == "join"
     lead = (
-        "The plan, one way to solve it. Where a sub-question rests on a mistake, leave it and "
+        "The answer is made of these parts, one behind the other:"
+        if joins
+        else "The plan, one way to solve it. Where a sub-question rests on a mistake, leave it and "
         "find what the question needs instead:"
     )
-    lines = [_line(step, None, settings) for step in plan]
+    lines = map(sub_question_line, plan)
     opening = "\n".join([question_block(query, show_level=True), "", lead, *lines])
     system = [query["instruction"] or DEFAULT_INSTRUCTION]
     if style.examples:
@@ -311,14 +332,17 @@ def step_prompt(
         opening += f"\n\n{style.instruction}"
     steps = [(step["index"], step["share"]) for step in (*earlier, task)]
     asks = [
-        f"Solve sub-question {place + 1} now, and only that: {plan[place]['question']} "
+        f"Write part {place + 1} now, and only that: {plan[place]['question']} "
+        f"Use at most {_format_budget(share, settings)}."
+        if joins
+        else f"Solve sub-question {place + 1} now, and only that: {plan[place]['question']} "
         f"Think briefly and use at most {_format_budget(share, settings)}."
         for place, share in steps
     ]
     asks[0] = f"{opening}\n\n{asks[0]}"
     if is_final:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
-        asks[-1] += f"{query['answer_format'] or WITH_WORKING} {style.ending}".rstrip()
+        asks[-1] += f"{_format(query, WITH_WORKING)} {style.ending}".rstrip()
     messages: list[PromptMessage] = [("system", "\n".join(system))]
     messages += _exchanges(query, style)
     questions = [human(asks[0], query), *(("human", ask) for ask in asks[1:])]
@@ -352,7 +376,7 @@ def synthesis_prompt(
         question_block(query, show_level=False),
         f"Its sub-questions have been worked on:\n{findings}",
         f"From these, answer the question in at most {_format_budget(budget, settings)}.",
-        query["answer_format"] or DEFAULT_FORMAT,
+        _format(query, DEFAULT_FORMAT),
     ]
     system = query["instruction"] or DEFAULT_INSTRUCTION
     return [("system", system), human("\n\n".join(parts), query)]
@@ -369,7 +393,7 @@ def forced_answer_prompt(
         query: The question, for the format of its answer.
         is_final: Whether the final answer is asked for, not a sub-question's.
     """
-    form = query["answer_format"] or DEFAULT_FORMAT
+    form = _format(query, DEFAULT_FORMAT)
     demand = f"{FORCE_FINAL} {form}" if is_final else FORCE_STEP
     if is_final and r"\boxed" in form:
         # Small models omit the box unless the prompt shows it.
@@ -442,19 +466,18 @@ def sub_question_line(step: SubQuestion) -> str:
     return f"{step['index'] + 1}. {step['question']}{hint}"
 
 
-def _outline(lines: Sequence[str]) -> str:
+def _outline(lines: Iterable[str], settings: Settings | None = None) -> str:
     lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
+    if settings and settings.synthesis == "join":
+        lead = "The answer is made of these parts, one behind the other:"
     return "\n".join([lead, *lines])
 
 
 def _closing(query: Query, style: Style) -> str:
-    form = query["answer_format"] or (WITH_WORKING if style.instruction else DEFAULT_FORMAT)
-    return style.ending if style.compute else f"{form} {style.ending}".rstrip()
+    form = _format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
+    return style.ending if style.compute else f"{form} {style.ending}".strip()
 
 
-def _line(step: SubQuestion, shares: Mapping[int, int] | None, settings: Settings) -> str:
-    line = sub_question_line(step)
-    if shares is None:
-        return line
-    share = _format_budget(shares[step["index"]], settings)
-    return f"{line} Think briefly and solve it in at most {share}."
+def _format(query: Query, default: str) -> str:
+    """Return the form of the answer; the default only where something is worked out."""
+    return query["answer_format"] or ("" if is_composed(query) else default)

@@ -67,10 +67,11 @@ _RESULT = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
 def is_composed(query: Query) -> bool:
     """Return whether the whole reply is the answer, as a text, a program or a trip is.
 
-    Elsewhere something is worked out, and the answer ends with its result.
+    Elsewhere something is worked out, and the answer ends with its result, as in the measured tasks
+    of the domain "instruction following".
     """
     domain, form = query["domain"].casefold(), query["answer_format"] or ""
-    if domain in MATHEMATICS or _RESULT.search(form):
+    if domain in {*MATHEMATICS, "instruction following"} or _RESULT.search(form):
         return False
     text = ends_of(query["question"])
     return domain == TRAVEL or bool(_COMPOSES.search(text)) or asked_length(query) is not None

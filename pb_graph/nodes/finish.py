@@ -71,6 +71,10 @@ def _build_report(state: State, run: Run) -> Report:
         note += ": a server ignored its cap, as `pb-graph probe` shows"
         warnings = [*warnings, ReportWarning(code="limit_exceeded", message=note)]
     answer, ending = state.get("answer", ""), state.get("finish")
+    result = bare_result(answer, is_cut=ending == "length")
+    if ending == "length" or (ending == "forced" and result is None):
+        note = "the answer was cut off: raise `budget`, or ask for less"
+        warnings = [*warnings, ReportWarning(code="cut_off", message=note)]
     return Report(
         method=settings.method,
         execution=settings.execution if method.splits else None,
@@ -83,7 +87,7 @@ def _build_report(state: State, run: Run) -> Report:
         limit=limit,
         most_billed=bound,
         answer=answer,
-        result=bare_result(answer, is_cut=ending == "length"),
+        result=result,
         finish=ending,
         cut_off=ending in ("length", "forced"),
         steps=_steps(state, run),

@@ -81,7 +81,7 @@ async def synthesize(state: State, run: Run) -> State:
 def _joined(answers: Sequence[StepResult], run: Run, *, missing: int) -> State:
     """Put the parts of an answer one behind the other, which costs nothing."""
     if missing:
-        run.warn("cut_off", f"{missing} part(s) of the answer were not written")
+        run.warn("answer_from_step", f"{missing} part(s) of the answer were not written")
     is_cut = missing or any(part["finish"] == "length" for part in answers)
     text = "\n\n".join(part["answer"].strip() for part in answers)
     return {"answer": text, "finish": "length" if is_cut else "stop"}

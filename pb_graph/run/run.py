@@ -35,6 +35,7 @@ from pb_graph.run.pause import OnUsedUp
 from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_tools
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
+from pb_graph.tasks import is_composed
 from pb_graph.types import (
     EASY,
     Charge,
@@ -378,7 +379,8 @@ class Run:
         return min(minimum, cap * 2 // 3 if closing else cap // 2)
 
     def _is_unfinished(self, reply: Reply, query: Query, *, forces: bool, closing: bool) -> bool:
-        if reply.finish == "length" or not reply.text or reply.tool_message:
+        is_cut = reply.finish == "length" and not is_composed(query)  # a text stays as it is
+        if is_cut or not reply.text or reply.tool_message:
             return forces or bool(reply.tool_message)
         if answer_type := self.options.answer_type if closing else None:
             return answer_type.read(reply.text) is None

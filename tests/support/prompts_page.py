@@ -36,7 +36,7 @@ TWO_CALL = STEPWISE | {"planning": "two_call"}
 TOLD = {"method": "planned_global_budget"}
 PAPER = Settings.paper(schedule="weighted").set_fields()
 BOXED = {"answer_format": r"Put the final answer into \boxed{}."}
-PLAN, DUMB = "Plan how to solve", "I cannot say."
+PLAN, DUMB = "Plan how to", "I cannot say."
 # The sections of the page, and what `_record` takes for each.
 SECTIONS: dict[str, dict[str, Any]] = {
     "The level": {"words": "from L1"},
@@ -44,7 +44,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "The plan": {"words": PLAN, "settings": PLANNED},
     "The second ask": {"words": PLAN, "place": 1, "last": 1, "settings": PLANNED, "planner": DUMB},
     "The plan alone": {"words": PLAN, "settings": TWO_CALL},
-    "Levels and credits": {"words": "its sub-questions are", "settings": TWO_CALL},
+    "Levels and credits": {"words": "its parts are", "settings": TWO_CALL},
     "A problem in a conversation": {"words": "from L1", "last": 1, "given": TALK},
     "A question of one step": {},
     "A calculation": {"given": {"domain": "arithmetic"}},
