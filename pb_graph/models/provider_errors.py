@@ -45,7 +45,7 @@ _LOST = {
 }
 # Raised by LangChain if a response is no completion, or lacks a field.
 _UNREADABLE = {"AttributeError", "LookupError", "TypeError", "ValidationError"}
-_NO_COMPLETION = re.compile(r"Unexpected response type|No generation")
+_NO_COMPLETION = re.compile(r"Unexpected response type|No generation|content filter being")
 _NO_SERVER = {"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"}
 _REFUSED = {
     *("ModelAuthenticationError", "ModelPermissionDeniedError", "ModelInvalidRequestError"),

@@ -149,7 +149,7 @@ class TestErrors:
 def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     names: list[str] = []
 
-    def fetch(name: str) -> Path:
+    def fetch(name: str, *, rehash: bool = False) -> Path:  # noqa: ARG001 -- as the real one
         names.append(name)
         return tmp_path / f"{name}.gguf"
 

@@ -22,10 +22,10 @@ def chosen(model: str) -> dict[str, object]:
 
 
 def test_of_two_totals_the_smaller_one_holds() -> None:
-    assert read(max_tokens=None).total is None
-    assert read(max_tokens=50).total == 50
-    assert read(max_tokens=50, max_completion_tokens=80).total == 50
-    assert read(budget=5000).total == 5000
+    assert read(max_tokens=None).limit is None
+    assert read(max_tokens=50).limit == 50
+    assert read(max_tokens=50, max_completion_tokens=80).limit == 50
+    assert read(budget=5000).limit == 5000
     assert "budget" not in read(budget=5000).to_input()
 
 
