@@ -80,19 +80,13 @@ def read_caps(
         msg = "caps are read off four answers or more of one method: choose one with --method"
         raise InputError(msg)
     for question, nodes in zip(table.question, table.by_node, strict=True):
-        if sum(part["calls"] for name, part in nodes.items() if name not in PLANNING) != 1:
+        if _solving_calls(nodes) != 1:
             msg = f"question {question!r} was solved in several calls, so no cap can be read off: "
             msg += "run it with plan_from=null, enforcement=cap and a large budget"
             raise InputError(msg)
-    lengths = table.solving_tokens
-    if not caps:
-        known = lengths.quantile(_QUANTILES, interpolation="higher")
-        caps = [int(-(-length // _STEP) * _STEP) for length in known]
-    longest = int(max(lengths.max(), *caps))
+    caps = caps or _usual_caps(table)
+    longest = int(max(table.solving_tokens.max(), *caps))
     tables = {cap: _cut(table, cap, price_ratio) for cap in sorted({*caps, longest})}
-    ladder = [
-        figures(tables[cap]).assign(cap=cap, ended=100 * (lengths <= cap).mean()) for cap in caps
-    ]
 
     def best(rows: pd.Series[bool]) -> int:
         """Return the best cap on these answers."""
@@ -110,11 +104,47 @@ def read_caps(
     samples = [[Sample(*row) for row in t[columns].itertuples(index=False)] for t in pair]
     levels = sorted(table.level.dropna().unique())
     return Caps(
-        ladder=pd.concat(ladder, ignore_index=True),
+        ladder=_ladder(table, {cap: tables[cap] for cap in caps}),
         chosen=best(table.score.notna()),
         by_level={int(level): best((table.level == level).fillna(value=False)) for level in levels},
         held_out=compare(*samples),
     )
+
+
+def ladders(study: pd.DataFrame) -> pd.DataFrame:
+    """Return the figures at each ``cap`` of the methods that ran without a budget.
+
+    Args:
+        study: Answers of one data set, solver and planner, from `optim.reporting.answers`.
+    """
+    found = []
+    for _, table in study.dropna(subset="score").groupby("method", sort=False):
+        is_capped = table.budget.notna().any()
+        if len(table) < _FEWEST or is_capped or set(map(_solving_calls, table.by_node)) != {1}:
+            continue
+        # Units of a completion token. Dollars of a completion token are not known here.
+        is_known = table.money_unit.iloc[0] == "units"
+        paid = (table.money - table.input_tokens).sum() if is_known else float("nan")
+        cut = {cap: _cut(table, cap, paid / table.tokens.sum()) for cap in _usual_caps(table)}
+        found.append(_ladder(table, cut))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+
+
+def _solving_calls(nodes: Mapping[str, Any]) -> int:
+    return sum(part["calls"] for name, part in nodes.items() if name not in PLANNING)
+
+
+def _usual_caps(table: pd.DataFrame) -> list[int]:
+    lengths = table.solving_tokens.quantile(_QUANTILES, interpolation="higher")
+    return list(dict.fromkeys(int(-(-length // _STEP) * _STEP) for length in lengths))
+
+
+def _ladder(table: pd.DataFrame, cut: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
+    rows = [
+        figures(answered).assign(cap=cap, ended=100 * (table.solving_tokens <= cap).mean())
+        for cap, answered in cut.items()
+    ]
+    return pd.concat(rows, ignore_index=True)
 
 
 def _cut(table: pd.DataFrame, cap: int, price_ratio: float) -> pd.DataFrame:

@@ -127,6 +127,23 @@ def plane(rows: pd.DataFrame, cost: Literal["tokens", "money"] = "tokens") -> Ch
     return alt.layer(*layers, width=_WIDTH, height=_HEIGHT)
 
 
+def ladder(rows: pd.DataFrame) -> alt.LayerChart:
+    """Draw accuracy against tokens at each cap, a line for each method.
+
+    Args:
+        rows: Figures with ``method`` and ``cap``, from `optim.reporting.caps.ladders`.
+    """
+    base = alt.Chart(safe(rows), width=_WIDTH, height=_HEIGHT // 2).encode(
+        x=alt.X("tokens:Q", title="T: completion tokens per question under the cap"),
+        y=alt.Y("accuracy:Q", title="accuracy, %"),
+        color=alt.Color("method:N", title=None, scale=alt.Scale(range=_COLOURS[2:])),
+    )
+    lines = base.mark_line(point=True).encode(
+        order="cap:Q", tooltip=["method", "cap", "accuracy", "tokens", "money", "e3"]
+    )
+    return alt.layer(lines, base.mark_text(dy=-10, fontSize=10).encode(text="cap:Q"))
+
+
 def safe(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose texts can end no script of the page that a notebook writes."""
     texts = table.select_dtypes(["object", "string", "category"]).columns

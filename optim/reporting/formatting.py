@@ -189,7 +189,7 @@ def displayed(frame: pd.DataFrame, columns: Columns = COLUMNS) -> pd.DataFrame:
         columns: Heads, each with the function that writes its cells.
     """
     studies = [name for name in STUDY if name in frame and len(set(frame[name])) > 1]
-    labels = [*studies, *(name for name in ("method", "level", "reason") if name in frame)]
+    labels = [*studies, *(name for name in ("method", "level", "cap", "reason") if name in frame)]
     rows = [defaultdict(lambda: None, row) for row in to_rows(frame)]
     texts = pd.DataFrame(
         {name: str(row[name] or DASH) for name in labels}

@@ -15,7 +15,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from optim.reporting import charts, formatting, tables
+from optim.reporting import caps, charts, formatting, tables
 from optim.reporting.formatting import (
     COLUMNS,
     DASH,
@@ -158,6 +158,7 @@ def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> Tables
         "paired": tables.paired(study, tables.choose_baseline(study, baseline)),
         "token_parts": tables.token_parts(study),
         "by_level": tables.by_level(study),
+        "ladder_of_caps": caps.ladders(study),
         "travelplanner_rates": tables.travel_rates(study),
         "budget_grid": tables.budget_grid(study).reset_index(),
     }
@@ -182,6 +183,8 @@ def _view(study: pd.DataFrame, frames: Tables, name: str) -> Row:
         drawings["Accuracy against tokens"] = charts.plane(frame)
         drawings["Accuracy against money"] = charts.plane(frame, "money")
         drawings["Where the tokens went"] = charts.parts(frames["token_parts"])
+    if len(frames["ladder_of_caps"]):
+        drawings["What a cap would give"] = charts.ladder(frames["ladder_of_caps"])
     if levels.accuracy.notna().any():
         drawings["Accuracy by level"] = charts.by_level(levels)
     further = {key: table for key, table in frames.items() if key not in _DRAWN and len(table)}

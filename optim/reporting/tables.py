@@ -45,15 +45,7 @@ PARTS = {
 
 PaperTable = Literal["rows", "certaindex", "latency", "budget_cells", "a_over_t"]
 
-_MEANS = [
-    "tokens",
-    "solving_tokens",
-    "input_tokens",
-    "cached_tokens",
-    "money",
-    "cached_money",
-    "seconds",
-]
+_MEANS = ["tokens", "solving_tokens", "input_tokens", "cached_tokens", "money", "seconds"]
 _MEASURES = (  # the order in CSV and JSON; what is not named here comes after it
     *("n", "errors", "questions", "accuracy", "accuracy_lower", "accuracy_upper", "accuracy_sd"),
     *("tokens", "tokens_lower", "tokens_upper", "tokens_sd", "solving_tokens", "input_tokens"),
@@ -107,10 +99,8 @@ def answers(
     usages = [record.report["usage"] for record in pooled]
     if dollars is None:
         money = [u["input_tokens"] + price_ratio * u["output_tokens"] for u in usages]
-    frame = pooled.frame().assign(money=money)
-    cached = frame.cached_tokens if dollars is None else 0
-    return frame.assign(
-        cached_money=frame.money - (1 - _CACHED) * cached,
+    return pooled.frame().assign(
+        money=money,
         money_unit="units" if dollars is None else "US $ per 1,000 questions",
         is_measured=[usage["measured"] for usage in usages],
         made_by=[record.made_by for record in pooled],
@@ -179,7 +169,9 @@ def _figures(group: pd.DataFrame) -> dict[str, Any]:
     for name, (lower, upper) in ends.items():
         row |= {f"{name}_lower": lower, f"{name}_upper": upper, f"{name}_sd": runs[name].std()}
     everything = row["tokens"] + row["input_tokens"]
+    saved = (1 - _CACHED) * row["cached_tokens"] if row["money_unit"] == "units" else 0.0
     return row | {
+        "cached_money": row["money"] - saved,
         "e3": estimate.e3,
         "ock_score": row["accuracy"] - 10 * log(everything / 10_000 + 1),
     }

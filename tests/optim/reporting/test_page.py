@@ -197,6 +197,17 @@ def test_the_papers_figures_stand_beside_with_what_contradicts_them() -> None:
     assert "39 % token reduction of the abstract follows from no pair of rows" in text
 
 
+def test_the_page_shows_what_caps_would_give() -> None:
+    """One vanilla run is a ladder; a method with a budget was capped already."""
+    page = rendered(answers(records(["vanilla", "cosine"], errors=False)), "html")
+    text = Reader(page).text
+    assert "What a cap would give." in text
+    ladder = page.partition("<summary>Ladder of caps</summary>")[2].partition("</table>")[0]
+    assert ladder.count('<th scope="row">vanilla</th>') == 8
+    assert "cosine" not in ladder
+    assert "Ladder" not in rendered(answers(records(["cosine"])), "html")
+
+
 def test_travelplanner_and_levels_have_tables() -> None:
     text = shown([travelled(q) for q in range(4)]).text
     assert all(name in text for name in ("Travelplanner rates", "By level"))
