@@ -127,7 +127,7 @@ def plane(rows: pd.DataFrame, cost: Literal["tokens", "money"] = "tokens") -> Ch
     return alt.layer(*layers, width=_WIDTH, height=_HEIGHT)
 
 
-def ladder(rows: pd.DataFrame) -> alt.LayerChart:
+def ladder(rows: pd.DataFrame) -> Chart:
     """Draw accuracy against tokens at each cap, a line for each method.
 
     Args:

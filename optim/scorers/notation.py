@@ -33,8 +33,8 @@ _REWRITTEN: tuple[tuple[str, str], ...] = (
     (r"(?<=\d)\{,\}(?=\d)", "."),
     (r"\s*(?:\\text\s*\{\s*)?(?:percent(?:age)?|pct)(?![A-Za-z])\s*\}?", r"\\%"),
     (r"(?<=[\w)])\*\*(?=[\w(])", "^"),
-    (r"√\s*(\d+|\w|\([^()]*\))", r"\\sqrt{\1}"),
-    (r"(?<![\\A-Za-z])pi(?![A-Za-z])", r"\\pi "),
+    (r"(?:√|(?<![\\A-Za-z])sqrt)\s*(\d+|\w|\([^()]*\))", r"\\sqrt{\1}"),
+    (r"(?<![\\A-Za-z])(?:pi(?![A-Za-z])|(?:sin|cos|tan|ln|log|exp)(?=\s*\())", r"\\\g<0> "),
     (r"(?<![\w.])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?!\w)", r"\1\\cdot 10^{\2}"),
     (r"(?<=\d)\s*[xX*]\s*(?=10\s*\^)", r"\\cdot "),
     (r"\^\s*\(?([+-]\d+)\)?", r"^{\1}"),
@@ -42,7 +42,7 @@ _REWRITTEN: tuple[tuple[str, str], ...] = (
     (r"\\varnothing|^\s*\\\{\s*\\\}\s*$", r"\\emptyset"),
 )
 _GROUPED = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|-?[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d+)?")
-_LAST = re.compile(r"(?P<before>.*=\s*)?(?P<number>-?\d+(?:,\d+)+(?:\.\d+)?)", re.DOTALL)
+_LAST = re.compile(r"(?:[^,]*=\s*)?(?P<number>-?\d+(?:,\d+)+(?:\.\d+)?)(?:\s*\\?%)?")
 
 # A command around text or bold figures, but neither \mathrm{e} nor an index.
 _WRAPPED = re.compile(
@@ -141,7 +141,7 @@ def readings(formula: str, *, is_target: bool = False) -> list[str]:
         formula: A result without dollar signs, through `one_script`.
         is_target: Whether it is a target, in which a comma is none of a decimal number.
     """
-    formula = _rewritten(re.sub(rf"^{_CURRENCY}", "", formula.strip()))
+    formula = _rewritten(re.sub(rf"^{_CURRENCY}", "", " ".join(formula.split())))
     if _RELATION.match(formula):  # "> 4", which is read as 4
         formula = f"x {formula}"
     pieces = _UNIT.split(unwrapped(formula))
@@ -220,10 +220,11 @@ def _numbers(formula: str, *, is_target: bool) -> list[str]:
     if ";" in formula and not is_target:  # (1,5; 2,5)
         read = re.sub(r"(?<=\d),(?=\d)", ".", formula).replace(";", ",")
     elif found and _GROUPED.fullmatch(found["number"]):
-        read = (found["before"] or "") + found["number"].replace(",", "")
+        read = formula.replace(",", "")
     elif found and found["number"].count(",") == 1 and "." not in found["number"]:
-        read = (found["before"] or "") + found["number"].replace(",", ".")
-    return list(dict.fromkeys([formula, read]))
+        read = formula.replace(",", ".")
+    share = re.fullmatch(r"(-?[1-9]\d*\.\d+)\s*\\?%", read)  # Math-Verify: 15 % is 15
+    return list(dict.fromkeys([formula, read, share[1] if share else read]))
 
 
 def _interval(inequality: re.Match[str]) -> str:
