@@ -75,6 +75,9 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     limit_usd: Annotated[
         float | None, budget_option(min=1e-6, help="Most dollars, input and planning included.")
     ] = None,
+    plan: Annotated[
+        bool, budget_option("--plan", help="Plan at every level, and solve each step on its own.")
+    ] = False,
     set_: Sets = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
 ) -> None:
@@ -90,7 +93,9 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     with exits.handle_errors():
         try:
             dollars = {"usd": limit_usd} if limit_usd else None
-            options = {"method": method, "budget": budget, "limit": dollars}
+            options: dict[str, object] = {"method": method, "budget": budget, "limit": dollars}
+            if plan:
+                options |= {"plan_from": 1, "execution": "stepwise"}
             graph = _graph(model, planner, program, caps, set_, most=limit, **options)
             # An event loop ends a call immediately on Ctrl-C.
             report = asyncio.run(display.follow(graph, inputs))

@@ -71,6 +71,11 @@ class TestSolve:
         assert "Final answer: 42" in result.stdout
         assert result.stdout.splitlines()[-1].startswith(f"{model.output_tokens} of at most ")
 
+    def test_a_question_of_any_level_is_planned_and_solved_step_by_step_on_request(self) -> None:
+        report = reported(solve("--json", "--level", "1", "--plan"))
+        assert report["execution"] == "stepwise"
+        assert all(step["tokens"] for step in report["steps"][:2])
+
     def test_dollars_need_a_price_of_the_model(self) -> None:
         result = solve("--limit-usd", "0.02")
         assert result.exit_code == USAGE
