@@ -80,6 +80,13 @@ def without_thinking(output: str) -> str:
     return (text if is_open or closed is None else text[closed.end() :]).strip()
 
 
+def thinking_in(output: str) -> str:
+    """Return the thinking that a text begins with, without its marks; empty without any."""
+    text = output.strip()
+    thought = text.removesuffix(without_thinking(text)).strip()
+    return _CLOSE.sub("", _OPEN.sub("", thought)).strip()
+
+
 def boxed_answer(text: str) -> str | None:
     """Return the content of the last box, or of the last boxes if several stand side by side.
 

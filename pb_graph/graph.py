@@ -27,7 +27,7 @@ from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.run.models import Model, Models, Program
 from pb_graph.run.pause import OnUsedUp
 from pb_graph.run.run import GraphOptions, Node, NodeFunction, Route
-from pb_graph.settings import Context, Settings, require_limit
+from pb_graph.settings import ClassName, Context, Settings, require_limit
 from pb_graph.state import Input, Output, SolveTask, State
 from pb_graph.types import QuestionPlan
 
@@ -41,6 +41,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     settings: Settings | Mapping[str, Any] | None = None,
     planner_program: Program | None = None,
     checkpointer: Checkpointer = None,
+    model_class: ClassName | None = None,
     cap_policy: CapPolicy | str | None = None,
     response_format: type[BaseModel] | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
@@ -65,6 +66,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             ``durability="sync"``, at most the call in flight is paid again when a process dies or
             a checkpointer fails; with ``"async"``, LangGraph's default, it may be the whole
             question.
+        model_class: The class of ``model``: ``"small"``, ``"large"`` or ``"thinking"``. None finds
+            the class by the name or the profile of the model, or by its first reply.
         cap_policy: The policy that turns a cap into call arguments, or its name, such as ``"vllm"``
             or ``"llama_cpp"``. None chooses a policy by the model's class.
         response_format: A pydantic model for the final answer. The output then has a
@@ -110,6 +113,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         cap_policy=cap_policy,
         limit=require_limit("limit", limit),
     )
+    if model_class is not None:
+        models.settings = Settings.read(models.settings.set_fields() | {"model_class": model_class})
     options = GraphOptions(
         prices=None if prices is None else Dollars(prices),
         answer_type=None if response_format is None else AnswerType(response_format),
@@ -203,7 +208,7 @@ def _next_nodes(settings: Settings) -> dict[str, list[str]]:
     allocated = ["review", *solving] if settings.has_plan and settings.review_plan else solving
     return {
         "intake": ["plan"] if settings.has_plan else [first],
-        "plan": planned[:1] if settings.plan_from is None else planned,
+        "plan": planned if settings.is_planned(None) else planned[:1],
         "review": reviewed,
         "allocate": allocated,
         "finish": [END, "no_answer"],

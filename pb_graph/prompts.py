@@ -227,7 +227,12 @@ _OUR_FORMS = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
 
 
 def solver_style(
-    name: str | None, query: Query, program_style: Style | None = None, *, is_free: bool = True
+    name: str | None,
+    query: Query,
+    program_style: Style | None = None,
+    *,
+    is_free: bool = True,
+    shows_examples: bool = True,
 ) -> Style:
     """Return the style in which a question is solved.
 
@@ -238,6 +243,7 @@ def solver_style(
             without an instruction, its examples alone.
         is_free: Whether the answer is free text. Where it has a type, or the solver has tools,
             examples would show neither, and are left out; a calculation becomes prose.
+        shows_examples: Whether the style's own examples are shown.
     """
     form, style = query["answer_format"], STYLES[name or "prose"]
     if program_style and program_style.instruction:
@@ -246,12 +252,19 @@ def solver_style(
         style = replace(
             STYLES["prose"] if style.compute else style, examples=program_style.examples
         )
+    elif not shows_examples:
+        style = replace(style, examples=())
     if program_style is None and name not in {"prose", "paper", "answer"} and is_composed(query):
         return _COMPOSED
-    fits = program_style is not None or form is None or _OUR_FORMS.search(form)
+    fits = program_style is not None or shows_form(form)
     if is_free and fits:
         return style
     return STYLES["prose"] if style.compute else replace(style, examples=())
+
+
+def shows_form(form: str | None) -> bool:
+    """Return whether an answer's format is a box or a line, which examples and endings show."""
+    return form is None or bool(_OUR_FORMS.search(form))
 
 
 def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prompt says
@@ -279,13 +292,16 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
         by_plan = _CALCULATION_BY_PLAN if style.compute else _BY_PLAN
         style = by_plan if style.examples else style
         if shares is not None:  # of what is thought: "step by step" would contradict them
-            told = [f"{n + 1}. {_format_budget(share, settings)}" for n, share in shares.items()]
+            amounts = {n: settings.told(share, query["level"]) for n, share in shares.items()}
+            told = [f"{n + 1}. {_format_budget(share, settings)}" for n, share in amounts.items()]
             parts.append("\n".join(["Think briefly, and spend on each at most:", *told]))
             style = _BY_SHARES if style.examples and not style.compute else style
             if style is STYLES["prose"]:
                 style = STYLES["plain"]
         if not (style.instruction or style.compute):  # nothing has to be written out
             style = replace(style, ending="")
+    if budget is not None:
+        budget = settings.told(budget, query["level"])
     limit = "" if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
     if style.examples and not plan:
         parts.append(limit)
@@ -330,7 +346,8 @@ def step_prompt(
         system.append(style.instruction)
     elif style.instruction:
         opening += f"\n\n{style.instruction}"
-    steps = [(step["index"], step["share"]) for step in (*earlier, task)]
+    level = query["level"]
+    steps = [(step["index"], settings.told(step["share"], level)) for step in (*earlier, task)]
     asks = [
         f"Write part {place + 1} now, and only that: {plan[place]['question']} "
         f"Use at most {_format_budget(share, settings)}."
@@ -347,7 +364,10 @@ def step_prompt(
     messages += _exchanges(query, style)
     questions = [human(asks[0], query), *(("human", ask) for ask in asks[1:])]
     for ask, done in zip(questions, earlier, strict=False):
-        messages += [ask, ("ai", done["answer"] or "(no result)")]
+        messages += [
+            ask,
+            ("ai", done["answer"] or "(This sub-question was cut off without a result.)"),
+        ]
     return [*messages, questions[-1]]
 
 
@@ -383,7 +403,7 @@ def synthesis_prompt(
 
 
 def forced_answer_prompt(
-    messages: Sequence[T], partial: str, query: Query, *, is_final: bool
+    messages: Sequence[T], partial: str, query: Query, *, is_final: bool, thought: str = ""
 ) -> list[T | PromptMessage]:
     """Return the prompt that asks for the result of a reply that ran into its cap.
 
@@ -392,13 +412,31 @@ def forced_answer_prompt(
         partial: The text of the reply so far.
         query: The question, for the format of its answer.
         is_final: Whether the final answer is asked for, not a sub-question's.
+        thought: What the model thought before `partial`, as far as it is visible.
     """
     form = _format(query, DEFAULT_FORMAT)
     demand = f"{FORCE_FINAL} {form}" if is_final else FORCE_STEP
     if is_final and r"\boxed" in form:
         # Small models omit the box unless the prompt shows it.
         demand += rf" Reply with {final_line(query, '...')} and nothing else."
-    return [*messages, ("ai", partial or "(still thinking)"), ("human", demand)]
+    unsaid = f"My thoughts so far:\n{thought}" if thought else "(still thinking)"
+    return [*messages, ("ai", partial or unsaid), ("human", demand)]
+
+
+def continued_thought(
+    messages: Sequence[T], thought: str, query: Query, *, is_final: bool
+) -> tuple[list[T | PromptMessage], str]:
+    """Return a prompt whose last message ends a thought and begins the answer, and that beginning.
+
+    Args:
+        messages: The prompt of the reply that was cut off.
+        thought: Its thought.
+        query: The question, for the format of its answer.
+        is_final: Whether the final answer is wanted, not a sub-question's.
+    """
+    shows = is_final and shows_form(_format(query, DEFAULT_FORMAT))
+    beginning = final_line(query, "").rstrip("} ") if shows else ""
+    return [*messages, ("ai", f"<think>\n{thought}\n</think>\n\n{beginning}")], beginning
 
 
 def question_block(query: Query, *, show_level: bool) -> str:

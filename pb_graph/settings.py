@@ -38,6 +38,9 @@ Method = Annotated[
 Schedule = Literal[PositionalSchedule, "bam"]
 """A rule that splits a total: by position, or by the Budget Allocation Model."""
 
+ClassName = Literal["small", "large", "thinking"]
+"""A class of models, with defaults of its own: `pb_graph.models.classes`."""
+
 PLANNED = "plan_and_budget"
 """The default method."""
 
@@ -86,14 +89,21 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         "without level and plan, in instruction following; otherwise short numbered lines if "
         "something has to be worked out. None: auto for plan_and_budget, paper for its baselines.",
     )
-    execution: Literal["single_pass", "stepwise"] = Field(
-        default="single_pass",
-        description="All sub-questions in one call, or one call for each (plan_and_budget only).",
+    model_class: ClassName | None = Field(
+        default=None,
+        description="The class of the solver, whose defaults apply where a setting is not set. "
+        "None: found by the model's name, its profile or its first reply.",
+    )
+    execution: Literal["single_pass", "stepwise"] | None = Field(
+        default=None,
+        description="All sub-questions in one call, or one call for each (plan_and_budget only). "
+        "None: by the class of the model; stepwise for a large one.",
     )
     plan_from: Level | None = Field(
-        default=4,
+        default=None,
         description="The lowest level that is decomposed. Below this level the plan is one step, "
-        "without a call for a plan. 1: always, as in the paper. None: never.",
+        "without a call for a plan. 1: always, as in the paper. None, if it is set: never; else by "
+        "the class of the model.",
     )
     planning: Literal["two_call", "fused"] = Field(
         default="fused",
@@ -135,14 +145,18 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         description="prompt: the model is only told its budget. cap: each call has a hard cap. "
         "force: a call that reaches its cap is also asked for its result.",
     )
-    reserve: PositiveInt = Field(
-        default=48, description="Tokens of a share that 'force' reserves for the result."
+    reserve: PositiveInt | None = Field(
+        default=None,
+        description="Tokens of a share that 'force' reserves for the result. None: by the class of "
+        "the model; 48, and 256 for a thinking one.",
     )
     cutoff: PositiveInt = Field(
         default=8192, description="Hard limit of completion tokens for each call."
     )
-    planner_cap: PositiveInt = Field(
-        default=384, description="Hard limit of completion tokens for a planner call."
+    planner_cap: PositiveInt | None = Field(
+        default=None,
+        description="Hard limit of completion tokens for a planner call. None: by the class of the "
+        "planner; 384 for a small one, 512 for a large and 2,048 for a thinking one.",
     )
     synthesis: Literal["auto", "last_step", "join", "call"] = Field(
         default="auto",
@@ -233,7 +247,8 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
             InputError: If a field is unknown, or its value is wrong.
         """
         row: dict[str, Any] = {"method": method, "style": "paper", "plan_from": 1}
-        row |= {"planning": "two_call", "planner_cap": 2048, "enforcement": "prompt"}
+        row |= {"execution": "single_pass", "planning": "two_call", "planner_cap": 2048}
+        row["enforcement"] = "prompt"
         row |= {"min_step": 0, "remainder": "floor"}
         entry = METHODS[known_method(method)]
         if entry.budgets:
@@ -270,6 +285,42 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
             return self
         table = LevelTable(tokens={level: max(tokens, self.budget_for(level)) for level in LEVELS})
         return self.model_copy(update={"budget": table})
+
+    def for_class(
+        self, name: ClassName, values: Mapping[str, Any], thinking: Mapping[int, int] | None
+    ) -> Self:
+        """Return these settings with the defaults of a class of models.
+
+        Args:
+            name: The class.
+            values: Values for the fields that were not set.
+            thinking: Tokens for thinking by level, for budgets that are enforced; None for none.
+        """
+        update: dict[str, Any] = {
+            field: value
+            for field, value in values.items()
+            if field not in self.model_fields_set
+            or (getattr(self, field) is None and field != "plan_from")
+        }
+        if not self.splits_budget:  # the baselines keep the paper's prompts
+            update.pop("style", None)
+        if thinking and self.has_budget and self.enforcement != "prompt":
+            tokens = {level: self.budget_for(level) for level in LEVELS}
+            update["budget"] = LevelTable(tokens=tokens, thinking=dict(thinking))
+        return self.model_copy(update=update | {"model_class": name})
+
+    def told(self, tokens: int, level: int | None) -> int:
+        """Return the part of an amount of tokens that the solver is told: none of the thinking.
+
+        Args:
+            tokens: The budget of the question, or a share.
+            level: The level of the question; None if it is unknown.
+        """
+        rule = self.budget_rule
+        if not isinstance(rule, LevelTable) or not rule.thinking or self.enforcement == "prompt":
+            return tokens
+        level = level or max(LEVELS)
+        return max(1, tokens * rule.tokens[level] // rule.budget_for(level))
 
     @property
     def budget_rule(self) -> BudgetRule | int:
@@ -309,8 +360,18 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
 
     def is_planned(self, level: int | None) -> bool:
         """Return whether a question of a level is decomposed; None for any level."""
-        first = self.plan_from
+        first = self.first_planned
         return self.has_plan and first is not None and (level is None or level >= first)
+
+    @property
+    def first_planned(self) -> Level | None:
+        """The lowest level that is planned: 4 until the class of the model has told the level."""
+        return self.plan_from if "plan_from" in self.model_fields_set else self.plan_from or 4
+
+    @property
+    def planner_room(self) -> int:
+        """The cap of a planner's call: 384 tokens until the class of the planner has told it."""
+        return self.planner_cap or 384
 
     @property
     def has_budget(self) -> bool:
@@ -352,9 +413,9 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         level, planning, budget = query["level"], 0, None
         if self.is_planned(level):
             is_estimated = self.needs_credits and self.planning == "two_call"
-            planning = self.planner_cap * (4 if is_estimated else 2)
+            planning = self.planner_room * (4 if is_estimated else 2)
         if level is None and self.needs_level:
-            planning += LEVEL_CAP + 2 * self.planner_cap
+            planning += LEVEL_CAP + 2 * self.planner_room
         if self.has_budget:
             budget = self.budget_for(level)
             if self.enforcement != "prompt":  # planning costs at most the budget once more

@@ -63,6 +63,10 @@ class State(Input, total=False):
     planning_bound: int
     """The part of the first limit that is for planning."""
     level_source: LevelSource | None
+    model_class_source: str
+    """What told the class of the solver, as in the report."""
+    thinking_room: int
+    """Tokens of the limit for a solver that may turn out to think, as nothing tells its class."""
     shares: list[int]
     """Tokens of each step; empty while the budget is not split."""
     results: Annotated[list[StepResult], operator.add]
@@ -90,6 +94,7 @@ class SolveTask(TypedDict):
     results: list[StepResult]
     index: int
     share: int
+    thinking_room: int
     run_id: str
     spent: Spending
     """Tokens that the run may have been billed before this step was sent, by model."""

@@ -14,13 +14,6 @@ Finish = Literal["stop", "length", "forced", "error"]
 LevelSource = Literal["given", "estimated", "default"]
 """Source of a question's level; ``default`` where the planner gave none."""
 
-ClassName = Literal["small", "large", "thinking"]
-"""A class of models, with its own defaults."""
-
-ClassSource = Literal["given", "catalog", "model", "profile", "name", "reply", "default"]
-"""What told the class: an argument, the local catalog, a setting of the model object, LangChain's
-profile, the model's name, a reply that brought thinking, or nothing."""
-
 EASY = 2
 """The highest level that a smaller model solves, if there is one."""
 
@@ -122,6 +115,7 @@ WarningCode = Literal[
     "empty_reply",
     "grades_corrected",  # levels or credits
     "method",  # a warning that the method itself adds
+    "no_result",  # of a sub-question
     "no_structured_response",
     "plan_corrected",
     "plan_dropped",  # it only repeated the question, or left it out
@@ -162,6 +156,11 @@ class Report(TypedDict):
     """The solver's style; None for methods with a style of their own."""
     effort: str | None
     """The reasoning effort that the answer was asked with, and why; None if none was asked for."""
+    model_class: str
+    """The class of the solver: small, large or thinking."""
+    model_class_source: str
+    """What told the class: given, catalog, model (its own setting), profile, name, reply (which
+    brought thinking), or default (nothing)."""
     level: int | None
     level_source: LevelSource | None
     budget: int | None

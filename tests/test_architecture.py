@@ -15,7 +15,7 @@ STOREYS = {
         "cli",
         "tuning",
         "evaluation",
-        "bench reporting",
+        "reporting",
         "records",
         "bam datasets e3 extras methods options rivals scorers statistics tangent",
     ),

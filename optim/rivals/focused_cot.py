@@ -25,7 +25,7 @@ EXTRACT = (
     "focused_cot",
     "Has the facts of the question listed first, and reasons over that list alone.",
     source="arXiv:2511.22176",
-    limit=lambda settings, _: settings.planner_cap + settings.cutoff,
+    limit=lambda settings, _: settings.planner_room + settings.cutoff,
 )
 async def focused_cot(given: MethodInput, run: Run) -> State:
     """Make two calls; the first one, for the list, is charged to ``plan``."""
@@ -33,7 +33,7 @@ async def focused_cot(given: MethodInput, run: Run) -> State:
     block = question_block(query, show_level=False)
     ask: list[PromptMessage] = [("human", f"{block}\n\n{EXTRACT}")]
     purpose = Purpose("answer", level=query["level"])
-    cap = run.settings.planner_cap
+    cap = run.settings.planner_room
     listed = await run.ask(ask, CallOptions(cap, purpose=replace(purpose, node="plan")))
     if listed.text:
         query = {**query, "question": listed.text, "reference": None}

@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"\d[\d,]{0,8}")
     "tale_ep",
     "Has the tokens of the answer estimated first, and says that number as the budget.",
     source="arXiv:2412.18547",
-    limit=lambda settings, _: settings.planner_cap + settings.cutoff,
+    limit=lambda settings, _: settings.planner_room + settings.cutoff,
 )
 async def tale_ep(given: MethodInput, run: Run) -> State:
     """Make two calls. The first is charged to ``estimate``; the paper's figures leave it out."""
@@ -39,7 +39,7 @@ async def tale_ep(given: MethodInput, run: Run) -> State:
     purpose = Purpose("answer", level=given.query["level"])
     budget = None
     try:
-        cap = run.settings.planner_cap
+        cap = run.settings.planner_room
         reply = await run.ask(ask, CallOptions(cap, purpose=replace(purpose, node="estimate")))
         budget = _number_in(reply.text)
         if budget is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import dspy
 
 from optim.datasets.dataset import digest
-from optim.methods import Method, reject_plan_review
+from optim.methods import reject_plan_review
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.methods import METHODS
@@ -25,7 +25,7 @@ from pb_graph.settings import PLANNED, Context, Settings
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
-    from optim.bench.bench import ModelSpec
+    from optim.evaluation.models import ModelSpec
     from pb_graph.models.caps import CapPolicy
     from pb_graph.state import Input, Output, State
 
@@ -101,15 +101,6 @@ class Candidate(SharedOnDeepcopy):
         """
         return replace(self, examples={**self.examples, predictor: examples})
 
-    def method(self, name: str = "tune", *, estimate_level: bool = False) -> Method:
-        """Return the candidate as a method of an evaluation.
-
-        Args:
-            name: Its name.
-            estimate_level: As in `Method`.
-        """
-        return Method(name, self.settings, self.prompts().program(), estimate_level)
-
     def prompts(self) -> Planner:
         """Return a new planner with these instructions and examples."""
         planner = Planner()
@@ -136,7 +127,7 @@ def _plain(name: str, examples: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 def active_predictors(settings: Settings) -> dict[str, str]:
     """Return the predictors whose prompts the settings use, by their ``--tune`` name."""
     fused = settings.method == PLANNED and settings.planning == "fused"
-    is_planned = settings.has_plan and settings.plan_from is not None
+    is_planned = settings.is_planned(None)
     names = {"decompose": "fused" if fused else "decompose"} if is_planned else {}
     if settings.needs_credits and is_planned and not fused:
         names["estimate"] = "estimate"
@@ -165,7 +156,7 @@ def predictor_of(settings: Settings, tuned: str) -> str:
         return active[tuned]
     msg = (
         f"With method={settings.method}, planning={settings.planning} and plan_from="
-        f"{settings.plan_from} there is no {tuned!r} prompt to tune; available: "
+        f"{settings.first_planned} there is no {tuned!r} prompt to tune; available: "
         f"{', '.join(active) or 'none'}. Choose another --tune or other settings; "
         "`solve` needs method=global_budget."
     )
@@ -192,7 +183,7 @@ def check_is_sent(predictor: str, settings: Settings, levels: Sequence[int | Non
     plans = predictor not in ("level", "solve")
     if plans and not any(settings.is_planned(level) for level in levels):
         msg = (
-            f"No dev question has level {settings.plan_from} (plan_from) or above, so the "
+            f"No dev question has level {settings.first_planned} (plan_from) or above, so the "
             f"{predictor!r} prompt is never sent. Plan every question with --set plan_from=1 "
             "(settings={'plan_from': 1}), or give harder questions."
         )

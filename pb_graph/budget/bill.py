@@ -25,6 +25,7 @@ class Bill:
         input: Input tokens, cached and written tokens included.
         output: Completion tokens, reasoning included.
         reasoning: Completion tokens of hidden reasoning.
+        guessed: Those of them that are estimated, as the thought stands in the text.
         cached: Input tokens that were read from a cache.
         written: Input tokens that were written to a cache.
         lasting: Those of them that were written for an hour.
@@ -42,6 +43,7 @@ class Bill:
     input: int = 0
     output: int = 0
     reasoning: int = 0
+    guessed: int = 0
     cached: int = 0
     written: int = 0
     lasting: int = 0
@@ -71,13 +73,15 @@ class Bill:
         largest = {"largest_call": self.largest} if self.largest else {}
         lasting = {_LASTING: self.lasting} if self.lasting else {}
         written = {"cache_read": self.cached, "cache_creation": self.written - self.lasting}
+        reasoning: Any = {"reasoning": self.reasoning}
+        reasoning |= {"reasoning_estimated": self.guessed} if self.guessed else {}
         details: Any = {**written, **lasting, **largest}
         return {
             "input_tokens": self.input,
             "output_tokens": self.output,
             "total_tokens": self.input + self.output,
             "input_token_details": details,
-            "output_token_details": {"reasoning": self.reasoning},
+            "output_token_details": reasoning,
         }
 
     @classmethod
@@ -92,11 +96,13 @@ class Bill:
             InputError: If a number of tokens is not whole, or is negative.
         """
         details: Mapping[str, Any] = usage.get("input_token_details") or {}
+        thought: Mapping[str, Any] = usage.get("output_token_details") or {}
         return cls(
             model,
             input=usage["input_tokens"],
             output=usage["output_tokens"],
-            reasoning=(usage.get("output_token_details") or {}).get("reasoning") or 0,
+            reasoning=thought.get("reasoning") or 0,
+            guessed=thought.get("reasoning_estimated") or 0,
             cached=details.get("cache_read") or 0,
             written=(details.get("cache_creation") or 0) + (details.get(_LASTING) or 0),
             lasting=details.get(_LASTING) or 0,
@@ -120,6 +126,7 @@ def add_bills(bills: Iterable[Bill]) -> list[Bill]:
                 input=known.input + bill.input,
                 output=known.output + bill.output,
                 reasoning=known.reasoning + bill.reasoning,
+                guessed=known.guessed + bill.guessed,
                 cached=known.cached + bill.cached,
                 written=known.written + bill.written,
                 lasting=known.lasting + bill.lasting,
@@ -160,6 +167,7 @@ def subtract_spending(whole: Spending, part: Spending) -> Spending:
             input=max(0, bill.input - known.input),
             output=max(0, bill.output - known.output),
             reasoning=max(0, bill.reasoning - known.reasoning),
+            guessed=max(0, bill.guessed - known.guessed),
             cached=max(0, bill.cached - known.cached),
             written=max(0, bill.written - known.written),
             lasting=max(0, bill.lasting - known.lasting),

@@ -33,10 +33,14 @@ class LevelTable(BaseModel, frozen=True, extra="forbid"):
         default={1: 200, 2: 250, 3: 350, 4: 450, 5: 600},
         description="Budget of a question by its level. The default is from the paper's code.",
     )
+    thinking: Annotated[dict[int, _MaybeNoTokens], EveryLevel] | None = Field(
+        default=None,
+        description="Tokens for thinking, in addition, which the solver is not told.",
+    )
 
     def budget_for(self, level: int) -> int:
         """Return the solving tokens for a level from 1 to 5."""
-        return self.tokens[level]
+        return self.tokens[level] + (self.thinking or {}).get(level, 0)
 
 
 class PerLevel(BaseModel, frozen=True, extra="forbid"):

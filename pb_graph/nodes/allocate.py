@@ -34,7 +34,8 @@ def allocate(state: State, run: Run) -> State:
             update["plan"] = plan = [single_step(query)]
             run.emit("plan", steps=plan)
         update["shares"] = shares = _split(budget, plan, plan, query["level"], settings)
-    to_come = available_tokens(settings.solving_bound(query, budget, len(plan)))
+    to_come = settings.solving_bound(query, budget, len(plan)) + state["thinking_room"]
+    to_come = available_tokens(to_come)
     bound = most_billed(state["charges"]) + to_come
     limit = state["limit"]
     update["limit"] = bound if limit is None or is_raised else min(bound, limit)
@@ -138,6 +139,7 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
             results=[results[index] for index in needs],
             index=step["index"],
             share=state["shares"][step["index"]],
+            thinking_room=state["thinking_room"],
             run_id=state["run_id"],
             spent=spending(state["charges"]),
         )

@@ -81,6 +81,8 @@ def _build_report(state: State, run: Run) -> Report:
         schedule=settings.schedule if method.splits else None,
         style=settings.solver_style(query["domain"], query["level"]),
         effort=state["effort"],
+        model_class=settings.model_class or "",
+        model_class_source=state["model_class_source"],
         level=query["level"],
         level_source=state["level_source"],
         budget=query["budget"],

@@ -9,8 +9,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from pb_graph.budget.rules import LEVELS
 from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import InputError, describe_errors
+from pb_graph.models.classes import CLASSES
 from pb_graph.prompts import as_data
 from pb_graph.run.run import Run
 from pb_graph.state import State
@@ -37,7 +39,7 @@ class _Given(BaseModel):
     turns_left_out: int = 0
 
 
-def intake(state: State, run: Run) -> State:
+async def intake(state: State, run: Run) -> State:
     """Turn the input into a `Query`, and clear the state of an earlier question on the thread.
 
     ``question`` has no context; a question in ``messages`` comes with its conversation.
@@ -62,24 +64,36 @@ def intake(state: State, run: Run) -> State:
         conversation=given.conversation,
         media=given.media,
     )
-    is_default = settings.budget is None
+    found = await run.class_of("solver")
+    model_class, has_own = CLASSES[found.name], settings.budget is not None
+    values = {"planner_cap": CLASSES[(await run.class_of("planner")).name].planner_cap}
     settings = settings.for_domain(domain)
-    if is_default:
+    if not has_own:
         settings = settings.for_length(asked_length(query))
+    settings = settings.for_class(
+        found.name, {**model_class.settings, **values}, None if has_own else model_class.thinking
+    )
     planning, solving = settings.bounds(query)
+    room = 0
+    if found.source == "default" and not has_own and settings.has_budget:
+        room = (CLASSES["thinking"].thinking or {}).get(given.level or max(LEVELS), 0)
     pauses = (settings.review_plan and settings.has_plan) or run.options.on_used_up == "pause"
     if pauses and run.journal is None:
         msg = "A pause needs a checkpointer: build_graph(…, checkpointer=InMemorySaver())"
         raise InputError(msg)
-    limit = available_tokens(planning + solving)
+    limit = available_tokens(planning + solving + room)
     if count := given.turns_left_out:
         note = f"{count} earlier turn(s) were left out or cut, as the conversation is too long"
         run.warn("conversation_cut", note)
-    run.emit("intake", method=settings.method, limit=limit)
+    kind = {"model_class": found.name, "model_class_source": found.source}
+    ways = {"execution": settings.execution, "plan_from": settings.plan_from}
+    run.emit("intake", method=settings.method, limit=limit, **kind, **ways)
     update: dict[str, Any] = {  # replaces the values of an earlier question
         "settings": settings.model_dump(mode="json"),
         "query": query,
         "level_source": None if given.level is None else "given",
+        "model_class_source": found.source,
+        "thinking_room": room,
         "limit": limit,
         "planning_bound": planning,
         "plan": [],

@@ -27,22 +27,22 @@ from pb_graph.planner.requests import estimate_request, level_request, plan_requ
 from pb_graph.run.run import Run
 from pb_graph.state import State
 from pb_graph.tasks import asked_length, is_composed
-from pb_graph.types import Query, SubQuestion
+from pb_graph.types import LevelSource, Query, SubQuestion
 
 
 async def plan(state: State, run: Run) -> State:
     """Write the level into ``query``, and ``plan``; below ``plan_from`` a plan of one step."""
     settings, query = run.settings, state["query"]
     update: State = {}
-    steps: list[SubQuestion] = []
     with _planning(state):
-        if settings.needs_level and query["level"] is None:
+        asks = settings.needs_level and query["level"] is None
+        # A planner that cannot but think gives the level with the plan.
+        if asks and (await run.is_brief("estimator") or not settings.is_planned(None)):
             update = await _level_update(state, [], run)
             query = update["query"]
         if settings.is_planned(query["level"]):
-            steps, synthesis = await _decompose(query, run)
-            update["settings"] = state["settings"] | {"synthesis": synthesis}
-    plan = steps or [single_step(query)]
+            update |= await _decompose(state["settings"], query, run)
+    plan = update.get("plan") or [single_step(update.get("query", query))]
     run.emit("plan", steps=plan)
     return {**update, "plan": plan}
 
@@ -79,13 +79,25 @@ def _planning(state: State) -> AbstractContextManager[None]:
     return use_budget(account)
 
 
-async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], str]:
-    """Return the sub-questions, none if the planner finds fewer than two; and their synthesis."""
-    settings, steps = run.settings, list[SubQuestion]()
+async def _decompose(plain: dict[str, Any], query: Query, run: Run) -> State:
+    """Return the sub-questions, none if the planner finds fewer than two, and how they are joined.
+
+    A level that came with them is returned as well.
+    """
+    settings, update, steps = run.settings, State(), list[SubQuestion]()
     graded = settings.planning == "fused" and settings.splits_budget
     tools = [f"{tool.name}: {tool.description:.120}" for tool in run.options.tools]
-    request = plan_request(query, settings, graded=graded, tools=tools)
-    if raw_plan := await run.ask_planner(request):
+    raw_plan = await run.ask_planner(plan_request(query, settings, graded=graded, tools=tools))
+    if graded and query["level"] is None:
+        found = raw_plan.level if raw_plan else None
+        level, _, _ = grade_steps(Difficulty(level=found), [], None)
+        query = {**query, "level": level}
+        source: LevelSource = "default" if found is None else "estimated"
+        update = {"query": query, "level_source": source}
+        run.emit("estimate", level=level, level_source=source, steps=[])
+        if not settings.is_planned(level):
+            return update
+    if raw_plan:
         steps, notes = clean_plan(raw_plan, query, settings.max_steps)
         for note in notes:
             run.warn(**note)
@@ -99,15 +111,17 @@ async def _decompose(query: Query, run: Run) -> tuple[list[SubQuestion], str]:
         is_text = is_composed(query) and run.options.answer_type is None
         synthesis = "join" if joins and is_text else "last_step"
     if len(steps) > 1:
-        return steps, synthesis
-    run.warn("single_step", "the question is solved as one step")
-    return [], synthesis
+        update["plan"] = steps
+    else:
+        run.warn("single_step", "the question is solved as one step")
+    return {**update, "settings": plain | {"synthesis": synthesis}}
 
 
 async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
     """Estimate the level of the question and the grades of its steps, and return the update."""
     query, difficulty = state["query"], None
-    if not steps and (judged := await run.ask_planner(level_request(query, run.settings))):
+    is_brief = not steps and await run.is_brief("estimator")
+    if is_brief and (judged := await run.ask_planner(level_request(query, run.settings))):
         difficulty = Difficulty(level=judged.level)
     if difficulty is None:
         request = estimate_request(query, steps, run.settings)

@@ -20,7 +20,7 @@ async def solve(task: SolveTask, run: Run) -> State:
     plan, index, share, query = task["plan"], task["index"], task["share"], task["query"]
     closes, style = is_final(plan, index, run.settings), await run.style(query)
     if _is_single_step(plan, query):
-        stated = share if run.settings.enforcement == "prompt" else None
+        stated = share if run.settings.enforcement == "prompt" or run.thinks else None
         if run.settings.style == "paper":
             prompt = paper.solver_prompt(query, run.settings, budget=stated)
         else:
@@ -41,6 +41,8 @@ async def solve(task: SolveTask, run: Run) -> State:
     except ModelCallError as failure:
         reply = BudgetedReply("", spent(failure.lost), "error")
         run.warn(failure.code, f"sub-question {index + 1}: {failure}")
+    if not reply.text and reply.finish != "error":
+        run.warn("no_result", f"sub-question {index + 1} was cut off without a result")
     result = StepResult(
         index=index,
         share=share,
@@ -122,8 +124,9 @@ async def answer(state: State, run: Run) -> State:
             return {"answer": "", **update}
         if method.function:
             prompt = method.function(inputs)
-        else:  # stating a budget lengthens short answers, so an enforced budget is not stated
-            is_split = method.splits and (plan or settings.enforcement != "prompt")
+        else:  # a stated budget lengthens short answers: an enforced one is told to thinkers only
+            is_told = settings.enforcement == "prompt" or run.thinks
+            is_split = method.splits and (plan or not is_told)
             total = budget if method.budgets and not is_split else None
             told = shares if plan else None
             if settings.solver_style(query["domain"], query["level"]) == "paper":

@@ -21,7 +21,7 @@ from pb_graph.models.caps import least_cap
 from pb_graph.models.client import ModelClient
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.provider_errors import to_model_call_error
-from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.planner.signatures import PlannerAdapter, select_inputs
@@ -31,18 +31,23 @@ from pb_graph.types import Purpose
 T = TypeVar("T")
 
 
-def language_model(client: ModelClient, options: CallOptions) -> dspy.LM:
+def language_model(
+    client: ModelClient, options: CallOptions, replies: list[Reply] | None = None
+) -> dspy.LM:
     """Return a chat client as a DSPy language model without rules of a model family.
 
     Args:
         client: The client that answers DSPy's requests.
         options: The options of every call.
+        replies: Collects the replies.
     """
 
     async def complete(request: Request, io: IO) -> Response:
         messages = [("system", request.system)] if request.system else []
         messages += [(message.role, message.text or "") for message in request.messages]
         reply = await client.call(convert_to_messages(messages), options, io)
+        if replies is not None:
+            replies.append(reply)
         usage = reply.charge["usage"]
         return Response(
             id=None,
@@ -68,6 +73,8 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
     request: PlannerRequest[T],
     settings: Settings,
     *,
+    cap: int | None = None,
+    thinks: bool = False,
     traced: bool,
     io: IO,
 ) -> T:
@@ -77,7 +84,9 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         planner: The planner that has the predictor.
         client: The chat model behind it.
         request: The request.
-        settings: Settings of the run, for the cap and the time-out.
+        settings: Settings of the run, for the time-out.
+        cap: Cap of the call, in tokens; None for the usual one.
+        thinks: Whether the model thinks unasked, and is asked to leave it.
         traced: Whether an active DSPy trace sees the call, as an optimizer needs. DSPy's default
             trace is one global list that only grows.
         io: How to wait, `BLOCKING` or `ASYNC`.
@@ -86,17 +95,18 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         UnreadableReplyError: If the reply cannot be read.
         ModelCallError: If the model call fails.
     """
-    cap = max(request.cap or settings.cutoff, least_cap(client.model))
+    replies = list[Reply]()
+    cap = cap or min(request.cap or settings.cutoff, settings.planner_room)
     options = CallOptions(
-        min(settings.planner_cap, settings.cutoff, cap),
+        max(min(cap, settings.cutoff), least_cap(client.model)),
         settings.timeout or TIMEOUT,
         request.schema,
-        thinking="off" if request.cap is not None else "bounded",
+        thinking="off" if thinks or request.cap is not None else "bounded",
         purpose=Purpose(request.node),
     )
     predictor = getattr(planner, request.predictor)
     with dspy.context(  # never dspy.configure, which is the host's
-        lm=language_model(client, options),
+        lm=language_model(client, options, replies),
         adapter=PlannerAdapter(request.form, request.examples),
         trace=dspy.settings.trace if traced else None,
         disable_history=True,
@@ -110,7 +120,8 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
             prediction = await io.call(predictor, predictor.acall, **inputs)
         except AdapterParseError as error:
             reason = str(error.__cause__ or "it was empty")
-            raise UnreadableReplyError(reason) from error
+            is_cut = any(reply.finish == "length" for reply in replies[-1:])
+            raise UnreadableReplyError(reason, is_cut=is_cut) from error
         except Exception as error:  # noqa: BLE001 -- raised as our own
             fault = error.__cause__  # DSPy wraps the error of the client
             fault = fault if isinstance(fault, Exception) else error

@@ -110,7 +110,15 @@ class Example(NamedTuple):
 
 
 class UnreadableReplyError(Exception):
-    """A planner's reply could not be read. Nodes ask again, or continue without the reply."""
+    """A planner's reply could not be read. Nodes ask again, or continue without the reply.
+
+    Attributes:
+        is_cut: Whether the reply was cut off at its cap.
+    """
+
+    def __init__(self, reason: str, *, is_cut: bool = False) -> None:
+        super().__init__(reason)
+        self.is_cut = is_cut
 
 
 @dataclass(frozen=True, slots=True)

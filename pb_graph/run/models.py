@@ -76,6 +76,7 @@ class Models:
         self._made: dict[Hashable, tuple[object, Any]] = {}
         self.refused: dict[tuple[str, str], int] = {}  # status of a refusal, by run and model
         self._limits: dict[tuple[str, int | Limit], Budget] = {}  # by run
+        self.replied: dict[str, bool] = {}  # whether a model, by its key, brought thinking
         self._lock = threading.Lock()
         base = self._settings_of(program) or Settings() if settings is None else settings
         self.settings = Settings.read(base)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar, cast
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
+from langchain_core.messages import (
+    BaseMessage,
+    HumanMessage,
+    MessageLikeRepresentation,
+    convert_to_messages,
+)
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config, get_stream_writer
@@ -21,14 +27,29 @@ from pb_graph.answers import AnswerType, boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.ledger import spending
 from pb_graph.budget.rates import MOST_TOKENS, Dollars
-from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
-from pb_graph.errors import BudgetUsedUpError, ModelCallError
+from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
+from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
+from pb_graph.local.weights import LOCAL_PREFIX
+from pb_graph.models.caps import policy_for
 from pb_graph.models.chat_models import describe_model, key_of
-from pb_graph.models.client import ModelClient, WrapperClient
+from pb_graph.models.classes import (
+    FoundClass,
+    can_stop_thinking,
+    find_class,
+    takes_system_message,
+)
+from pb_graph.models.client import REFUSED, ModelClient, WrapperClient
 from pb_graph.models.options import TIMEOUT, CallOptions, Thinking
-from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, MAX_THOUGHT, Reply, run_sync
+from pb_graph.models.resolve import model_name
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
-from pb_graph.prompts import PromptMessage, Style, forced_answer_prompt, solver_style
+from pb_graph.prompts import (
+    PromptMessage,
+    Style,
+    continued_thought,
+    forced_answer_prompt,
+    solver_style,
+)
 from pb_graph.run.journal import Journal
 from pb_graph.run.models import Models, Role
 from pb_graph.run.pause import OnUsedUp
@@ -114,7 +135,10 @@ class Run:
         options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
         role: Role = "easy" if level is not None and level <= EASY else "solver"
         client = await self._client(role, account or self.budget)
-        reply = await client.call(convert_to_messages(prompt), options, self.io)
+        messages = convert_to_messages(prompt)
+        if self.thinks and not takes_system_message(client.model):
+            messages = _without_system(messages)
+        reply = await client.call(messages, options, self.io)
         if options.stream and reply.message_id:
             self._update["answer_id"] = reply.message_id
         if reply.effort and (options.stream or options.purpose.node in ("answer", "synthesize")):
@@ -153,6 +177,9 @@ class Run:
         enforcement = "prompt" if budget is None else self.settings.enforcement
         forces, stream = enforcement == "force", stream and not compute
         free: Thinking = "low" if self.settings.style == "paper" else "free"
+        room: int = 0 if budget is None else self.state.get("thinking_room", 0)
+        if budget and room and self.models.replied.get(await self._key()):
+            budget, room = budget + room, 0
         options = CallOptions(
             self.cap_for(budget),
             purpose=purpose,
@@ -166,25 +193,35 @@ class Run:
             reserve = account.grant(self._reserve(account, closing=closing) if forces else 0)
             options = replace(options, cap=max(1, account.tokens_left()))
             prompt, reply = await self._work(prompt, options, account, reserve)
+            reply = self._unclosed(reply)
             finish: Finish = "length" if reply.finish == "length" else "stop"
             if reply.finish == "filter":
                 note = (
                     "the provider's content filter ended a reply: change the question or the model"
                 )
                 self.warn("content_filter", note)
-            result = ""
             if compute and finish == "stop" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, int(account.spent), finish)
             is_open = compute is not None and stated_answer(reply.text) is None
-            if is_open or self._is_unfinished(reply, query, forces=forces, closing=closing):
-                if account.left >= reserve.left:  # less if others spent from a shared budget
-                    reserve.close()
-                    reserve = account
-                if reserve.left >= 1:
-                    ending = replace(options, cap=int(reserve.left), stream=stream)
-                    asked = without_tools(prompt, shortened=bool(reply.text))
-                    follow_up = forced_answer_prompt(asked, reply.text, query, is_final=closing)
-                    result = await self._force(follow_up, ending, reserve, closing=closing)
+            is_cut, forced = reply.finish == "length", None
+            turns_out_to_think = room > 0 and is_cut and _thought_tokens(reply) > 0
+            if turns_out_to_think:
+                pass  # asked again below
+            elif is_open or self._is_unfinished(reply, query, forces=forces, closing=closing):
+                ending = replace(options, stream=stream)
+                forced = await self._force(
+                    prompt, reply, query, ending, closing=closing, accounts=(account, reserve)
+                )
+                is_cut = is_cut and forced is not None and forced.finish == "length"
+                turns_out_to_think = room > 0 and is_cut  # a thought without its opening mark
+            result = forced.text if forced else ""
+        if turns_out_to_think:
+            self.models.replied[await self._key()] = True
+            options_: Any = {"closing": closing, "stream": stream, "thinking": thinking}
+            again = await self.call_within_budget(
+                prompt, budget, query, purpose, **options_, compute=compute
+            )
+            return again._replace(tokens=again.tokens + int(account.spent))
         if not result:
             return BudgetedReply(reply.text, int(account.spent), finish)
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
@@ -203,17 +240,26 @@ class Run:
         """
         role: Role = "estimator" if request.node == "estimate" else "planner"
         client, program = await self._client(role, self.budget), self.context.planner_program
+        cap = min(request.cap or self.settings.cutoff, self.settings.planner_room)
+        thinks = (await self.class_of(role)).name == "thinking"
         planner = await self.io.load(self.models.planner, program)
         from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
 
-        options: Any = {"traced": program is not None, "io": self.io}
+        options: Any = {"thinks": thinks, "traced": program is not None, "io": self.io}
         complaint = ""
         for _ in range(1 if request.cap else 2):
             try:
-                value = await ask_planner(planner, client, request, self.settings, **options)
+                value = await ask_planner(
+                    planner, client, request, self.settings, cap=cap, **options
+                )
             except UnreadableReplyError as unreadable:
                 complaint = str(unreadable)
-                request = replace(request, inputs=request.inputs | {"correction": complaint})
+                if not unreadable.is_cut:
+                    request = replace(request, inputs=request.inputs | {"correction": complaint})
+                elif (room := available_tokens(4 * cap)) <= cap:  # it would be cut off again
+                    break
+                else:
+                    cap = room
             except ModelCallError as failure:
                 self.warn(failure.code, str(failure))
                 return None
@@ -231,7 +277,41 @@ class Run:
             program_style = (await self.io.load(self.models.planner, program)).teaching
         is_free = not (self.options.tools or self.options.answer_type)
         name = self.settings.solver_style(query["domain"], query["level"])
-        return solver_style(name, query, program_style, is_free=is_free)
+        is_chosen = self.settings.style not in {None, "auto"}
+        shows = is_chosen or self.settings.model_class == "small"
+        return solver_style(name, query, program_style, is_free=is_free, shows_examples=shows)
+
+    async def class_of(self, role: Role) -> FoundClass:
+        """Return the class of the model of a role, and what told it."""
+        models = self.models
+        model = models.model_for(role, self.context)
+        is_solver = model is models.model_for("solver", self.context)
+        given = self.settings.model_class if is_solver else None
+        if isinstance(model, str | None) and (name := model_name(model)).startswith(LOCAL_PREFIX):
+            return find_class(name, given)  # without loading its weights
+        client = await self._client(role, self.budget)
+        thinks = models.replied.get(key_of(client.model))
+        if thinks and given is None:
+            return FoundClass("thinking", "reply")
+        found = find_class(client.model, given)
+        is_plain = found.source == "default" and thinks is False
+        return found._replace(source="reply") if is_plain else found
+
+    async def is_brief(self, role: Role) -> bool:
+        """Return whether the model of a role can reply in a few tokens, without thinking."""
+        if (await self.class_of(role)).name != "thinking":
+            return True
+        model = (await self._client(role, self.budget)).model
+        return can_stop_thinking(model, self.models.cap_policy or policy_for(model))
+
+    async def _key(self) -> str:
+        """Return the key of the solver in the ledger."""
+        return key_of((await self._client("solver", self.budget)).model)
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the solver is a thinking model."""
+        return self.settings.model_class == "thinking"
 
     def cap_for(self, budget: int | None) -> int:
         """Return the tokens a request may cost: its budget if that is enforced, else the cutoff."""
@@ -267,6 +347,9 @@ class Run:
         self._charges += charges
         self._warnings += warnings
         for charge in charges:
+            thought = bool(charge["usage"]["output_token_details"].get("reasoning"))
+            if thought or charge["finish"] == "stop":
+                self.models.replied[charge["model"]] = thought
             self.emit("call", **charge)
 
     @property
@@ -347,25 +430,63 @@ class Run:
             prompt = [*prompt, *messages]
             options = replace(options, cap=max(1, account.tokens_left()))
 
-    async def _force(
+    async def _force(  # noqa: PLR0913 -- what to ask, and within what
         self,
-        prompt: Sequence[MessageLikeRepresentation],
+        prompt: Sequence[PromptMessage | BaseMessage],
+        reply: Reply,
+        query: Query,
         options: CallOptions,
-        reserve: Budget,
         *,
         closing: bool,
-    ) -> str:
-        """Ask for the result of an unfinished reply; '' after a warning where that fails."""
-        answer_type = self.options.answer_type if closing else None
+        accounts: tuple[Budget, Budget],
+    ) -> Reply | None:
+        """Ask for the result of an unfinished reply; None after a warning where that fails.
+
+        The thought of a thinking model is continued where its server can continue a message.
+        """
+        answer_type, prompt = (
+            self.options.answer_type if closing else None,
+            without_tools(prompt, shortened=bool(reply.text)),
+        )
         schema = answer_type.schema if answer_type else None
-        options = replace(options, thinking="off", tools=(), schema=schema)
+        account, reserve = accounts
+        if account.left >= reserve.left:  # less if others spent from a shared budget
+            reserve.close()
+            reserve = account
+        if reserve.left < 1:
+            return None
+        options = replace(options, cap=int(reserve.left), thinking="off", tools=(), schema=schema)
+        thought = reply.thought if self.thinks else ""
         try:
-            return (await self.ask(prompt, options, reserve)).text
+            if thought and not reply.text and not answer_type:
+                begun, start = continued_thought(prompt, thought, query, is_final=closing)
+                with suppress(ModelSetupError):  # the server is not known to continue
+                    try:
+                        whole = replace(options, continue_last=True)
+                        ended = await self.ask(begun, whole, reserve)
+                        return replace(ended, text=start + ended.text)
+                    except ModelCallError as failure:
+                        if failure.status not in REFUSED:
+                            raise
+            asked = forced_answer_prompt(
+                prompt, reply.text, query, is_final=closing, thought=thought
+            )
+            return await self.ask(asked, options, reserve)
         except ModelCallError as failure:
             at = options.purpose.step
             step = "" if at is None else f"sub-question {at + 1}: "
             self.warn(failure.code, f"{step}the call for its result failed. {failure}")
-            return ""
+            return None
+
+    def _unclosed(self, reply: Reply) -> Reply:
+        """Return a reply whose text is a thought that was cut off before its closing mark as such.
+
+        Some chat templates write the opening mark into the prompt.
+        """
+        is_marked = reply.thought or _thought_tokens(reply)
+        if not self.thinks or is_marked or reply.finish != "length":
+            return reply
+        return replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
 
     def _reserve(self, account: Budget, *, closing: bool) -> int:
         """Return the tokens to keep back for a forced ending.
@@ -374,7 +495,7 @@ class Run:
         smallest share (24 by default).
         """
         answer_type = self.options.answer_type if closing else None
-        minimum = max(self.settings.reserve, answer_type.reserve if answer_type else 0)
+        minimum = max(self.settings.reserve or 0, answer_type.reserve if answer_type else 0)
         cap = min(int(account.total), account.tokens_left())
         return min(minimum, cap * 2 // 3 if closing else cap // 2)
 
@@ -393,6 +514,20 @@ class Run:
         make = partial(self.models.client, model, self.settings)
         is_named = isinstance(model, str | None)  # creating a model from its name is slow
         return _ChargedClient(await self.io.load(make) if is_named else make(), self, account)
+
+
+def _thought_tokens(reply: Reply) -> int:
+    details: Any = reply.charge["usage"]["output_token_details"]
+    return details.get("reasoning") or 0
+
+
+def _without_system(messages: list[BaseMessage]) -> list[BaseMessage]:
+    """Return a prompt with its system message at the head of the first message after it."""
+    if len(messages) < 2 or (messages[0].type, messages[1].type) != ("system", "human"):  # noqa: PLR2004
+        return messages
+    text, content = f"{messages[0].text}\n\n", messages[1].content
+    joined: Any = text + content if isinstance(content, str) else [text, *content]
+    return [HumanMessage(joined), *messages[2:]]
 
 
 class _ChargedClient(WrapperClient):

@@ -92,7 +92,7 @@ class TestSolve:
         assert (report["method"], report["schedule"]) == ("plan_and_budget", "linear")
         assert (report["budget"], report["level"]) == (321, 4)
         assert any("a=b" in call.ask for call in model.calls)
-        assert "What is\n7 * 8?" in model.calls[-1].ask
+        assert "What is\n7 * 8?" in str(model.solving()[0].ask)
 
     def test_the_planner_may_be_another_model(self, resolved: dict[str, ScriptedChat]) -> None:
         reported(solve("--json", "--planner", "fake:planner"))

@@ -111,7 +111,7 @@ def test_each_node_names_the_models_that_it_asked() -> None:
     assert {name: [*part["by_model"]] for name, part in nodes.items()} == {
         "plan": ["small"],
         "estimate": ["small"],
-        "answer": ["large"],
+        "solve": ["large"],
     }
 
 

@@ -164,6 +164,7 @@ class ScriptedChat(BaseChatModel):
         seconds: How long a solver's call takes.
         max_retries: The SDK's own setting, which the package sets to 0.
         model_name: What accounts and errors call it.
+        profile: LangChain's profile, which tells its class.
     """
 
     plan: Sequence[str] = ("What is given?", "What follows? | from the first")
@@ -177,6 +178,7 @@ class ScriptedChat(BaseChatModel):
     seconds: float = 0.0
     max_retries: int = 1
     model_name: str = "scripted-1"
+    profile: Any = Field(default={"reasoning_output": False})
     record: Record = Field(default_factory=Record, repr=False)
 
     @property

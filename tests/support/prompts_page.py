@@ -105,7 +105,11 @@ def _record(*, words: str = "", place: int = 0, last: int = 0, **run: Any) -> st
     )
     given: Any = run.get("given", {})
     asked = given if "messages" in given else {"question": BAKER, **given}
-    options = {"cap_policy": with_schema, "response_format": run.get("response_format")}
+    options = {
+        "model_class": "small",
+        "cap_policy": with_schema,
+        "response_format": run.get("response_format"),
+    }
     build_graph(model, settings=Settings(**run.get("settings", {})), **options).invoke(asked)
     made = [call for call in model.calls if words in str(call.messages[0].text)]
     call = (made if words else model.solving())[place]

@@ -1,1 +1,0 @@
-"""Answer questions by methods: models, stored replies and limits. Nothing here needs Inspect."""
