@@ -29,7 +29,7 @@ _HINT = re.compile(
 )
 _AFTER = re.compile(r"(?:after|depends on|needs|requires)\b", re.IGNORECASE)
 _NOTHING = re.compile(r"\b(?:nothing|none|no)\b|^\W+$|^$", re.IGNORECASE)
-_NUMBER = re.compile(r"(-?\d{1,9}(?:[.,]\d+)?)(?:\s*/\s*([1-9]\d{0,8}))?")
+_NUMBER = re.compile(r"-?\d{1,9}(?:[.,]\d+)?")
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0
@@ -51,11 +51,7 @@ _EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
 def _to_number(value: object) -> float | None:
     """Return the number in a value such as 4, "4" or "level 4"; None if there is none."""
     match = _NUMBER.search(str(value))
-    if match is None:
-        return None
-    number = float(match[1].replace(",", "."))
-    of = int(match[2] or HARDEST)  # "4/5" is level 4, "1/3" a share
-    return number if of in {HARDEST, ALL_CREDITS} else number / of
+    return float(match.group().replace(",", ".")) if match else None
 
 
 def _to_step_numbers(value: object) -> list[int] | None:
@@ -264,19 +260,17 @@ def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
         steps: The sub-questions.
         query: The question; its reference and conversation belong to it.
     """
-    about = (query["question"], query["reference"], query.get("conversation"))
-    asked, known = _words(query["question"]), _words("\n".join(filter(None, about)))
-    parts = [_words(f"{step['question']} {step['hint']}") for step in steps]
+    about = (query["question"], query["reference"] or "", query.get("conversation") or "")
+    texts = [f"{step['question']} {step['hint']}" for step in steps]
+    # Beginnings of words, and single signs, as in Chinese.
+    asked, known, words, *parts = (
+        {word[:4] for word in _WORD.findall(text.casefold())}
+        for text in (about[0], " ".join(about), " ".join(texts), *texts)
+    )
     if all(part and part <= asked and 10 * len(part) >= 9 * len(asked) for part in parts):
         return True
-    words = set[str]().union(*parts)
-    said = [sum(map(str.isalpha, each)) for each in (words, known)]
-    return min(said) >= _FEWEST_WORDS and not words & known
-
-
-def _words(text: str) -> set[str]:
-    """Return the numbers and the beginnings of the words of a text; each sign, as in Chinese."""
-    return {word[:4] for word in _WORD.findall(text.casefold())}
+    fewest = min(sum(map(str.isalpha, each)) for each in (words, known))
+    return fewest >= _FEWEST_WORDS and not words & known
 
 
 def grade_steps(

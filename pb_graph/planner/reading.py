@@ -20,7 +20,7 @@ from json_repair import repair_json
 
 from pb_graph.answers import without_thinking
 
-_LONGEST, _MOST_STARTS = 40_000, 40
+_LONGEST, _MOST_STARTS, _MOST_VALUES = 40_000, 40, 4
 _MOST_REPAIRED = 2_000  # characters: the time to repair JSON grows with the square of its length
 
 # JSON begins a line, or is an object or a list of quoted texts: "{1, 2}" is mathematics.
@@ -71,6 +71,7 @@ _INLINE = re.compile(r"(?:^|(?<=[\s?？。；;]))(?:\(?(\d{1,2})(?:[.)](?=\s)|[�
 _FIELD_LINE = re.compile(r"[ \t>*_`+•-]*([^\W\d_][^:：\n]{1,24}?)[*_`]*[:：][*_`]*(.*)")
 _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t]*$")
 _TAGGED = re.compile(r"<(step|question|part|task|item|li)\b[^>]*>([^<]*)</\1>", re.IGNORECASE)
+_SAYS = re.compile(r"[^\W_]")
 _ENDS, _QUESTION = re.compile(r"[.?!。？！:：]\W*$"), re.compile(r"[?？؟]\W*(?:\||$)")
 _ORDINAL = re.compile(r"[^\W\d]{0,12}[\W_]{0,2}\d{1,2}\W?")
 _FORM = re.compile(
@@ -94,36 +95,35 @@ def find_plan(text: str) -> Found:
         text: The reply, with its thinking.
     """
     text = without_thinking(text)[:_LONGEST]
-    whole, broken = _json_values(text)
-    named = [found for _, value in whole for found in _named(value)][-1:]  # drafts stand before it
-    named += [found for _, value in broken for found in _named(value)]
+    values = _json_values(text)
+    whole = [value for _, value, is_whole in values if is_whole]
+    named = [found for value in whole for found in _named(value)][-1:]  # drafts stand before it
+    named += [found for _, value, is_whole in values if not is_whole for found in _named(value)]
     if named:
         return named[0]
-    objects = [value for _, value in whole if isinstance(value, Mapping)]
-    lists = [("", objects), *(each for each in whole + broken if isinstance(each[1], list))]
+    lists = [("", [value for value in whole if isinstance(value, Mapping)])]
+    lists += [(label, value) for label, value, _ in values if isinstance(value, list)]
     lists += _lists_in_lines(text)
     ranked = [(_rank(label, steps), steps) for label, items in lists if (steps := _steps(items))]
     best = max((rank for rank, _ in ranked), default=0)
     return Found([steps for rank, steps in ranked if rank == best][-1] if best else [], {})
 
 
-def _json_values(text: str) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
-    """Return the JSON values of a text that are whole, and broken ones, repaired; each labelled."""
-    body, end = _BARE_LATEX.sub(r"\\\\", text), 0
-    whole: list[tuple[str, Any]] = []
-    broken: list[tuple[str, Any]] = []
-    for match in islice(_JSON_START.finditer(body), _MOST_STARTS):
-        start = match.end()
-        label = body[end:start].strip(" \t\n`").removesuffix("json").strip(" \t\n`")
+def _json_values(text: str) -> list[tuple[str, Any, bool]]:
+    """Return the JSON values of a text: the words before each, and whether it was whole."""
+    body, end, values = _BARE_LATEX.sub(r"\\\\", text), 0, list[tuple[str, Any, bool]]()
+    for start in islice((match.end() for match in _JSON_START.finditer(body)), _MOST_STARTS):
+        if start < end:
+            continue
+        label, value = body[end:start].strip(" \t\n`").removesuffix("json").strip(" \t\n`"), None
         with suppress(ValueError, RecursionError):
-            if start >= end:
-                value, end = json.JSONDecoder(strict=False).raw_decode(body, start)
-                whole.append((label, value))
-        if start >= end and len(broken) < 3:  # noqa: PLR2004 -- repairs are slow
+            value, end = json.JSONDecoder(strict=False).raw_decode(body, start)
+        is_whole = end > start
+        if not is_whole and len(values) < _MOST_VALUES:
             with suppress(ValueError, RecursionError):
-                part = body[start : start + _MOST_REPAIRED]
-                broken.append((label, repair_json(part, return_objects=True)))
-    return whole, broken
+                value = repair_json(body[start : start + _MOST_REPAIRED], return_objects=True)
+        values.append((label, value, is_whole))
+    return values
 
 
 def _named(value: object, depth: int = 3) -> Iterator[Found]:
@@ -218,9 +218,8 @@ def without_mark(text: str) -> str:
 def _lists_in_lines(text: str) -> list[tuple[str, _Steps]]:
     """Return the numbered lines, bullets and tables of a text, each with the words before it."""
     lists = _Lists()
-    for line in _lines(text):
-        if any(map(str.isalnum, line)):
-            lists.add(line)
+    for line in filter(_SAYS.search, _lines(text)):
+        lists.add(line)
     return lists.found
 
 
@@ -265,11 +264,10 @@ class _Lists:
         elif item and not item["question"]:
             item["question"] = said
         elif item and (mark or _indent(line) > self.indent or text[:1].islower()):
-            name = (
-                "hint" if mark or item.get("hint") or _ENDS.search(item["question"]) else "question"
-            )
-            parts = filter(None, [item.get(name), mark["text"].strip() if mark else text])
-            item[name] = (" " if name == "question" else "; ").join(parts)
+            is_point = mark or item.get("hint") or _ENDS.search(item["question"])
+            name, joint = ("hint", "; ") if is_point else ("question", " ")
+            parts = [item.get(name), mark["text"].strip() if mark else text]
+            item[name] = joint.join(filter(None, parts))
         else:
             self.label = f"{self.label}\n{line.strip()}".strip()
 
@@ -381,9 +379,8 @@ def find_grades(text: str) -> dict[str, Any]:
         text: The reply, with its thinking.
     """
     text = without_thinking(text)[:_LONGEST]
-    whole, broken = _json_values(text)
     lines = {line[1]: line[2] for line in map(_FIELD_LINE.match, text.splitlines()) if line}
-    values = [*(value for _, value in whole + broken), lines]
+    values = [*(value for _, value, _ in _json_values(text)), lines]
     return next((grades for value in values if (grades := _grades(value))), {})
 
 
@@ -393,24 +390,22 @@ def _grades(value: object) -> dict[str, Any]:
     about = value if isinstance(value, Mapping) else {}
     for key, entry in about.items():
         field = _FIELD_OF.get(_letters(key))
+        if isinstance(entry, str) and len(numbers := re.findall(r"\d[\d.]*", entry)) > 1:
+            entry = numbers  # noqa: PLW2901 -- "2, 4"
         if field == "question" and isinstance(entry, Mapping):  # {"problem": {"level": 4}, "1": …}
-            grades.update(level=_named_fields(entry).get("level"))
-        elif field in {"level", "credit"}:
-            values = (
-                entry if isinstance(entry, list | Mapping) else re.findall(r"\d[\d.]*", str(entry))
-            )
-            values = [*values.values()] if isinstance(values, Mapping) else values
-            is_one = field == "level" and not isinstance(entry, list | Mapping) and len(values) < 2  # noqa: PLR2004
-            grades[field if is_one else f"{field}s"] = entry if is_one else values
+            grades.update(level=_by_field(entry).get("level"))
+        elif field in {"level", "credit"} and isinstance(entry, list | Mapping):
+            grades[f"{field}s"] = [*entry.values()] if isinstance(entry, Mapping) else entry
+        elif field == "level":
+            grades["level"] = entry
     rows = [entry for key, entry in about.items() if _ORDINAL.fullmatch(str(key))]
-    lists = [entry for entry in (value, *about.values()) if isinstance(entry, list)]
-    for items in (rows, *lists):
-        fields = [_named_fields(item) for item in items if isinstance(item, Mapping)]
+    for items in (rows, *(entry for entry in (value, *about.values()) if isinstance(entry, list))):
+        fields = [_by_field(item) for item in items if isinstance(item, Mapping)]
         for field in ("level", "credit"):
-            if fields and len(fields) == len(items) and all(field in row for row in fields):
-                grades.setdefault(f"{field}s", [row[field] for row in fields])
+            if len(items) == len(column := [row[field] for row in fields if field in row]) > 0:
+                grades.setdefault(f"{field}s", column)
     return grades
 
 
-def _named_fields(item: Mapping[str, Any]) -> dict[str | None, Any]:
+def _by_field(item: Mapping[str, Any]) -> dict[str | None, Any]:
     return {_FIELD_OF.get(_letters(key)): value for key, value in item.items()}

@@ -54,16 +54,6 @@ _TANK = _Task(
         ("How many hours is that? | minutes of an hour", 1, 30),
     ),
 )
-_SQUARE = _Task(
-    "A square has the area of a rectangle of 9 cm by 4 cm. How much longer is the perimeter of the "
-    "rectangle?",
-    2,
-    (
-        ("How long is a side of the square? | root of the area of the rectangle", 2, 50),
-        ("How long are both perimeters? | add the sides", 1, 30),
-        ("By how much do they differ? | subtract", 1, 20),
-    ),
-)
 _LETTER = _Task(
     "Write a letter to a hotel about a noisy room, and ask for the price of one night back.",
     3,
@@ -83,6 +73,7 @@ _REPORT = _Task(
     ),
     "all",
 )
+_PRODUCT = _Task(paper.PROBLEM, 3, tuple(zip(paper.STEPS, 3 * (3,), paper.CREDITS, strict=True)))
 _EASIEST = "What is the capital of Kenya?"
 _HARDEST = (
     "Plan a week by train through Japan for a family of five with a baby, all vegetarian, for "
@@ -97,7 +88,7 @@ _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
 _STEP = {"type": "string", "maxLength": 600}
 """A part and its hint, of some 300 characters each."""
-_PARTS = {"type": "string", "enum": ["last", "all"]}
+_DELIVERS = {"type": "string", "enum": ["last", "all"]}
 _SHOWN = {"level": (600, 400), "plan": (6_000, 2_000)}
 """Characters of a problem that a planner is shown, from its head and its tail."""
 
@@ -158,51 +149,53 @@ def plan_request(
         tools: What the solver can call, a line for each tool.
     """
     limit, inputs = settings.max_steps, _inputs(query, settings, tools=tools)
-    is_paper = settings.style == "paper"
-    names, properties = ['"steps": [%s, ...]'], dict[str, Any]()
-    if not is_paper:
-        names.insert(0, '"delivers": "last" or "all"')
-        properties["delivers"] = _PARTS
+    is_paper, asks_level = settings.style == "paper", graded and query["level"] is None
     pattern, item = '"part | hint"', _STEP
-    asks_level = graded and query["level"] is None
     if graded:
         pattern = '{"question": "part | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
     else:
         inputs["examples"] = ""
-    if asks_level:
-        names.insert(0, '"level": N')
-        properties = {"level": _LEVEL, **properties}
-    form = f"Reply with JSON only: {{{', '.join(names)}}}, at most {limit} steps." % pattern
+    about = {
+        name: kind
+        for name, kind, is_asked in (
+            ("level", _LEVEL, asks_level),
+            ("delivers", _DELIVERS, not is_paper),
+        )
+        if is_asked
+    }
+    words = {"level": "N", "delivers": '"last" or "all"'}
+    said = "".join(f'"{name}": {words[name]}, ' for name in about)
+    form = f'Reply with JSON only: {{{said}"steps": [{pattern}, ...]}}, at most {limit} steps.'
     if settings.is_stepwise:  # independent steps run in parallel
         form += (
             " Where a step does not need the one before it, add the numbers of those it needs: "
             '"part | hint | after 1".'
         )
-    if is_paper:
-        form = f"{paper.PLANNER}\n\n{form}"
     examples = []
     for task in _tasks_like(query, settings):
-        steps = [
+        reply: dict[str, object] = {name: getattr(task, name) for name in about}
+        reply["steps"] = [
             {"question": text, "level": level, "credit": credit} if graded else text
             for text, level, credit in task.parts
         ]
-        reply: dict[str, object] = {"level": task.level} if asks_level else {}
-        reply |= {} if is_paper else {"delivers": task.delivers}
-        reply["steps"] = steps
         examples.append(Example(_example_inputs(task, inputs), json.dumps(reply)))
-    schema = _object(**properties, steps=_array(item, min(2, limit), limit))
-    predictor = "fused" if graded else "decompose"
-    return PlannerRequest(predictor, "plan", inputs, form, schema, tuple(examples))
+    return PlannerRequest(
+        "fused" if graded else "decompose",
+        "plan",
+        inputs,
+        f"{paper.PLANNER}\n\n{form}" if is_paper else form,
+        _object(**about, steps=_array(item, min(2, limit), limit)),
+        tuple(examples),
+    )
 
 
 def _tasks_like(query: Query, settings: Settings) -> tuple[_Task, ...]:
     """Return tasks with their plans: the paper's kind, two of mathematics, or of two fields."""
     if settings.style == "paper":
-        parts = zip(paper.STEPS, 3 * (3,), paper.CREDITS, strict=True)
-        return (_Task(paper.PROBLEM, 3, tuple(parts)),)
+        return (_PRODUCT,)
     if query["domain"].casefold() in MATHEMATICS:
-        return _TANK, _SQUARE
+        return _TANK, _PRODUCT
     return _TANK, _REPORT if asked_length(query) else _LETTER
 
 
@@ -308,10 +301,8 @@ def _inputs(
 
 def _example_inputs(task: _Task, inputs: Mapping[str, str]) -> dict[str, str]:
     """Return the inputs of an example; with a level if the real problem has one."""
-    return {
-        "problem": task.problem,
-        "level": f"level {task.level} of 5" if inputs["level"] else "",
-    }
+    level = f"level {task.level} of 5" if inputs["level"] else ""
+    return {"problem": task.problem, "level": level}
 
 
 def _numbered(questions: Iterable[str]) -> str:

@@ -66,20 +66,9 @@ class JudgeLevel(dspy.Signature):  # type: ignore[misc]
     level: Level = dspy.OutputField()
 
 
-class DecomposeAndEstimate(dspy.Signature):  # type: ignore[misc]
-    """Plan how to do a task, without doing it.
-
-    Write the fewest parts that lead, in order, to what is asked for: two for a task of level 1 or
-    2, three of level 3 or 4, up to five of level 5. Each part is a piece of work that the next ones
-    build on: a quantity to find, a choice to make, a section or a function to write. Never state
-    its outcome, and ask for nothing that is given. No part repeats another. The last part delivers
-    exactly what the task asks for ("last"); only where the parts are written one behind the other
-    and are the answer together, as the sections of a long text or the days of a trip, do all of
-    them ("all"). Add a hint of a few words that names a method, never a result. Judge the
-    level of each part, from 1 (easiest) to 5 (hardest), and share 100 credits among the parts by
-    how much work each one takes. Write in
-    the language of the task.
-    """
+class DecomposeAndEstimate(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- set below
+    __doc__ = f"""{Decompose.instructions} Judge the level of each part, from 1 (easiest) to 5 \
+(hardest), and share 100 credits among the parts by how much work each one takes."""
 
     domain: str = dspy.InputField(desc="Field", default="")
     examples: str = dspy.InputField(desc="Levels", default="")
