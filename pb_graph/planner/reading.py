@@ -101,7 +101,8 @@ def find_plan(text: str) -> Found:
     named += [found for _, value, is_whole in values if not is_whole for found in _named(value)]
     if named:
         return named[0]
-    lists = [("", [value for value in whole if isinstance(value, Mapping)])]
+    objects = [value for value in whole if isinstance(value, Mapping)]
+    lists: list[tuple[str, Sequence[Any]]] = [("", objects)]
     lists += [(label, value) for label, value, _ in values if isinstance(value, list)]
     lists += _lists_in_lines(text)
     ranked = [(_rank(label, steps), steps) for label, items in lists if (steps := _steps(items))]
