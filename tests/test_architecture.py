@@ -15,7 +15,7 @@ STOREYS = {
         "cli",
         "tuning",
         "evaluation",
-        "reporting",
+        "bench reporting",
         "records",
         "bam datasets e3 extras methods options rivals scorers statistics tangent",
     ),

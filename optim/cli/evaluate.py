@@ -12,10 +12,8 @@ import typer
 from optim.cli.options import (
     AsJson,
     PriceRatio,
-    PricesOption,
     echo,
     exits,
-    read_prices,
     with_options,
 )
 from optim.evaluation.experiment import Experiment
@@ -29,8 +27,8 @@ _REASONS = 3  # of errors that are shown; the logs have all
 _ASKS_ABOVE = 200  # answers
 
 
-@with_options(Experiment, "inspect_ai", "filelock")
-def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
+@with_options(Experiment)
+def evaluate_methods(
     options: dict[str, Any],
     *,
     ray: Annotated[
@@ -43,7 +41,6 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
             "--yes", "-y", help="Do not ask before a large run.", rich_help_panel="Limits"
         ),
     ] = False,
-    prices: PricesOption = "auto",
     price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
 ) -> None:
@@ -51,8 +48,8 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
 
     The same command continues a run and pays for no answer twice.
     """
-    experiment, listed = Experiment(**options), read_prices(prices)
-    from optim.evaluation import evaluate, on_ray  # noqa: PLC0415 -- Inspect takes seconds
+    experiment = Experiment(**options)
+    from optim.evaluation.run import evaluate  # noqa: PLC0415 -- Inspect takes seconds
     from optim.reporting.tables import answers  # noqa: PLC0415 -- pandas takes a second
 
     def confirm(size: str, count: int) -> None:
@@ -61,14 +58,18 @@ def evaluate_methods(  # noqa: PLR0913 -- one parameter for each option
         if asks and not typer.confirm("Begin?", err=True):
             raise typer.Abort
 
-    run = None if ray is None else on_ray(ray)
+    run = None
+    if ray is not None:
+        from optim.evaluation.ray_parts import on_ray  # noqa: PLC0415 -- of an extra
+
+        run = on_ray(ray)
     evaluation = evaluate(experiment, confirm=confirm, run=run)
-    table = answers(evaluation.records, prices=listed, price_ratio=price_ratio)
+    table = answers(evaluation.records, prices=experiment.prices, price_ratio=price_ratio)
     _show(evaluation, table, as_json=as_json, by_budget=experiment.grid is not None)
     if all(record.score is None for record in evaluation.records):
         error = next((record.error for record in evaluation.records if record.error), None)
         if error or evaluation.not_started:
-            exits.fail(f"nothing was answered: {error or 'the limit of tokens is reached'}")
+            exits.fail(f"nothing was answered: {error or 'the limit is reached'}")
         typer.echo("No question falls into this part: there is nothing to do.", err=True)
 
 
@@ -102,7 +103,7 @@ def _show(evaluation: Evaluation, answers: pd.DataFrame, *, as_json: bool, by_bu
     if evaluation.not_started:
         lines.append(
             f"The limit is reached: {evaluation.not_started} answers were not begun. The same "
-            "command with a higher --max-tokens-total continues."
+            "command with a higher limit continues."
         )
     for line in lines:
         typer.echo(line)

@@ -24,7 +24,7 @@ from pb_graph.errors import InputError
 Objective = Literal["e3", "money"]
 
 
-@plain_errors("inspect_ai")
+@plain_errors()
 def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
     output: Annotated[
@@ -63,7 +63,7 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     typer.echo(f"{output} is written.")
 
 
-@plain_errors("inspect_ai")
+@plain_errors()
 def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
     loss: Annotated[
@@ -118,7 +118,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     typer.echo(result.sentence)
 
 
-@plain_errors("inspect_ai")
+@plain_errors()
 def caps(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
     method: Annotated[str | None, typer.Option(help="The method, if there are several.")] = None,
@@ -142,7 +142,7 @@ def caps(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 
     result = read_caps(
         [record for record in read_records(logs) if method in {None, record.method}],
-        caps=ladder and read_numbers("--caps", ladder),
+        caps=read_numbers("--caps", ladder) if ladder else None,
         objective=objective,
         loss=loss,
         price_ratio=price_ratio,

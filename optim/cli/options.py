@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from optim.evaluation.experiment import Experiment
-from optim.extras import missing_extra, require_modules
+from optim.extras import missing_extra
 from pb_graph.budget.rates import Dollars
 from pb_graph.cli.options import INTERRUPTED, Exits, read_assignments, read_set
 from pb_graph.errors import InputError
@@ -63,12 +63,6 @@ _TYPES: dict[object, Any] = {
     "int | None": int | None,
     "float | None": float | None,
 }
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "fields": lambda texts: read_assignments("--field", texts),
-    "settings": read_set,
-    "levels": lambda text: text and read_numbers("--levels", text),
-}
-"""Functions that make a field's value of the text on the command line."""
 
 
 def read_numbers(option: str, text: str) -> list[int]:
@@ -98,8 +92,17 @@ def read_prices(text: str) -> Literal["auto"] | Prices | None:
     return prices
 
 
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "fields": lambda texts: read_assignments("--field", texts),
+    "settings": read_set,
+    "levels": lambda text: text and read_numbers("--levels", text),
+    "prices": read_prices,
+}
+"""Functions that make a field's value of the text on the command line."""
+
+
 def with_options(
-    choices: type[DataclassInstance], *modules: str
+    choices: type[DataclassInstance],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each field of a dataclass with metadata.
 
@@ -108,7 +111,6 @@ def with_options(
 
     Args:
         choices: The dataclass.
-        modules: As for `plain_errors`.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -119,7 +121,7 @@ def with_options(
             if (metadata := field.metadata or _EXPERIMENT.get(field.name))
         }
 
-        @plain_errors(*modules)
+        @plain_errors()
         def run(**given: Any) -> None:  # noqa: ANN401 -- values that Typer read
             values = {name: given.pop(name) for name in offered}
             for name in values.keys() & _READERS.keys():
@@ -161,14 +163,10 @@ _EXPERIMENT = {field.name: field.metadata for field in dataclasses.fields(Experi
 
 
 @contextmanager
-def plain_errors(*modules: str) -> Iterator[None]:
-    """End the process with one line and an exit code instead of a traceback.
-
-    The modules that the command requires are checked before it starts.
-    """
+def plain_errors() -> Iterator[None]:
+    """End the process with one line and an exit code instead of a traceback."""
     try:
         with exits.handle_errors():
-            require_modules(*modules)
             yield
     except KeyboardInterrupt:
         exits.fail("interrupted. Run the same command to continue.", INTERRUPTED)

@@ -37,7 +37,7 @@ class TuneCommand(TuneOptions, Questions):
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-@with_options(TuneCommand, "filelock", "pandas")
+@with_options(TuneCommand)
 def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     """Tune prompts, the solver's examples or settings for E³; write a program file.
 

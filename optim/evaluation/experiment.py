@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from optim.datasets import Questions
 from optim.methods import NAMES, PAPER, PUBLISHED, Method, methods, over_budgets
-from optim.options import option
+from optim.options import Limits, option
 from optim.records.logs import REMOTE
 from optim.scorers import NAMES as SCORERS
 from optim.scorers.identity import scorer_code, scorer_name
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
+    from optim.bench.bench import ModelSpec
     from optim.datasets import Question
-    from optim.evaluation.models import ModelSpec
     from optim.scorers import ScorerLike
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner
@@ -29,11 +29,12 @@ _LIMITS, _OUTPUT = "Limits", "Output"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment(Questions):
+class Experiment(Limits, Questions):
     """Questions, methods, models and limits of an evaluation.
 
-    The questions are chosen by the fields of `optim.datasets.Questions`. The help of each field is
-    that of its option of `pb-optim eval`. Beyond it:
+    The questions are chosen by the fields of `optim.datasets.Questions`, and the run is limited by
+    those of `optim.options.Limits`; with ``part``, the limit is that of the part alone. The help of
+    each field is that of its option of `pb-optim eval`. Beyond it:
 
     Attributes:
         methods: Names as `optim.methods.methods` takes them, or methods of your own.
@@ -49,8 +50,6 @@ class Experiment(Questions):
             ``NAME_estimated`` with the level estimated and paid for.
         log_dir: A folder, or the address of one in a store that fsspec knows, such as
             ``s3://bucket/run``: lock and paid replies are in ``bucket/run`` below this folder then.
-        max_tokens_total: Tokens that earlier runs in the folder spent count. Answers that have
-            begun are finished. With ``part`` it is the limit of that part alone.
 
     Raises:
         InputError: If a number or the part is out of range.
@@ -61,8 +60,8 @@ class Experiment(Questions):
         "Run part I of N, one part for each machine.", _QUESTIONS, None, metavar="I/N"
     )
     methods: str | Sequence[str | Method] = option(
-        f"Comma-separated names; {PAPER}, {PUBLISHED}; NAME=FILE for a tuned program or settings "
-        "(.json); NAME@300 caps each call.",
+        f"Comma-separated: names, {PAPER}, {PUBLISHED}, NAME=FILE (tuned program or settings); "
+        "NAME@300 caps each call.",
         _METHODS,
         "vanilla,default",
         reads=str,
@@ -73,7 +72,7 @@ class Experiment(Questions):
     )  # fmt: skip
     grid: str | None = option("Budgets, such as 50,100+25,50.", _METHODS, None)
     scorer: ScorerLike | None = option(
-        "Replaces the default; a name, or file.py:NAME of your own:",
+        "Replaces the default. FILE.py:NAME of your own, or:",
         _METHODS,
         None,
         names=tuple(SCORERS),
@@ -87,12 +86,12 @@ class Experiment(Questions):
     cap_policy: CapPolicy | None = None
     temperature: float | None = option("Sampling temperature, for several --epochs.", _MODEL, None)
     concurrency: int = option("Questions answered at once.", _LIMITS, 8)
-    max_tokens_total: int | None = option("Stop starting answers after N tokens.", _LIMITS, None)
     log_dir: str | Path = option("Folder for logs and replies.", _OUTPUT, "logs", reads=str)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("epochs", "concurrency", "max_tokens_total"):
+        Questions.__post_init__(self)
+        Limits.__post_init__(self)
+        for name in ("epochs", "concurrency"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 msg = f"{name} must be at least 1, not {value}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from optim.bench.store import REPLIES, ReplyCache, lock_run_dir
 from optim.evaluation.experiment import Shard
 from optim.evaluation.run import Evaluation, EvaluationError, run_here, show_progress
-from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir
 from optim.extras import require_modules
 from optim.methods import methods
 from optim.records import Records
@@ -21,10 +22,10 @@ from pb_graph.errors import InputError, PlanAndBudgetError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from optim.bench.bench import Meter
     from optim.datasets import Question
     from optim.evaluation.experiment import Experiment
     from optim.evaluation.run import Engine
-    from optim.evaluation.task import Meter
 
 _RESTARTS = 3  # of a part whose worker died
 
@@ -54,7 +55,7 @@ def _run_parts(
     if experiment.part is not None or REMOTE in str(experiment.log_dir):
         msg = "Ray needs one local log_dir that all nodes can read. Remove --part and s3://."
         raise InputError(msg)
-    root, limit = Path(experiment.log_dir).resolve(), experiment.max_tokens_total
+    root = Path(experiment.log_dir).resolve()
     folders = [root / f"part-{number}-of-{parts}" for number in range(1, parts + 1)]
     if others := set(root.glob("part-*-of-*")) - set(folders):
         msg = f"{root} holds {min(others).name}: use as many parts as before, or another folder"
@@ -63,7 +64,7 @@ def _run_parts(
     experiment = replace(experiment, methods=rows, planner_program=None)  # no node reads a file
     names = [method.name for method in experiment.chosen_methods(questions)]
     with lock_run_dir(root):
-        spent = [ReplyCache(f / REPLIES).spent if f.exists() else 0 for f in folders]
+        spent = [_spent(folder / REPLIES, experiment) for folder in folders]
         ray.init(log_to_driver=False, configure_logging=False, ignore_reinit_error=True)
         account: Any = ray.remote(num_cpus=0)(_Account).remote(spent)
         run_part: Any = ray.remote(num_cpus=1, max_retries=_RESTARTS)(_run_part)
@@ -74,11 +75,11 @@ def _run_parts(
             tasks[run_part.remote(piece, stored_questions, account, place)] = piece.part
         try:
             samples = len(questions) * len(names) * experiment.epochs
-            with show_progress(samples, sum(spent), limit, console) as show:
+            with show_progress(samples, int(sum(tokens for tokens, _ in spent)), console) as show:
                 while tasks:
                     ready, _ = ray.wait(list(tasks), num_returns=len(tasks), timeout=1.0)
                     evaluations += [_result(task, tasks.pop(task)) for task in ready]
-                    show(*ray.get(account.totals.remote()))
+                    show(*ray.get(account.totals.remote())[:3])
         finally:
             for task in tasks:
                 ray.cancel(task)
@@ -88,17 +89,25 @@ def _run_parts(
     return Evaluation(records, sum(part.spent for part in evaluations), not_started, root)
 
 
+def _spent(file: Path, experiment: Experiment) -> tuple[float, float]:
+    """Return the completion tokens in a part's store, and what they are of the limit."""
+    if not file.exists():
+        return 0, 0
+    with closing(ReplyCache(file, experiment.account())) as cache:
+        return cache.spent, cache.limit.spent if cache.limit else 0
+
+
 class _Account:
-    """Actor that counts the tokens, answers and errors of all parts."""
+    """Actor that counts the tokens, answers and errors of all parts, and their limit."""
 
-    def __init__(self, spent: list[int]) -> None:
-        self._parts = [[tokens, 0, 0] for tokens in spent]
+    def __init__(self, spent: list[tuple[float, float]]) -> None:
+        self._parts = [[tokens, 0, 0, amount] for tokens, amount in spent]
 
-    def note(self, place: int, *counts: int) -> int:
+    def note(self, place: int, *counts: float) -> float:
         self._parts[place] = list(counts)
-        return self.totals()[0]
+        return self.totals()[-1]
 
-    def totals(self) -> list[int]:
+    def totals(self) -> list[float]:
         return [sum(column) for column in zip(*self._parts, strict=True)]
 
 
@@ -111,7 +120,9 @@ def _run_part(
     """Answer a part in a worker."""
 
     def share(meter: Meter) -> Any:  # noqa: ANN401 -- awaitable
-        return account.note.remote(place, meter.cache.spent, meter.answers, meter.errors)
+        limit = meter.cache.limit
+        counts = meter.cache.spent, meter.answers, meter.errors, limit.spent if limit else 0
+        return account.note.remote(place, *counts)
 
     return run_here(experiment, Console(quiet=True), questions, share=share)
 

@@ -1,7 +1,7 @@
 """Run an experiment on Inspect: all methods on the same questions, resumable after a kill.
 
 Inspect runs and logs. The run folder also holds every paid reply under its request
-(`optim.evaluation.store`). The same command makes the same requests, so it continues within a
+(`optim.bench.store`). The same command makes the same requests, so it continues within a
 question and pays only for what is missing. Inspect's own recovery of finished samples would lose
 the steps of unfinished ones.
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,12 +23,12 @@ import rich
 from inspect_ai import eval as inspect_eval
 from inspect_ai.model import get_model
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 
+from optim.bench.bench import Meter, build_models
+from optim.bench.store import REPLIES, ReplyCache, lock_run_dir, storage_error
 from optim.evaluation.experiment import Experiment
-from optim.evaluation.inspect_models import PROVIDER
-from optim.evaluation.models import build_models
-from optim.evaluation.store import REPLIES, ReplyCache, lock_run_dir, storage_error
-from optim.evaluation.task import Meter, make_task
+from optim.evaluation.task import PROVIDER, make_task
 from optim.records import Records
 from optim.records.conditions import BY_RUN, differences
 from optim.records.logs import log_headers, metadata_of, pool, task_key
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from inspect_ai import Task
     from inspect_ai.log import EvalLog
 
+    from optim.bench.bench import Share
     from optim.datasets import Question
-    from optim.evaluation.task import Share
 
     Engine = Callable[[Experiment, Console, Sequence[Question]], "Evaluation"]
 
@@ -121,13 +122,13 @@ def evaluate(
 
 def _size(experiment: Experiment, questions: Sequence[Question]) -> tuple[str, int]:
     """Return the size of a run in a sentence, and its number of answers."""
-    model, limit = experiment.model, experiment.max_tokens_total
+    model, limit = experiment.model, experiment.account()
     count = len(experiment.in_part(questions))
     names = [method.name for method in experiment.chosen_methods(questions)]
     total = count * len(names) * experiment.epochs
     epochs = f" x {experiment.epochs} epochs" if experiment.epochs > 1 else ""
     name = model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL"
-    bound = f"at most {limit:,} tokens" if limit else "without a limit of tokens"
+    bound = f"at most {limit.total:,} {limit.unit}" if limit else "without a limit"
     text = (
         f"{len(names)} methods ({', '.join(names)}) x {count} questions{epochs} = {total:,} "
         f"answers by {name}, {bound}."
@@ -155,7 +156,7 @@ def run_here(
     """
     methods, folder = experiment.chosen_methods(questions), experiment.folder
     judge = as_scorer(experiment.chosen_scorer)
-    with lock_run_dir(folder), closing(ReplyCache(folder / REPLIES)) as cache:
+    with lock_run_dir(folder), closing(ReplyCache(folder / REPLIES, experiment.account())) as cache:
         models = build_models(
             experiment.model,
             experiment.planner,
@@ -167,7 +168,7 @@ def run_here(
         if experiment.epochs > 1 and models.temperature == 0:
             msg = "epochs at temperature 0 give the same answer each time: set --temperature 0.7"
             raise InputError(msg)
-        meter = Meter(experiment.concurrency, experiment.max_tokens_total, cache, share)
+        meter = Meter(experiment.concurrency, cache, share)
         tasks = [
             make_task(experiment, method, questions, models, judge, meter) for method in methods
         ]
@@ -180,7 +181,7 @@ def run_here(
         ]
         if todo:
             samples = sum(map(_samples, todo))
-            with show_progress(samples, cache.spent, meter.limit, console) as show:
+            with show_progress(samples, cache.spent, console) as show:
                 meter.watch = lambda: show(cache.spent, meter.answers, meter.errors)
                 _run(todo, meter, experiment)
         latest = _latest_logs(experiment)
@@ -191,44 +192,39 @@ def run_here(
 
 @contextmanager
 def show_progress(
-    samples: int, spent: int, limit: int | None, console: Console
+    samples: int, spent: int, console: Console
 ) -> Iterator[Callable[[int, int, int], None]]:
-    """Show the progress of a run: a live line, or outside a terminal an occasional line.
+    """Show the progress of a run: a live bar, or outside a terminal an occasional line.
 
     Args:
         samples: Number of answers of the run.
         spent: Completion tokens before the run.
-        limit: Completion tokens after which no new answer starts, or None.
         console: The console to draw on.
 
     Yields:
         A function that takes the counts of the whole run so far: completion tokens, answers with
-        errors included, and errors. It also estimates all tokens.
+        errors included, and errors. It also estimates the time left, and all tokens.
     """
     start, began = spent, time.monotonic()
-    printed, status = began, console.status("")
+    printed = began
+    bar = Progress(BarColumn(), TextColumn("{task.description}"), console=console, transient=True)
+    task = bar.add_task("the first answers are under way", total=samples)
 
     def show(spent: int, answers: int, errors: int) -> None:
         nonlocal printed
         now = time.monotonic()
-        line = (
-            f"{answers} of {samples} answers, {errors} errors, {spent} completion tokens spent"
-            f"{'' if limit is None else f' of {limit}'}, {now - began:.0f} s"
-        )
+        line = f"{answers} of {samples} answers, {errors} errors, {spent} completion tokens spent"
         if _FIRST <= answers < samples:
-            total = start + (spent - start) * samples / answers
-            line += f"; about {total:.0f} tokens in all"
-        status.update(line)
+            rate, total = answers / (now - began), start + (spent - start) * samples / answers
+            left = timedelta(seconds=round((samples - answers) / rate))
+            line += f"; {60 * rate:.0f} a minute, {left} left; about {total:.0f} tokens in all"
+        bar.update(task, completed=answers, description=line)
         if not console.is_terminal and now - printed >= _EVERY:
             printed = now
             console.print(line)
 
-    if console.is_terminal:  # in a notebook the live line would be a widget
-        status.start()
-    try:
+    with bar if console.is_terminal else nullcontext():  # in a notebook it would be a widget
         yield show
-    finally:
-        status.stop()
 
 
 def _run(tasks: Sequence[Task], meter: Meter, experiment: Experiment) -> None:

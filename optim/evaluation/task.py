@@ -6,14 +6,17 @@ none; they are counted in the log, and tables show them beside the figures.
 With ``inspect eval plan_and_budget/math500`` Inspect's ``--model`` answers: retries, time limits,
 cache, connections and log are Inspect's. The cap of a call is its ``max_tokens``; all other options
 of Inspect's command line apply. `pb-optim report` reads the log.
+
+`pb-optim eval` asks LangChain models, which Inspect does not know: `show_call` has an Inspect model
+repeat each call, so the viewer shows prompts, replies, tokens and seconds as for its own models.
+With `inspect eval`, the graph calls Inspect's model through `InspectChat`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, cast
@@ -21,41 +24,56 @@ from typing import TYPE_CHECKING, Any, cast
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import transcript
-from inspect_ai.model import ChatMessageAssistant, Model, ModelOutput, get_model
+from inspect_ai.model import (
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    GenerateConfig,
+    Model,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+    get_model,
+    modelapi,
+)
 from inspect_ai.scorer import Metric, SampleScore, Score, Value, metric, scorer
 from inspect_ai.solver import solver
-from inspect_ai.util import EarlyStop
+from inspect_ai.util import EarlyStop, span
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatResult
 
+from optim.bench.bench import RETRY_SETTINGS, Models, Runner, score_answer
+from optim.bench.store import Call
 from optim.datasets.dataset import digest
 from optim.e3 import interval
 from optim.evaluation.experiment import Experiment, Shard
-from optim.evaluation.inspect_models import InspectChat, show_call, to_inspect
-from optim.evaluation.models import Models
-from optim.evaluation.runner import RETRY_SETTINGS, Runner, score_answer
 from optim.methods import methods
 from optim.records import PLANNING, planning_tokens
 from optim.records.conditions import Conditions
 from optim.scorers import as_scorer
+from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.models.caps import generic
 from pb_graph.models.client import ChatClient, RetryPolicy
 
 if TYPE_CHECKING:
+    from inspect_ai.model import ChatMessage
     from inspect_ai.scorer import Scorer as InspectScorer
     from inspect_ai.scorer import Target
     from inspect_ai.solver import Generate, Solver, TaskState
     from pydantic import JsonValue
 
+    from optim.bench.bench import Meter
     from optim.datasets import Question
-    from optim.evaluation.runner import Outcome
-    from optim.evaluation.store import ReplyCache
     from optim.methods import Method
+    from optim.records import Record
     from optim.scorers import Scorer
     from pb_graph.types import Report
 
-Share = Callable[["Meter"], Awaitable[int]]
-"""Tells the other parts of a part's meter, and returns the tokens of all parts."""
-
+PROVIDER = "recorded"
+_KINDS = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}
 _PLANNER = "planner"  # the role of the model that plans: --model-role planner=openai/gpt-5-nano
 _OVERVIEW = ("level", "budget", "limit", "steps", "warnings")
 
@@ -153,15 +171,20 @@ def _make_solver(runner: Runner, by_id: Mapping[str, Question], meter: Meter | N
     @solver(name="plan_and_budget")
     def make() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
-            question = by_id[str(state.sample_id)]
+            question, calls = by_id[str(state.sample_id)], list[Call]()
+
+            async def note(call: Call) -> None:
+                calls.append(call)
+                await show_call(call)
+
             with meter.answering() if meter else nullcontext():
-                outcome = await runner.answer(question, state.epoch, on_call=show_call)
-            _show_outcome(outcome, state)
-            if outcome.error is not None:
+                record = await runner.answer(question, state.epoch, on_call=note)
+            _show_answer(record, calls, state)
+            if record.error is not None:
                 if meter:
                     meter.end(is_scored=False)
                 # Inspect records the sample as an error, without a score.
-                raise PlanAndBudgetError(outcome.error)
+                raise PlanAndBudgetError(record.error)
             return state
 
         return solve
@@ -169,14 +192,14 @@ def _make_solver(runner: Runner, by_id: Mapping[str, Question], meter: Meter | N
     return make()
 
 
-def _show_outcome(outcome: Outcome, state: TaskState) -> None:
-    """Write an outcome into a sample: the report, plan and budgets, the solver's last messages."""
-    report = outcome.report
+def _show_answer(record: Record, calls: Sequence[Call], state: TaskState) -> None:
+    """Write an answer into a sample: the report, plan and budgets, the solver's last messages."""
+    report = record.report
     state.store.set("report", report)
-    state.store.set("error", outcome.error)
+    state.store.set("error", record.error)
     overview: dict[str, Any] = {name: value for name, value in report.items() if name in _OVERVIEW}
     transcript().info(overview, source="plan and budgets")
-    solving = [call for call in outcome.calls if call.charge["node"] not in PLANNING]
+    solving = [call for call in calls if call.charge["node"] not in PLANNING]
     if solving:  # none are known where Inspect's own model answers
         state.messages = to_inspect(solving[-1].messages)
     answer = solving[-1].text if solving else report["answer"]
@@ -191,13 +214,14 @@ def _make_scorer(
     def make() -> InspectScorer:
         async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
             report: Report = state.store.get("report")
-            is_scored = False
             try:
                 verdict = await score_answer(judge, report, by_id[str(state.sample_id)])
-                is_scored = True
-            finally:
+            except Exception:  # whose reason Inspect records; an interrupt is no error
                 if meter:
-                    meter.end(is_scored=is_scored)
+                    meter.end(is_scored=False)
+                raise
+            if meter:
+                meter.end(is_scored=True)
             value = {
                 "score": verdict.value,
                 "tokens": report["usage"]["output_tokens"],
@@ -236,61 +260,6 @@ def figures() -> Metric:
     return compute
 
 
-class Meter:
-    """Count and limit the answers and tokens of a run.
-
-    Args:
-        places: Number of questions that are answered concurrently.
-        limit: Completion tokens after which no new answer begins. None for no limit.
-        cache: Counts the tokens, those of earlier runs included.
-        share: This process's part of the limit, where several processes share it.
-
-    Attributes:
-        answers: Number of answers that ended in this run.
-        errors: Number of these without a score.
-        skipped: Number of answers that were not begun.
-        interrupted: Whether an answer was cancelled, which Inspect does not always tell.
-        watch: Called when an answer ends.
-    """
-
-    def __init__(
-        self, places: int, limit: int | None, cache: ReplyCache, share: Share | None = None
-    ) -> None:
-        self.places, self.limit, self.cache = asyncio.Semaphore(places), limit, cache
-        self.answers = self.errors = self.skipped = 0
-        self.interrupted = False
-        self.watch: Callable[[], None] = lambda: None
-        self._share = share
-
-    def end(self, *, is_scored: bool) -> None:
-        """Count an answer."""
-        self.answers += 1
-        self.errors += not is_scored
-        self.watch()
-        if self._share is not None:
-            self._share(self)
-
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """Release the place of an answer when the answer ends."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            self.interrupted = True
-            raise
-        finally:
-            self.places.release()
-
-    async def stop_reason(self) -> str | None:
-        """Return the reason why no new answer may start, or None."""
-        if self.cache.failure is not None:
-            return str(self.cache.failure)
-        if self.limit is None:
-            return None
-        spent = self.cache.spent if self._share is None else await self._share(self)
-        return f"{self.limit} tokens are spent" if spent >= self.limit else None
-
-
 @dataclass(frozen=True)
 class EarlyStopping:
     """Inspect's early-stopping hook of one task, called before each sample starts.
@@ -305,7 +274,7 @@ class EarlyStopping:
 
     async def start_task(self, *_: object, **__: object) -> str:
         """Return the name that logs show."""
-        return "max-tokens-total"
+        return "limit"
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:  # noqa: A002
         """Start a sample when a place is free, or leave the sample out."""
@@ -374,3 +343,101 @@ def task_for(
 
 def _identity(model: Model) -> str:
     return f"{model} {digest(model.config.model_dump(exclude_none=True))}"
+
+
+def to_inspect(messages: Sequence[BaseMessage]) -> list[ChatMessage]:
+    """Return LangChain's messages as Inspect's."""
+    return [_KINDS[message.type](content=str(message.text)) for message in messages]
+
+
+async def show_call(call: Call) -> None:
+    """Write a call into the transcript of the running sample, under its node and step."""
+    charge = call.charge
+    output = ModelOutput.from_content(
+        call.model, call.text, stop_reason="max_tokens" if charge["finish"] == "length" else "stop"
+    )
+    bill = Bill.of(call.model, charge["usage"])
+    output.usage = ModelUsage(
+        input_tokens=bill.input - bill.cached,
+        output_tokens=bill.output,
+        total_tokens=bill.input + bill.output,
+        input_tokens_cache_read=bill.cached,
+        reasoning_tokens=bill.reasoning,
+    )
+    output.time = charge["seconds"]
+    step = "" if charge["step"] is None else f" step {charge['step'] + 1}"
+    async with span(f"{charge['node']}{step}"):
+        model = get_model(f"{PROVIDER}/{call.model}", memoize=False, output=output)
+        config = GenerateConfig(max_tokens=charge["cap"])
+        await model.generate(to_inspect(call.messages), config=config)
+
+
+@modelapi(name=PROVIDER)
+class RecordedModel(ModelAPI):
+    """Returns one recorded call again."""
+
+    def __init__(self, model_name: str, output: ModelOutput | None = None, **_: Any) -> None:  # noqa: ANN401
+        super().__init__(model_name)
+        self._output = output
+
+    def max_connections(self) -> int:
+        """Return a limit that no run reaches, because this model makes no request."""
+        return 10_000
+
+    async def generate(self, *_: Any, **__: Any) -> ModelOutput:  # noqa: ANN401 -- inherited
+        """Return the reply with its tokens and seconds."""
+        if self._output is None:
+            msg = "a scorer that asks a model needs one of its own: model_graded_qa(model=...)"
+            raise RuntimeError(msg)
+        return self._output
+
+
+class InspectChat(BaseChatModel):
+    """Asks the model that Inspect evaluates, or the model of a role, in an event loop.
+
+    Attributes:
+        role: Role of ``--model-role``; None, or a role without a model, means ``--model``.
+        max_tokens: Declares that calls take a cap under this name.
+        timeout: Seconds. Long, as Inspect keeps the time and waits for connections within a call.
+    """
+
+    role: str | None = None
+    max_tokens: int | None = None
+    timeout: float = 86_400.0
+
+    @property
+    def _llm_type(self) -> str:
+        return "inspect"
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401 -- inherited
+        raise NotImplementedError
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: object = None,  # noqa: ARG002 -- inherited
+        **given: Any,  # noqa: ANN401
+    ) -> ChatResult:
+        model = get_model(role=self.role) if self.role else get_model()
+        options = {name: given[name] for name in ("max_tokens", "temperature") if name in given}
+        config = GenerateConfig(stop_seqs=stop, **options)
+        output = await model.generate(to_inspect(messages), config=config)
+        return ChatResult(generations=[ChatGeneration(message=_to_langchain(output))])
+
+
+def _to_langchain(output: ModelOutput) -> AIMessage:
+    """Return the reply with its tokens in LangChain's terms, where input includes cached tokens."""
+    usage, tokens = output.usage, None
+    if usage is not None:
+        cached = usage.input_tokens_cache_read or 0
+        input_tokens = usage.input_tokens + cached + (usage.input_tokens_cache_write or 0)
+        tokens = UsageMetadata(
+            input_tokens=input_tokens,
+            output_tokens=usage.output_tokens,
+            total_tokens=input_tokens + usage.output_tokens,
+            input_token_details=InputTokenDetails(cache_read=cached),
+            output_token_details=OutputTokenDetails(reasoning=usage.reasoning_tokens or 0),
+        )
+    about = {"finish_reason": output.stop_reason, "model_name": output.model}
+    return AIMessage(output.completion, response_metadata=about, usage_metadata=tokens)

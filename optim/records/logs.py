@@ -5,6 +5,7 @@ Inspect takes seconds to import, so it is imported where a log is read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from optim.extras import require_modules
 from optim.methods import NAMES
 from optim.records.conditions import BY_LOG, BY_ROW, BY_RUN, differences
-from optim.records.record import LevelSource, Record, Records
+from optim.records.record import Record, Records, level_source
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 REMOTE: Final = "://"
 """Part of an address that no path has."""
+
+ANSWERS: Final = "answers.jsonl"
+"""The file of a tuning's folder with every answer, as `Records.save` writes it."""
 
 _WRITTEN = {"dataset", "method", "model", "planner", "uses_level", "conditions", "made_by"}
 
@@ -59,10 +63,11 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
         earlier = latest.setdefault(key, log)
         _refuse_mixing(earlier, log, BY_RUN)
         latest[key] = log
+    tuned = {folder: _answers_of_tunings(folder) for folder in folders}
     # A part without a question has no log, and the logs of the others name a part that is missing.
-    empty = [str(folder) for folder, logs in found.items() if not logs]
-    if not latest or (empty and not all(map(part_of_log, latest.values()))):
-        msg = f"{', '.join(empty)} holds no log of `pb-optim eval`"
+    empty = [str(folder) for folder in folders if not found[folder] and not tuned[folder]]
+    if empty and (not latest or not all(map(part_of_log, latest.values()))):
+        msg = f"{', '.join(empty)} holds no log of `pb-optim eval`, and no answers of a tuning"
         raise InputError(msg)
     tasks: dict[Task, list[EvalLog]] = {}
     for (_, task, _), log in latest.items():
@@ -70,7 +75,20 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
     records = Records(
         record for task in sorted(tasks, key=_rank) for record in pool(tasks[task], partial=partial)
     )
+    for answers in tuned.values():
+        records += answers
     _refuse_other_questions(records)
+    return records
+
+
+def _answers_of_tunings(folder: str | Path) -> Records:
+    """Return the answers of the tunings in and below a folder."""
+    files = [] if REMOTE in str(folder) else sorted(Path(folder).rglob(ANSWERS))
+    records = Records(record for file in files for record in Records.load(file))
+    places = Counter((one.dataset, one.method, one.model, one.question) for one in records)
+    if any(count > 1 for count in places.values()):
+        msg = f"{folder} holds several tunings on the same questions: read each one on its own"
+        raise InputError(msg)
     return records
 
 
@@ -262,10 +280,6 @@ def _record(task: Mapping[str, Any], sample: EvalSample, made_by: Mapping[str, A
     """Return the record of a sample of a task with this metadata."""
     report: Report = sample.store["report"]
     level = (sample.metadata or {}).get("level")
-    source: LevelSource | None = None
-    if report["level"] is not None and task["uses_level"]:
-        own = level is None or task["conditions"]["estimate_level"]
-        source = "estimated" if own else "label"
     score = next((s for s in (sample.scores or {}).values() if isinstance(s.value, dict)), None)
     value: Any = score.value if score else {}
     reason = sample.error.message if sample.error else "the sample was not finished"
@@ -282,7 +296,12 @@ def _record(task: Mapping[str, Any], sample: EvalSample, made_by: Mapping[str, A
         question_text=str(sample.input),
         identity=(sample.metadata or {}).get("identity", ""),
         explanation=(score.explanation or "") if score else "",
-        level_source=source,
+        level_source=level_source(
+            report,
+            level,
+            uses_level=task["uses_level"],
+            estimates=task["conditions"]["estimate_level"],
+        ),
         score_metadata=(score.metadata or {}) if score else {},
         made_by=made_by,
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from optim.extras import require_modules
 from pb_graph.budget.bill import Bill
+from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,6 +88,25 @@ class Records(list[Record]):
         methods = ", ".join(dict.fromkeys(record.method for record in self))
         return f"{len(self)} records of {methods or 'no method'}; .frame() gives a DataFrame"
 
+    def save(self, path: str | Path) -> None:
+        """Write one line of JSON for each answer, which `load` reads."""
+        lines = (json.dumps(asdict(record), ensure_ascii=False) for record in self)
+        Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: If the file cannot be read, or another version wrote it.
+        """
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            return cls(Record(**json.loads(line)) for line in lines)
+        except (OSError, ValueError, TypeError) as error:
+            msg = f"{path} is damaged or of another version: {error}. Run its command again."
+            raise InputError(msg) from error
+
     def frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each answer.
 
@@ -124,3 +146,19 @@ def planning_tokens(report: Report) -> int:
     """Return the completion tokens of planning and estimation, repairs included."""
     by_node = report["usage"]["by_node"]
     return sum(part["output_tokens"] for node, part in by_node.items() if node in PLANNING)
+
+
+def level_source(
+    report: Report, label: int | None, *, uses_level: bool, estimates: bool
+) -> LevelSource | None:
+    """Return the source of the level that an answer used; None where it used none.
+
+    Args:
+        report: The answer's report.
+        label: The data set's label, or None.
+        uses_level: Whether the method uses a level.
+        estimates: Whether the planner estimates it also where there is a label.
+    """
+    if report["level"] is None or not uses_level:
+        return None
+    return "estimated" if label is None or estimates else "label"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dspy
@@ -75,8 +74,8 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
         track_stats=True,
         seed=options.seed,
         gepa_kwargs={
-            "acceptance_criterion": Acceptance(options.objectives),
-            "frontier_type": "hybrid" if options.objectives == 1 else "objective",
+            "acceptance_criterion": Acceptance(),
+            "frontier_type": "hybrid",
             "cache_evaluation": False,  # it mixes up train and dev
             "stop_callbacks": [lambda _: task.evaluator.refusal is not None],
         },
@@ -84,22 +83,13 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
     return compile_with(task, optimizer)
 
 
-@dataclass(frozen=True)
 class Acceptance:
-    """Accepts an instruction by its minibatch: one with a higher E³ than its parent.
-
-    With two objectives, one with more right answers or fewer tokens, if anything is right.
-    """
-
-    objectives: int
+    """Accepts an instruction by its minibatch: one with a higher E³ than its parent."""
 
     def should_accept(self, proposal: CandidateProposal[Any], state: object) -> bool:  # noqa: ARG002 -- GEPA's signature
         """Return whether the proposal is accepted."""
         before, after = _figures(proposal.eval_before), _figures(proposal.eval_after)
-        if self.objectives == 1:
-            return e3(*after) > e3(*before)
-        right = sum(after[0])
-        return right > 0 and (right > sum(before[0]) or sum(after[1]) < sum(before[1]))
+        return e3(*after) > e3(*before)
 
 
 def _figures(evaluation: SubsampleEvaluation | None) -> tuple[list[float], list[float]]:

@@ -179,12 +179,12 @@ def shortest(task: OptimizerTask) -> list[Candidate]:
         evaluator.measure(incumbent, task.train)
     right: list[tuple[int, Question, str]] = []
     for question in task.train:
-        for result in evaluator.known(incumbent, [question]):
-            nodes = result.report["usage"]["by_node"]
+        for record in evaluator.known(incumbent, [question]):
+            nodes = record.report["usage"]["by_node"]
             solving = [part for name, part in nodes.items() if name not in PLANNING]
-            answer = result.report["answer"].strip()
+            answer = record.report["answer"].strip()
             fits = len(answer) <= _LONGEST and len(question.question) <= _LONGEST
-            if fits and result.score >= 1.0 and sum(part["calls"] for part in solving) == 1:
+            if fits and record.score == 1.0 and sum(part["calls"] for part in solving) == 1:
                 right.append((sum(part["output_tokens"] for part in solving), question, answer))
     turns: dict[int | None, Iterator[int]] = defaultdict(count)
     by_length = sorted(right, key=lambda pair: pair[0])
@@ -226,11 +226,11 @@ class EvaluatedProgram(TunableProgram):
         """
         task, item = self._task, self._questions[id]
         try:
-            [result] = task.evaluator.measure(self.candidate, [item])
+            [record] = task.evaluator.measure(self.candidate, [item])
         except Exception as error:  # noqa: BLE001 -- see above
             refused = {"answer": "", "score": 0.0, "tokens": _REFUSED, "report": None}
             return dspy.Prediction(**refused, error=str(error))
-        report = result.report
+        report = record.report
         if task.predictor == "solve":
             outputs = {"solution": report["answer"]}
         else:
@@ -239,10 +239,10 @@ class EvaluatedProgram(TunableProgram):
         self._trace(task.predictor, inputs, **outputs)
         return dspy.Prediction(
             answer=report["answer"],
-            score=result.score,
-            tokens=result.tokens,
+            score=record.score,
+            tokens=record.tokens,
             report=report,
-            error=result.error,
+            error=record.error,
         )
 
 

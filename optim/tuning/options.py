@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from optim.extras import named_object
-from optim.options import option
+from optim.options import Limits, option
 from pb_graph.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PROMPTS = ("decompose", "estimate", "level", "solve")
 TUNED = (*PROMPTS, "settings")
+PLANS = frozenset({"decompose", "estimate"})
+"""The prompts that are only sent for a question that is planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ _USUAL = {"solve": "shortest", "settings": "halving"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions:
+class TuneOptions(Limits):
     """The choices of `optim.tune`; each field's help says what it does.
 
     Raises:
@@ -99,7 +101,6 @@ class TuneOptions:
     candidates: Sequence[str] | str | Path | None = option(
         "Instructions to try, separated by lines of ---.", default=None, metavar="FILE"
     )
-    objectives: int = option("2 keeps the front of accuracy and tokens (gepa).", default=1)
     seed: int = option("Seed of every random choice.", default=0)
     estimate_level: bool = option("Estimate every level.", default=False)
     budget: int = option("Most answers of the tuning.", default=400, flags="--budget-answers")
@@ -107,6 +108,7 @@ class TuneOptions:
     run_dir: str | Path = option("Folder for the run.", "Output", "runs/tune", reads=str)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("budget", "concurrency"):
             if (value := getattr(self, name)) < 1:
                 msg = f"{name} must be at least 1, not {value}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import dspy
 
 from optim.datasets.dataset import digest
-from optim.methods import reject_plan_review
+from optim.methods import Method, reject_plan_review
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.methods import METHODS
@@ -25,7 +25,7 @@ from pb_graph.settings import PLANNED, Context, Settings
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
-    from optim.evaluation.models import ModelSpec
+    from optim.bench.bench import ModelSpec
     from pb_graph.models.caps import CapPolicy
     from pb_graph.state import Input, Output, State
 
@@ -100,6 +100,15 @@ class Candidate(SharedOnDeepcopy):
             examples: The examples: inputs and output by name.
         """
         return replace(self, examples={**self.examples, predictor: examples})
+
+    def method(self, name: str = "tune", *, estimate_level: bool = False) -> Method:
+        """Return the candidate as a method of an evaluation.
+
+        Args:
+            name: Its name.
+            estimate_level: As in `Method`.
+        """
+        return Method(name, self.settings, self.prompts().program(), estimate_level)
 
     def prompts(self) -> Planner:
         """Return a new planner with these instructions and examples."""

@@ -15,6 +15,7 @@ import pandas as pd
 from rich.text import Text
 
 from optim.reporting.formatting import COLUMNS, DASH, displayed, format_settings, text_table
+from optim.reporting.tables import answers, figures, to_rows
 from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
 from optim.tuning.program import DEFAULT_INSTRUCTIONS
 from pb_graph.cli.display import safe
@@ -24,6 +25,7 @@ from pb_graph.settings import Settings
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from optim.records import Records
     from optim.tuning.search import Search
     from optim.tuning.verdict import Trial
     from pb_graph.program import PlannerProgram
@@ -36,14 +38,18 @@ _VERDICTS = {
     "undecided": "The tuned program is used, but it is undecided whether it is better.",
     "kept": "The original is kept.",
 }
-_FIGURES = ("n", "accuracy, %", "completion", "prompt", "E³")
+_FIGURES = ("n", "accuracy, %", "completion", "prompt", "money", "E³")
+_ENDS = ("", "_lower", "_upper")
+_INTERVALS = [f"{name}{end}" for name in ("accuracy", "tokens", "e3") for end in _ENDS]
+_KEPT = ("n", *_INTERVALS, "input_tokens", "money", "money_unit")
 
 
-def record_of(search: Search, about: Mapping[str, Any]) -> Record:
+def record_of(search: Search, answered: Records, about: Mapping[str, Any]) -> Record:
     """Return the record of a search as plain JSON.
 
     Args:
         search: A search that has been run.
+        answered: Its answers, `Search.records`.
         about: Further facts.
 
     Returns:
@@ -53,13 +59,13 @@ def record_of(search: Search, about: Mapping[str, Any]) -> Record:
         comparison that decided, None where there was none.
     """
     verdict, split, evaluator = search.verdict, search.split, search.evaluator
+    table = figures(answers(answered, prices=evaluator.options.prices))
+    rows = [{name: row[name] for name in _KEPT} for row in to_rows(table)]
     held_out = None
-    if verdict.before and verdict.after and verdict.comparison:
-        held_out = {
-            "original": verdict.before.figures(),
-            "chosen": verdict.after.figures(),
-            "comparison": asdict(verdict.comparison) | {"dropped": []},
-        }
+    if verdict.comparison:
+        original, chosen = rows[len(search.trials) :]
+        comparison = asdict(verdict.comparison) | {"dropped": []}
+        held_out = {"original": original, "chosen": chosen, "comparison": comparison}
     facts = {
         "optimizer": search.optimizer.name,
         "seed": evaluator.options.seed,
@@ -70,7 +76,8 @@ def record_of(search: Search, about: Mapping[str, Any]) -> Record:
         "dev": len(split.dev),
         "held out": len(split.held_out),
         "levels": "estimated" if evaluator.options.estimate_level else "labels, free of charge",
-        **asdict(evaluator.spent),
+        "answers": evaluator.answers,
+        "tokens": evaluator.replies.spent,
         "ended": search.ended,
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "versions": ", ".join(f"{name} {version(name)}" for name in _PACKAGES),
@@ -80,24 +87,25 @@ def record_of(search: Search, about: Mapping[str, Any]) -> Record:
         "reason": verdict.reason,
         "facts": facts | dict(about),
         "settings_before": search.original.candidate.settings.model_dump(mode="json"),
-        "candidates": [_candidate(trial, search) for trial in search.trials],
+        "candidates": [
+            _candidate(trial, search) | row
+            for trial, row in zip(search.trials, rows, strict=False)  # those held out are last
+        ],
         "held_out": held_out,
     }
 
 
 def _candidate(trial: Trial, search: Search) -> Record:
-    candidate, place = trial.candidate, search.trials.index(trial)
-    role = "other" if place else "original"
+    candidate, role = trial.candidate, "original" if trial is search.original else "other"
     if trial is search.verdict.winner:
         role = "chosen" if search.verdict.is_adopted else "best on dev"
     return {
-        "name": f"{trial.origin} {place}" if place else "original",
+        "name": search.name(trial),
         "role": role,
         "instructions": dict(candidate.instructions),
         "settings": _changed(candidate.settings, search.original.candidate.settings),
         "examples": {name: len(examples) for name, examples in candidate.examples.items()},
         "is_on_front": any(trial is other for other in search.front),
-        **trial.figures(),
     }
 
 
@@ -141,7 +149,8 @@ def _table(record: Record) -> str:
         rows.append(candidate | {"method": f"{candidate['name']}{role}{mark}"})
     if held_out := record["held_out"]:
         rows += [held_out[n] | {"method": f"{n}, held out"} for n in ("original", "chosen")]
-    return text_table(displayed(pd.DataFrame(rows), {name: COLUMNS[name] for name in _FIGURES}))
+    kept = [name for name in _FIGURES if name != "money" or "money_unit" in rows[0]]
+    return text_table(displayed(pd.DataFrame(rows), {name: COLUMNS[name] for name in kept}))
 
 
 def _changes(candidate: Record) -> str:

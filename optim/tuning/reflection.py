@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import HumanMessage
 
-from optim.evaluation.models import model_identity
-from optim.evaluation.store import CachedClient, Recording, recording
+from optim.bench.bench import model_identity
+from optim.bench.store import CachedClient, Recording, recording
 from optim.tuning.evaluator import SearchEndedError
 from pb_graph.errors import PlanAndBudgetError
 from pb_graph.models.client import RetryPolicy

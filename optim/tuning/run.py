@@ -11,21 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from optim.datasets import Questions
+from optim.records import Records
+from optim.records.logs import ANSWERS
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.optimizers import read_instructions
-from optim.tuning.options import TuneOptions, resolve_optimizer
+from optim.tuning.options import PLANS, TuneOptions, resolve_optimizer
 from optim.tuning.program import GraphProgram, check_is_sent, predictor_of
 from optim.tuning.record import record_of
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import Search, questions_of, split_of
+from optim.tuning.search import Search, check_budget, questions_of, split_of
 from pb_graph.cli.display import safe
 from pb_graph.errors import InputError
 from pb_graph.models.resolve import model_name
+from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     import dspy
 
-    from optim.datasets import Question, Questions
+    from optim.datasets import Question
     from optim.scorers import ScorerLike
     from optim.tuning.verdict import Verdict
     from pb_graph.program import PlannerProgram
@@ -40,11 +44,14 @@ class TuneResult:
             original if it was kept.
         artefact: The saved form of the program: prompts, settings and the record of the tuning.
         search: Every candidate that was measured, and the questions.
+        records: Every answer on dev and on the held-out questions, for `optim.report`, certificates
+            and charts: each candidate is a method, dev and held-out questions are two data sets.
     """
 
     program: GraphProgram
     artefact: PlannerProgram
     search: Search
+    records: Records
 
     def __repr__(self) -> str:
         return f"{self.verdict.verdict}: {self.verdict.reason}"
@@ -109,33 +116,44 @@ def tune(  # noqa: PLR0913 -- all but three by name
         raise InputError(msg)
     others = None if held_out is None else questions_of(held_out)
     split = split_of(questions_of(train), questions_of(dev), others, options.seed)
+    check_budget(options.budget, split)
     settings, domains = program.settings, {question.domain for question in split.dev}
     domain = domains.pop() if len(domains) == 1 else ""
     original = program.candidate
     if domain and "domain" not in settings.model_fields_set:  # the domain's defaults are measured
         original = replace(original, settings=settings.model_copy(update={"domain": domain}))
-    settings = settings.for_domain(domain)
+    levels = [None if options.estimate_level else question.level for question in split.dev]
+    # Optimizers are silenced by replacing standard error, so the one of today is kept.
+    console = Console(file=sys.stderr)
+    tell = callback or (lambda text: console.print(safe(text)))
+    if options.tuned in PLANS and "plan_from" not in original.settings.model_fields_set:
+        is_known = None not in levels and any(map(original.settings.is_planned, levels))
+        if not is_known and original.settings.has_plan:
+            tell("Every question is planned (plan_from=1), so that each one tests the prompt.")
+            planned = original.settings.merged_with(Settings(plan_from=1))
+            original = replace(original, settings=planned)
+    settings = original.settings.for_domain(domain)
     predictor = predictor_of(settings, options.tuned)
     if optimizer.name == "candidates" and isinstance(options.candidates, str | Path | None):
         texts = read_instructions(options.candidates, predictor)
         options = replace(options, candidates=texts)
     if options.tuned != "settings":
-        levels = [None if options.estimate_level else question.level for question in split.dev]
         check_is_sent(predictor, settings, levels)
-    # Optimizers are silenced by replacing standard error, so the one of today is kept.
-    console = Console(file=sys.stderr)
     status = console.status("") if console.is_terminal and callback is None else nullcontext()
     with Evaluator(program, scorer, options) as evaluator, status as display:
         if display is not None:
-            evaluator.watcher = lambda: display.update(evaluator.spent.text())
+            evaluator.watcher = lambda: display.update(evaluator.spent())
         reflector, graph = None, program.graph
         if optimizer.reflects:
             writes = options.reflection_model or graph.planner or graph.model or model_name(None)
             reflector = Reflector(writes, evaluator)
-        tell = callback or (lambda text: console.print(safe(text)))
         search = Search(evaluator, split, optimizer, predictor, reflector, tell)
         search.run(original)
-        record = record_of(search, about or {})
+        facts = dict(about or {})
+        label = facts.get("dataset") or (dev.label if isinstance(dev, Questions) else "list")
+        records = search.records(str(label), facts | {"seed": options.seed})
+        records.save(evaluator.run_dir / ANSWERS)
+        record = record_of(search, records, facts)
     tuned = GraphProgram(
         graph.model,
         planner=graph.planner,
@@ -143,4 +161,5 @@ def tune(  # noqa: PLR0913 -- all but three by name
         planner_program=search.candidate.prompts(),
         cap_policy=graph.cap_policy,
     )
-    return TuneResult(tuned, tuned.program().model_copy(update={"tuning": record}), search)
+    artefact = tuned.program().model_copy(update={"tuning": record})
+    return TuneResult(tuned, artefact, search, records)

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, groupby
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from optim.bench.bench import RETRY_SETTINGS
 from optim.datasets import Questions
 from optim.datasets.dataset import digest
 from optim.datasets.examples import question_of
 from optim.datasets.loading import normalized, sample
+from optim.records import Records
+from optim.records.conditions import Conditions, differences
+from optim.statistics.estimates import PERCENT
 from optim.tangent import ReferencePoint
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
@@ -85,32 +90,21 @@ class Search:
                 the folder is another run's.
             PlanAndBudgetError: If a model is out of reach, or the disk is full.
         """
-        evaluator, dev, held_out = self.evaluator, len(self.split.dev), len(self.split.held_out)
-        compared, budget = _COMPARED * held_out, evaluator.options.budget
-        required = 2 * dev + compared
-        if budget < required:
-            msg = (
-                f"{budget} answers are too few: the original and one candidate on {dev} dev and "
-                f"{held_out} held-out questions take {required}. Raise the budget "
-                "(--budget-answers), or give fewer questions (--limit)."
-            )
-            raise InputError(msg)
+        evaluator, held_out = self.evaluator, len(self.split.held_out)
+        check_budget(evaluator.options.budget, self.split)
         self._check_folder(original)
         self.callback(
-            f"{dev} dev and {held_out} held-out questions; {compared} answers are kept back for "
-            "the comparison at the end."
+            f"{len(self.split.dev)} dev and {held_out} held-out questions; {_COMPARED * held_out} "
+            "answers are kept back for the comparison at the end."
         )
-        evaluator.limit = budget - compared
+        evaluator.reserved = _COMPARED * held_out
         self._measure(original, "original")
-        if all(result.error for result in self.original.results):
-            msg = f"No answer could be scored. The first one: {self.original.results[0].error}"
-            raise InputError(msg)
         if evaluator.options.tuned != "settings" and self.predictor != "level":
-            levels = [result.report["level"] for result in self.original.results]
+            levels = [record.report["level"] for record in self.original.records]
             check_is_sent(self.predictor, original.settings, levels)
         self.ended = self._propose()
         self.callback(f"The search ended: {self.ended}.")
-        evaluator.limit, evaluator.refusal = budget, None
+        evaluator.reserved, evaluator.refusal = 0, None
         self.verdict = judge(evaluator, self.trials, self.split.held_out)
         return self
 
@@ -125,12 +119,35 @@ class Search:
         winner = self.verdict.winner if self.verdict.is_adopted else None
         return (winner or self.original).candidate
 
+    def name(self, trial: Trial) -> str:
+        """Return the name of a trial: its optimizer and its number, or ``original``."""
+        place = next(place for place, one in enumerate(self.trials) if one is trial)
+        return f"{trial.origin} {place}" if place else "original"
+
+    def records(self, label: str, about: Mapping[str, Any]) -> Records:
+        """Return every answer; each candidate is a method, dev and held-out are data sets.
+
+        Args:
+            label: Name of the questions.
+            about: Origin of the answers.
+        """
+        verdict, found = self.verdict, [(self.name(one), "dev", one) for one in self.trials]
+        if verdict.winner and verdict.before and verdict.after:
+            found.append(("original", "held out", verdict.before))
+            found.append((self.name(verdict.winner), "held out", verdict.after))
+        return Records(
+            replace(record, method=name, dataset=f"{label}, {part}", made_by=made_by)
+            for name, part, trial in found
+            for made_by in [{**about, "settings": trial.candidate.settings.model_dump(mode="json")}]
+            for record in trial.records
+        )
+
     @property
     def front(self) -> list[Trial]:
         """The Pareto front of accuracy and tokens on dev."""
         front: list[Trial] = []
-        for trial in sorted(self.trials, key=lambda trial: (trial.tokens, -trial.accuracy)):
-            if not front or trial.accuracy > front[-1].accuracy:
+        for trial in sorted(self.trials, key=lambda one: (sum(one.costs), -sum(one.scores))):
+            if not front or sum(trial.scores) > sum(front[-1].scores):
                 front.append(trial)
         return front
 
@@ -141,29 +158,40 @@ class Search:
             InputError: If the folder belongs to a run with other conditions; the error names them.
         """
         evaluator, options = self.evaluator, self.evaluator.options
+        models, method = evaluator.models, original.method(estimate_level=options.estimate_level)
         sets = {
             name: digest([[question.identity, list(question.targets)] for question in questions])
             for name, questions in self.split._asdict().items()
         }
-        ours = sets | {
-            "solver": evaluator.models.solver_identity,
-            "planner": evaluator.models.planner_identity,
-            "scorer": evaluator.scorer_name,
-            "original": original.identity,
-            "optimizer": [self.optimizer.name, self.predictor, options.objectives],
-            "reflection": self.reflector.name if self.reflector else None,
-            "seed": options.seed,
-            "estimate_level": options.estimate_level,
-        }
+        conditions = Conditions(
+            settings=method.settings.model_dump(mode="json", exclude=set(RETRY_SETTINGS)),
+            solver=models.solver_identity,
+            planner=models.planner_identity,
+            program=method.program_digest,
+            estimate_level=method.estimate_level,
+            temperature=models.temperature,
+            epochs=1,
+            seed=options.seed,
+            source=[],
+            scorer=evaluator.scorer[0],
+            scorer_code=evaluator.scorer[1],
+        )
+        ours = asdict(conditions) | sets
+        ours["optimizer"] = [self.optimizer.name, self.predictor]
+        ours["reflection"] = self.reflector.name if self.reflector else None
         path = evaluator.run_dir / RUN
         if not path.exists():
             path.write_text(json.dumps(ours, indent=2, ensure_ascii=False), encoding="utf-8")
-        theirs = json.loads(path.read_text(encoding="utf-8"))
-        names = sorted(theirs.keys() | ours.keys())
-        if other := [name for name in names if theirs.get(name) != ours.get(name)]:
+        try:
+            theirs = json.loads(path.read_text(encoding="utf-8"))
+            differ = differences(theirs, ours, {"scorer_code"})
+        except (ValueError, AttributeError, TypeError) as error:
+            msg = f"{path} is damaged or of another version: {error}. Use another --run-dir."
+            raise InputError(msg) from error
+        if differ:
             msg = (
-                f"{evaluator.run_dir} holds another run: its {', '.join(other)} differ from this "
-                "command's. Repeat that run's command to continue it, or use another --run-dir."
+                f"{evaluator.run_dir} holds another run ({', '.join(differ)}). Repeat that run's "
+                "command to continue it, or use another --run-dir."
             )
             raise InputError(msg)
 
@@ -193,19 +221,32 @@ class Search:
 
     def _measure(self, candidate: Candidate, origin: str) -> None:
         try:
-            results = self.evaluator.measure(candidate, self.split.dev)
+            records = self.evaluator.measure(candidate, self.split.dev)
         except OutageError as error:
             if not self.trials:  # the original
                 raise
             self.callback(f"{origin}: a candidate was left out. {error}")
             return
-        trial = Trial(candidate, results, origin)
+        trial = Trial(candidate, records, origin)
         self.trials.append(trial)
         better = ", the best so far" if trial is max(self.trials, key=lambda t: t.e3) else ""
         self.callback(
-            f"{origin}: E³ {trial.e3:.2f} (accuracy {trial.accuracy:.1f} %, "
-            f"T {trial.tokens:.0f}){better}"
+            f"{origin}: E³ {trial.e3:.2f} (accuracy {PERCENT * fmean(trial.scores):.1f} %, "
+            f"T {fmean(trial.costs):.0f}){better}"
         )
+
+
+def check_budget(budget: int, split: Split) -> None:
+    """Raise `InputError` if a budget of answers pays for less than one candidate."""
+    dev, held_out = len(split.dev), len(split.held_out)
+    required = 2 * dev + _COMPARED * held_out
+    if budget < required:
+        msg = (
+            f"{budget} answers are too few: the original and one candidate on {dev} dev and "
+            f"{held_out} held-out questions take {required}. Raise the budget (--budget-answers), "
+            "or give fewer questions (--limit)."
+        )
+        raise InputError(msg)
 
 
 def questions_of(given: Questions | Iterable[Any]) -> list[Question]:

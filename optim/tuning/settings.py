@@ -62,10 +62,10 @@ def halving(task: OptimizerTask) -> list[Candidate]:
             racing = sorted(racing, key=_rank, reverse=True)[: math.ceil(width / 2**rung)]
             for number, trial in enumerate(racing):
                 with suppress(OutageError):  # the server may refuse these settings
-                    results = task.evaluator.measure(trial.candidate, questions[:count])
-                    racing[number] = replace(trial, results=results)
-            racing = [trial for trial in racing if len(trial.results) == count]
-    return [trial.candidate for trial in racing if len(trial.results) == len(questions)]
+                    records = task.evaluator.measure(trial.candidate, questions[:count])
+                    racing[number] = replace(trial, records=records)
+            racing = [trial for trial in racing if len(trial.records) == count]
+    return [trial.candidate for trial in racing if len(trial.records) == len(questions)]
 
 
 def _rank(trial: Trial) -> float:

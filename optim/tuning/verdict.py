@@ -8,14 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from optim.e3 import Sample, accuracy_interval, compare, describe, e3, interval, token_interval
+from optim.e3 import Sample, compare, describe, e3
 from optim.statistics.estimates import PERCENT
 from optim.tuning.evaluator import OutageError, SearchEndedError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
     from optim.e3 import Comparison
-    from optim.tuning.evaluator import Evaluator, Result
+    from optim.records import Record
+    from optim.tuning.evaluator import Evaluator
     from optim.tuning.program import Candidate
 
 SURE = 0.9
@@ -28,31 +29,21 @@ _FEWEST = 2  # compared questions: one has no interval
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate's results on one set of questions; ``origin`` is the optimizer's name."""
+    """A candidate's answers to one set of questions; ``origin`` is the optimizer's name."""
 
     candidate: Candidate
-    results: Sequence[Result]
+    records: Sequence[Record]
     origin: str = ""
 
     @property
     def scores(self) -> list[float]:
         """Scores from 0 to 1."""
-        return [result.score for result in self.results]
+        return [record.score or 0.0 for record in self.records]
 
     @property
     def costs(self) -> list[int]:
         """Completion tokens of each answer."""
-        return [result.tokens for result in self.results]
-
-    @property
-    def accuracy(self) -> float:
-        """A, the mean score in percent."""
-        return PERCENT * sum(self.scores) / len(self.results)
-
-    @property
-    def tokens(self) -> float:
-        """T, mean completion tokens."""
-        return sum(self.costs) / len(self.results)
+        return [record.tokens for record in self.records]
 
     @property
     def e3(self) -> float:
@@ -62,23 +53,10 @@ class Trial:
     def against(self, other: Trial) -> Comparison:
         """Compare with another candidate's answers to the same questions, paired."""
         mine, others = (
-            [Sample(result.question, result.score, result.tokens) for result in trial.results]
+            [Sample(each.question, each.score or 0.0, each.tokens) for each in trial.records]
             for trial in (self, other)
         )
         return compare(mine, others)
-
-    def figures(self) -> dict[str, float | None]:
-        """Return accuracy, tokens and E³ with the ends of their 95 % intervals, by column."""
-        spread = interval(self.scores, self.costs, clusters=[r.question for r in self.results])
-        inputs = sum(result.report["usage"]["input_tokens"] for result in self.results)
-        figures: dict[str, float | None] = {"n": len(self.results)}
-        for name, value, (lower, upper) in (
-            ("accuracy", self.accuracy, accuracy_interval(self.scores)),
-            ("tokens", self.tokens, token_interval(self.costs)),
-            ("e3", self.e3, (spread.lower, spread.upper)),
-        ):
-            figures |= {name: value, f"{name}_lower": lower, f"{name}_upper": upper}
-        return figures | {"input_tokens": inputs / len(self.results)}
 
 
 def winner_of(trials: Sequence[Trial]) -> Trial | None:

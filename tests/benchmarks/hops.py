@@ -22,7 +22,7 @@ from langchain.agents import create_agent
 from typer.testing import CliRunner
 
 from optim import cli
-from optim.evaluation import models
+from optim.bench import bench as models
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import Optimizer
 from optim.tuning.program import Candidate

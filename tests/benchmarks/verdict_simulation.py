@@ -15,11 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 from statistics import NormalDist
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 
-from optim.tuning.evaluator import Result
 from optim.tuning.verdict import Trial, decide, winner_of
 
 HELD_OUT = (3, 6, 10, 30, 100)
@@ -44,11 +44,11 @@ def answers(rng: np.random.Generator, hardness: Floats, factor: float = 1.0) -> 
     usual, mean = (1 - p + p / LONGER for p in (ACCURACY, accuracy))
     tokens *= factor**-0.5 * usual / mean
     rows = zip(right, tokens, strict=True)
-    results = [
-        Result(str(number), float(score), round(cost), cast("Any", None), None)
+    records: list[Any] = [
+        SimpleNamespace(question=str(number), score=float(score), tokens=round(cost))
         for number, (score, cost) in enumerate(rows)
     ]
-    return Trial(cast("Any", None), results)
+    return Trial(cast("Any", None), records)
 
 
 def run(rng: np.random.Generator, held_out: int, candidates: int, factor: float) -> str:

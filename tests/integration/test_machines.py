@@ -34,7 +34,7 @@ from optim.evaluation import on_ray
 root = Path(sys.argv[1])
 whole = Experiment(
     dataset="arithmetic", limit=12, methods="vanilla,cosine", scorer="match", model="openai:m",
-    concurrency=2, log_dir=root, max_tokens_total=10_000_000,
+    concurrency=2, log_dir=root, limit_tokens=10_000_000,
 )
 alone = replace(whole, concurrency=16, log_dir=root.with_name("alone"))
 evaluate(alone, console=Console(quiet=True))
@@ -45,7 +45,7 @@ found = evaluate(whole, console=console, run=on_ray(2))
 one = replace(whole, methods="cosine")  # other rows of the folder are not its own
 again = evaluate(one, console=Console(quiet=True), run=on_ray(2))
 limited = replace(whole, methods="vanilla", log_dir=root.with_name("limited"), concurrency=1)
-cut = evaluate(replace(limited, max_tokens_total=12), console=console, run=on_ray(2))
+cut = evaluate(replace(limited, limit_tokens=12), console=console, run=on_ray(2))
 ray.shutdown()
 print(json.dumps({
     "records": len(found.records), "left": found.not_started,

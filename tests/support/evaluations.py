@@ -16,9 +16,9 @@ from inspect_ai._display.core import active
 from inspect_ai._display.log.display import LogDisplay
 from rich.console import Console
 
+from optim.bench.store import REPLIES
 from optim.datasets import load
 from optim.evaluation import Evaluation, Experiment, evaluate
-from optim.evaluation.store import REPLIES
 from optim.records import Record
 from optim.reporting.tables import answers, figures, to_rows
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema

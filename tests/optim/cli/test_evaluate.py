@@ -39,7 +39,7 @@ class Stub:
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
     found = Stub()
-    monkeypatch.setattr("optim.evaluation.evaluate", found)
+    monkeypatch.setattr("optim.evaluation.run.evaluate", found)
     return found
 
 
@@ -93,11 +93,11 @@ def test_options_say_what_is_evaluated(stub: Stub, tmp_path: Path) -> None:
 
 
 def test_before_it_begins_it_says_how_much_it_asks_for(tmp_path: Path) -> None:
-    done = evaluation("--log-dir", tmp_path, "--limit", 30, "--max-tokens-total", 9000)
+    done = evaluation("--log-dir", tmp_path, "--limit", 30, "--limit-tokens", 9000)
     told = " ".join(done.stderr.split())
     size = "3 methods (vanilla, default, default_estimated) x 30 questions = 90 answers by test"
     assert size in told
-    assert "at most 9,000 tokens" in told
+    assert "at most 9,000 completion tokens" in told
 
 
 def test_at_a_terminal_a_large_run_is_asked_about(

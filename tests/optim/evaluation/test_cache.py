@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from optim.evaluation.store import (
+from optim.bench.store import (
     REPLIES,
     CachedClient,
     CacheMissError,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_ollama import ChatOllama
 
-from optim.evaluation.models import Models, build_models, model_identity
-from optim.evaluation.store import ReplyCache
+from optim.bench.bench import Models, build_models, model_identity
+from optim.bench.store import ReplyCache
 from optim.scorers.identity import scorer_code
 from pb_graph import InputError
 from pb_graph.settings import Settings
@@ -34,7 +34,7 @@ def test_logs_name_a_model_but_not_where_its_file_lies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "some-model.gguf").write_bytes(b"GGUF")
-    monkeypatch.setattr("optim.evaluation.models.resolve", lambda *_: ScriptedChat())
+    monkeypatch.setattr("optim.bench.bench.resolve", lambda *_: ScriptedChat())
     models = built(tmp_path, f"local:{tmp_path}/some-model.gguf")
     assert (models.model, models.planner_model) == ("local:some-model", "local:some-model")
 
@@ -42,7 +42,7 @@ def test_logs_name_a_model_but_not_where_its_file_lies(
 def test_a_model_of_a_name_or_a_copy_of_a_chat_model_gets_the_temperature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optim.evaluation.models.resolve", lambda *_, **options: Warm(**options))
+    monkeypatch.setattr("optim.bench.bench.resolve", lambda *_, **options: Warm(**options))
     model = Warm()
     for spec in ("fake:model", model):
         models = built(tmp_path, spec, temperature=0.7)

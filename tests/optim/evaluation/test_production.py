@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from optim.evaluation.models import build_models
-from optim.evaluation.runner import Runner
-from optim.evaluation.store import REPLIES, ReplyCache
+from optim.bench.bench import Runner, build_models
+from optim.bench.store import REPLIES, ReplyCache
 from optim.methods import methods
 from pb_graph import build_graph
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema

@@ -55,7 +55,7 @@ def test_a_run_goes_on_and_pays_for_nothing_twice(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ScriptedChat(solve=solves)
-    begun = run(model, store, 1, max_tokens_total=1, concurrency=1)
+    begun = run(model, store, 1, limit_tokens=1, concurrency=1)
     assert begun.not_started
     paid = len(model.calls)
     ended = run(model, store, 1)

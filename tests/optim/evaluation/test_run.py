@@ -13,9 +13,9 @@ from filelock import FileLock
 from inspect_ai.log import list_eval_logs, read_eval_log
 from rich.console import Console
 
+from optim.bench.store import LOCK, ReplyCache, StorageError
 from optim.datasets import Question, arithmetic, loading
 from optim.evaluation import Evaluation, EvaluationError, Experiment, evaluate
-from optim.evaluation.store import LOCK, ReplyCache, StorageError
 from optim.records import Record, read_records
 from optim.scorers import Score
 from pb_graph import InputError
@@ -102,7 +102,7 @@ def test_an_error_is_counted_and_has_tokens_but_no_score(tmp_path: Path) -> None
     assert (row.n, row.errors, row.accuracy) == (4, 1, 100.0)
     (failed,) = [record for record in found.records if record.error]
     assert failed.score is None
-    assert "HTTP 500" in str(failed.error)
+    assert "HTTP 503" in str(failed.error)
     assert failed.tokens > 0  # its plan had been paid for
 
 
@@ -282,14 +282,14 @@ def test_a_task_that_inspect_did_not_run_is_no_interruption(
 def test_a_limit_ends_the_run_cleanly_and_a_higher_one_goes_on(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves)
     options: dict[str, Any] = {"methods": "vanilla,global_budget", "concurrency": 1}
-    cut = evaluated(model, tmp_path, max_tokens_total=10, **options)
+    cut = evaluated(model, tmp_path, limit_tokens=10, **options)
     assert (len(cut.records), cut.not_started, cut.spent) == (4, 6, 12)
     assert {r.error for r in cut.records} == {None}
-    assert evaluated(model, tmp_path, max_tokens_total=12, **options).spent == 12  # to the token
-    whole = evaluated(model, tmp_path, max_tokens_total=1000, **options)
+    assert evaluated(model, tmp_path, limit_tokens=12, **options).spent == 12  # to the token
+    whole = evaluated(model, tmp_path, limit_tokens=1000, **options)
     assert (len(whole.records), whole.not_started) == (10, 0)
     assert whole.spent == model.output_tokens == 30
-    none = evaluated(model, tmp_path, methods="concise", max_tokens_total=5)
+    none = evaluated(model, tmp_path, methods="concise", limit_tokens=5)
     assert (none.records, none.not_started) == ([], 5)
 
 
@@ -299,11 +299,11 @@ def test_elsewhere_lines_say_how_far_it_is_and_what_all_will_take(
     monkeypatch.setattr("optim.evaluation.run._EVERY", 0.0)
     out = io.StringIO()
     asked = experiment(ScriptedChat(solve=solves), tmp_path, limit=10, concurrency=1)
-    evaluate(asked, console=Console(file=out, width=100))
+    evaluate(asked, console=Console(file=out, width=160))
     lines = out.getvalue().splitlines()
     assert len(lines) == 10
     assert lines[5].startswith("6 of 10 answers, 0 errors, 18 completion tokens spent")
-    assert lines[5].endswith("; about 30 tokens in all")
+    assert lines[5].endswith(" left; about 30 tokens in all")
 
 
 def test_the_questions_of_a_run_are_read_once(

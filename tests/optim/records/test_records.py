@@ -117,7 +117,7 @@ def test_a_run_below_the_folder_is_never_replaced_by_another(tmp_path: Path) -> 
 
 def test_what_a_log_lacks_is_told_and_the_latest_log_counts(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves)
-    few = evaluated(model, tmp_path, max_tokens_total=5, concurrency=1, epochs=2).records
+    few = evaluated(model, tmp_path, limit_tokens=5, concurrency=1, epochs=2).records
     for found in (few, read_records(tmp_path)):
         assert {r.made_by["gaps"] for r in found} == {f"its log has {len(few)} of its 10 answers"}
     evaluated(model, tmp_path, epochs=2)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from optim.tuning.evaluator import OutageError, SearchEndedError
+from optim.bench.store import RefusedError
+from optim.tuning.evaluator import OutageError, SearchEndedError, UnscoredError
+from pb_graph.errors import InputError, PlanAndBudgetError
 from tests.support.chat_model import HTTPError, ScriptedChat, thinks_in_vain
 from tests.support.tuning_world import DEV, bench_in, original, world
 
@@ -24,12 +26,12 @@ def test_known_answers_cost_nothing_in_this_start_and_in_the_next(tmp_path: Path
         assert bench.measure(original(), FEW) == first == bench.known(original(), DEV)
         assert bench.measure(original(), FEW[:1])[0] == first[0]
         assert (bench.measured(FEW), bench.measured(DEV)) == ([original()], [])
-        spent = bench.spent
+        spent = bench.spent()
     with bench_in(tmp_path, model) as bench:
         assert bench.measure(original(), FEW) == first
-        assert bench.spent == spent
+        assert bench.spent() == spent
     assert len(model.calls) == calls
-    assert (spent.answers, spent.tokens) == (len(FEW), model.output_tokens)
+    assert spent == f"{len(FEW)} answers, {model.output_tokens:,} completion tokens"
 
 
 def test_threads_that_ask_the_same_at_once_pay_once(tmp_path: Path) -> None:
@@ -37,7 +39,7 @@ def test_threads_that_ask_the_same_at_once_pay_once(tmp_path: Path) -> None:
     model = world(seconds=0.2)
     with bench_in(tmp_path, model) as bench, ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: bench.measure(original(), FEW[:1])[0], range(8)))
-        assert bench.spent.answers == 1
+        assert bench.answers == 1
     assert len({(one.score, one.tokens) for one in found}) == 1
     assert len(model.solving()) == 1
 
@@ -58,13 +60,18 @@ def test_a_candidate_is_not_measured_by_an_answer_that_never_came(tmp_path: Path
         assert bench.measure(original(), FEW[:1])[0].error is None
 
 
-def test_a_server_that_is_gone_ends_the_run_instead_of_spending_its_answers(tmp_path: Path) -> None:
-    model = ScriptedChat(planner=HTTPError(401), solve=HTTPError(401))
+@pytest.mark.parametrize(("status", "answers"), [(503, 8), (401, 3), (403, 3), (404, 3)])
+def test_a_server_that_is_gone_ends_the_run_instead_of_spending_its_answers(
+    tmp_path: Path, status: int, answers: int
+) -> None:
+    model = ScriptedChat(
+        planner=HTTPError(status), solve=HTTPError(status), max_retries=0, retries_itself=False
+    )
     with bench_in(tmp_path, model, concurrency=1) as bench:
-        with pytest.raises(OutageError, match="rerun the same command"):
-            bench.measure(original(), DEV)
-        assert isinstance(bench.refusal, OutageError)
-        assert bench.spent.answers == 8
+        with pytest.raises(PlanAndBudgetError, match="rerun the same command"):
+            bench.measure(original(max_retries=0), DEV)
+        assert isinstance(bench.refusal, RefusedError if answers == 3 else OutageError)
+        assert bench.answers == answers
 
 
 def test_a_candidate_that_is_always_refused_does_not_end_the_run(tmp_path: Path) -> None:
@@ -79,23 +86,41 @@ def test_a_candidate_that_is_always_refused_does_not_end_the_run(tmp_path: Path)
     assert refusals == [False, True]
 
 
-def test_an_answer_that_cannot_be_scored_is_wrong_at_its_cost(tmp_path: Path) -> None:
+def test_a_candidate_is_not_measured_by_an_answer_that_cannot_be_scored(tmp_path: Path) -> None:
     def broken(output: str, _: object) -> float:
         raise KeyError(output)
 
     with bench_in(tmp_path, scorer=broken) as bench:
-        result = bench.measure(original(), FEW[:1])[0]
-        with pytest.raises(OutageError, match="KeyError"):  # eight in a row
+        with pytest.raises(UnscoredError, match=r"cannot be scored: .*KeyError.*leave"):
+            bench.measure(original(), FEW[:1])
+        assert bench.refusal is None
+        with pytest.raises(InputError, match="KeyError"):  # eight in a row
             bench.measure(original(), DEV)
-    assert (result.score, result.tokens > 0) == (0.0, True)
-    assert "KeyError" in str(result.error)
+        assert isinstance(bench.refusal, UnscoredError)
+    with bench_in(tmp_path) as bench:  # the scorer is mended, and the answer is there already
+        assert bench.measure(original(), FEW[:1])[0].score is not None
+
+
+@pytest.mark.parametrize("limit", [{"limit_tokens": 2500}, {"limit_usd": 0.0025}])
+def test_a_limit_keeps_what_the_held_out_questions_will_cost(
+    tmp_path: Path, limit: dict[str, float]
+) -> None:
+    prices = {"scripted-1": (0.0, 1.0)}
+    with bench_in(tmp_path, concurrency=1, prices=prices, **limit) as bench:
+        bench.reserved = 2
+        with pytest.raises(SearchEndedError, match=r"are spent, and 2 are kept .* higher limit"):
+            bench.measure(original(), DEV)
+        searched, bench.reserved, bench.refusal = bench.answers, 0, None
+        with pytest.raises(SearchEndedError):
+            bench.measure(original(), DEV)
+        assert bench.answers - searched >= 1
 
 
 def test_the_limit_of_answers_is_exact_and_begun_answers_are_kept(tmp_path: Path) -> None:
     with bench_in(tmp_path, answers=4) as bench:
         with pytest.raises(SearchEndedError, match="4 of 4 answers are spent"):
             bench.measure(original(), FEW)
-        assert bench.spent.answers == 4
+        assert bench.answers == 4
         assert isinstance(bench.refusal, SearchEndedError)
         assert len(bench.known(original(), FEW)) == 4
     with bench_in(tmp_path, answers=6) as bench:

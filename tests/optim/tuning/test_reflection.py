@@ -34,10 +34,10 @@ def test_the_same_prompt_gets_another_reply_each_time_and_the_same_ones_again_la
         with bench_in(tmp_path) as bench:
             reflector = Reflector(model, bench)
             assert [reflector.ask(text) for text in "??!"] == ["one", "two", "three"]
-            assert (len(model.calls), bench.spent.tokens) == (3, 3)
+            assert (len(model.calls), bench.replies.spent) == (3, 3)
             if not begun:
                 assert reflector.ask("?") == "one"  # the third time is new
-                assert bench.spent.tokens == 4
+                assert bench.replies.spent == 4
 
 
 def test_nothing_is_asked_once_the_budget_is_spent(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ import dspy
 import pytest
 from typer.testing import CliRunner, Result
 
-from optim import cli
+from optim import cli, read_records, report
 from optim.datasets import loading
+from optim.records.logs import ANSWERS
+from optim.reporting import answers, certify, figures
 from optim.scorers import from_dspy
 from optim.tuning import TuneResult, tune
 from optim.tuning.optimizers import OptimizerTask
@@ -133,7 +135,10 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
             "the level of every question is known",
         ),
         (
-            {"dev": FEW[:2], "program": program_of(settings={"method": "planned_vanilla"})},
+            {
+                "dev": FEW[:2],
+                "program": program_of(settings={"method": "planned_vanilla", "plan_from": 4}),
+            },
             "No dev question has level 4",
         ),
         (
@@ -154,10 +159,42 @@ def test_choices_without_sense_are_refused_before_anything_is_paid(
     assert not model.calls
 
 
+def test_a_plan_prompt_is_sent_for_every_question_without_a_level(tmp_path: Path) -> None:
+    told: list[str] = []
+    unlabelled = {
+        name: [replace(one, level=None) for one in questions]
+        for name, questions in (("dev", FEW), ("held_out", REST))
+    }
+    program = program_of(settings={"method": "planned_vanilla"})
+    result = run(tmp_path, world(level=2), program=program, callback=told.append, **unlabelled)
+    assert result.verdict.winner is not None
+    assert result.artefact.settings == result.program.settings
+    assert result.program.settings.plan_from == 1
+    assert told[0].startswith("Every question is planned (plan_from=1)")
+
+
+def test_a_tuning_has_records_for_tables_certificates_and_pages(tmp_path: Path) -> None:
+    result = run(tmp_path / "run", about={"dataset": "mine", "scorer": "exact"}, prices=None)
+    dev, held_out = (figures(answers(result.records)).groupby("dataset").get_group(name)
+                     for name in ("mine, dev", "mine, held out"))  # fmt: skip
+    assert [*dev.method] == ["original", *(f"candidates {place}" for place in (1, 2, 3))]
+    assert ([*held_out.method], [*held_out.n]) == (["original", "candidates 3"], [len(REST)] * 2)
+    assert {row["money_unit"] for row in result.record["candidates"]} == {"units"}
+    read = read_records(tmp_path)
+    assert read == result.records
+    report(read, tmp_path / "page.html")
+    assert "candidates 3" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    of_dev = answers(record for record in read if record.dataset == "mine, dev")
+    assert certify(of_dev, baseline="original", loss=60).baseline == "original"
+    (tmp_path / "run" / ANSWERS).write_text('{"dataset": "mine"}', encoding="utf-8")
+    with pytest.raises(InputError, match="is damaged or of another version"):
+        read_records(tmp_path)
+
+
 @pytest.fixture(autouse=True)
 def model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every model string stand for the world."""
-    for module in ("evaluation.models", "tuning.reflection"):
+    for module in ("bench.bench", "tuning.reflection"):
         monkeypatch.setattr(f"optim.{module}.resolve", lambda *_, **__: world())
 
 

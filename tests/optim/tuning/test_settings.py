@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from optim.datasets import Question
 from optim.e3 import ReferencePoint
-from optim.tuning.evaluator import OutageError, Result, SearchEndedError
+from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import OPTIMIZERS, TuneOptions
 from optim.tuning.program import Candidate
@@ -62,14 +63,14 @@ class FakeBench:
     refused: Callable[[Settings], bool] = lambda _: False
     limit: int = 10**6
     options: TuneOptions = field(default_factory=TuneOptions)
-    paid: dict[tuple[str, str], Result] = field(default_factory=dict)
+    paid: dict[tuple[str, str], Any] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
     met: Counter[Candidate] = field(default_factory=Counter)
 
-    def measure(self, candidate: Candidate, questions: Sequence[Question]) -> list[Result]:
+    def measure(self, candidate: Candidate, questions: Sequence[Question]) -> list[Any]:
         return [self._one(candidate, question) for question in questions]
 
-    def _one(self, candidate: Candidate, question: Question) -> Result:
+    def _one(self, candidate: Candidate, question: Question) -> Any:  # noqa: ANN401
         key = (candidate.identity, question.id)
         if question is DEV[0] and self.refused(candidate.settings):
             raise OutageError
@@ -80,7 +81,7 @@ class FakeBench:
             accuracy, tokens = self.world(candidate.settings)
             spent = round(tokens * (0.9 + 0.2 * luck(question)))
             right = float(luck(question) < accuracy)
-            self.paid[key] = Result(question.id, right, spent, None, None)  # type: ignore[arg-type]
+            self.paid[key] = SimpleNamespace(question=question.id, score=right, tokens=spent)
             self.met[candidate] += 1
         return self.paid[key]
 

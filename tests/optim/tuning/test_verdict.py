@@ -94,7 +94,7 @@ def test_only_the_winner_of_dev_is_tested(tmp_path: Path) -> None:
     model = elsewhere(lambda q, plan: "wrong" if plan == "minimal" else q.targets[0])
     result = judged(tmp_path, model, MINIMAL, THOROUGH)
     assert result.verdict.verdict == "kept"
-    assert result.evaluator.spent.answers == 3 * 12 + 2 * 6
+    assert result.evaluator.answers == 3 * 12 + 2 * 6
 
 
 def test_a_question_that_a_server_refuses_costs_no_verdict(tmp_path: Path) -> None:

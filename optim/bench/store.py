@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from filelock import AcquireReturnProxy
     from langchain_core.messages import BaseMessage
 
+    from pb_graph.budget.account import Budget
     from pb_graph.models.options import CallOptions
 
 LOCK, REPLIES = ".pb-optim.lock", "replies.sqlite"
@@ -47,11 +48,20 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL, tokens INTEGER);
 CREATE TABLE IF NOT EXISTS lost (key TEXT NOT NULL, charges TEXT NOT NULL, tokens INTEGER);
 """
-_SPENT = "SELECT (SELECT TOTAL(tokens) FROM replies) + (SELECT TOTAL(tokens) FROM lost)"
+_REFUSALS, _FEW = frozenset({401, 403, 404}), 3  # statuses, and calls until the run stops
+_PAID = "SELECT reply, NULL FROM replies UNION ALL SELECT NULL, charges FROM lost"
 
 
-class StorageError(PlanAndBudgetError):
-    """The run folder is not writable, so the run stops."""
+class RunStoppedError(PlanAndBudgetError):
+    """Nothing more can be answered, so the run stops."""
+
+
+class StorageError(RunStoppedError):
+    """The run folder is not writable."""
+
+
+class RefusedError(RunStoppedError):
+    """The server refuses the key or does not know the model or the address."""
 
 
 class CacheMissError(PlanAndBudgetError):
@@ -96,28 +106,34 @@ class ReplyCache:
 
     Args:
         path: The file. It is created if it does not exist.
+        limit: The account of the run, charged with every reply, those of earlier runs included.
 
     Attributes:
         spent: Completion tokens that the models wrote, in this run and in earlier ones.
-        failure: The reason why nothing more can be written. From then on no model is asked.
+        failure: The reason why the run stops. From then on no model is asked.
 
     Raises:
         StorageError: If the file cannot be opened or written, or is no database.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path, self.spent = path, 0
+    def __init__(self, path: Path, limit: Budget | None = None) -> None:
+        self._path, self.spent, self.limit = path, 0, limit
         self._pending: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.failure: StorageError | None = None
+        self.failure: RunStoppedError | None = None
         try:
             # Autocommit: every statement is on disk when it returns.
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_TABLES)
-            self.spent = int(self._db.execute(_SPENT).fetchone()[0])
+            for reply, lost in self._db.execute(_PAID):
+                charges = Reply.from_json(json.loads(reply)).charges if reply else json.loads(lost)
+                self._charge(charges)
         except sqlite3.Error as error:
             raise storage_error(path, error) from error
+        except (LookupError, TypeError, ValueError) as error:
+            msg = f"{path} is damaged or of another version ({error!r}): use another folder"
+            raise InputError(msg) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -156,7 +172,7 @@ class ReplyCache:
             return
         text = json.dumps(reply.to_json())
         self._write("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", key, text, reply.tokens)
-        self.spent += reply.tokens
+        self._charge(reply.charges)
 
     def put_lost(self, key: str, lost: Iterable[Charge]) -> None:
         """Store the cost of a call whose retries failed, too.
@@ -169,10 +185,15 @@ class ReplyCache:
             StorageError: If the file cannot be written.
         """
         charges = list(lost)
-        tokens = spent(charges)
         if charges:
-            self._write("INSERT INTO lost VALUES (?, ?, ?)", key, json.dumps(charges), tokens)
-            self.spent += tokens
+            text, tokens = json.dumps(charges), spent(charges)
+            self._write("INSERT INTO lost VALUES (?, ?, ?)", key, text, tokens)
+            self._charge(charges)
+
+    def _charge(self, charges: Sequence[Charge]) -> None:
+        self.spent += spent(charges)
+        if self.limit is not None:
+            self.limit.charge(spending(charges))
 
     def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
         return self._db.execute(statement, values)
@@ -258,6 +279,7 @@ class CachedClient(WrapperClient):
         super().__init__(client)
         self._name, self._identity, self._cache = name, identity, cache
         self._one_sample, self._before = one_sample, before
+        self._refusals = 0  # in a row
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call as `ModelClient.call`, or return the stored reply of an identical one."""
@@ -299,6 +321,14 @@ class CachedClient(WrapperClient):
             reply = await self.wrapped.call(messages, options, io)
         except ModelCallError as error:
             self._cache.put_lost(key, error.lost)
+            self._refusals = self._refusals + 1 if error.status in _REFUSALS else 0
+            if self._refusals >= _FEW:
+                self._cache.failure = RefusedError(
+                    f"{self._name} refused {self._refusals} calls in a row: {error}. Mend the key, "
+                    "the model's name or the address, and rerun the same command."
+                )
+                raise self._cache.failure from error
             raise
+        self._refusals = 0
         self._cache.put(key, reply)
         return reply

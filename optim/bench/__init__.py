@@ -1,0 +1,1 @@
+"""Answer questions by methods: models, stored replies and limits. Nothing here needs Inspect."""

@@ -1,0 +1,378 @@
+"""Answer questions with methods: set up the models, run the graph, and count the run.
+
+The digests that identify models are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from langchain_core.language_models import BaseChatModel
+
+from optim.bench.store import (
+    CachedClient,
+    CacheMissError,
+    Call,
+    OnCall,
+    Recording,
+    RunStoppedError,
+    recording,
+)
+from optim.datasets.dataset import digest
+from optim.records.record import Record, level_source
+from optim.scorers import Score
+from pb_graph.budget.ledger import most_billed, usage_of
+from pb_graph.errors import InputError, NoAnswerError
+from pb_graph.graph import build_graph
+from pb_graph.local import server, weights
+from pb_graph.local.weights import LOCAL_PREFIX
+from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
+from pb_graph.models.resolve import model_name, resolve
+from pb_graph.settings import Context
+from pb_graph.state import Input
+from pb_graph.types import Report
+
+if TYPE_CHECKING:
+    from langgraph.graph.state import CompiledStateGraph
+
+    from optim.bench.store import ReplyCache
+    from optim.datasets import Question
+    from optim.methods import Method
+    from optim.scorers import Scorer
+    from pb_graph.models.caps import CapPolicy
+    from pb_graph.settings import Settings
+    from pb_graph.state import Output, State
+
+    Graph = CompiledStateGraph[State, Context, Input, Output]
+
+ModelSpec = BaseChatModel | str | None
+"""A model as `build_graph` takes it."""
+
+RETRY_SETTINGS = frozenset({"timeout", "max_retries"})
+"""Settings that decide whether a call succeeds, not what it says."""
+
+Share = Callable[["Meter"], Awaitable[float]]
+"""Tells the other parts of a part's meter, and returns what all parts have spent of the limit."""
+
+# May differ between the machines of one evaluation, and after a restart.
+_ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The models of a run.
+
+    Attributes:
+        solver: Solves.
+        planner: Plans and estimates.
+        solver_identity: Identifies the solver, on every machine.
+        planner_identity: The same for the planner.
+        model: Name of the solver in logs.
+        planner_model: Name of the planner in logs.
+        temperature: Temperature of the solver. None for the provider's default.
+    """
+
+    solver: ModelClient
+    planner: ModelClient
+    solver_identity: str
+    planner_identity: str
+    model: str
+    planner_model: str
+    temperature: float | None = None
+
+
+def build_models(  # noqa: PLR0913 -- all but two by name
+    model: ModelSpec,
+    planner: ModelSpec,
+    *,
+    settings: Settings,
+    cache: ReplyCache,
+    cap_policy: CapPolicy | None = None,
+    temperature: float | None = None,
+) -> Models:
+    """Set up solver and planner. A local model is fetched and started here.
+
+    Args:
+        model: The model that solves.
+        planner: The model that plans; None for the same.
+        settings: Settings with the time limit and the retries.
+        cache: Keeps the replies.
+        cap_policy: As for `build_graph`.
+        temperature: Replaces the temperature of the models, if the user has set one.
+
+    Raises:
+        InputError: If a chat model has no temperature.
+        ModelSetupError: If a model cannot be set up.
+        WeightsError: If the weights of a local model cannot be loaded.
+    """
+    solves = _client(model, settings, cap_policy, temperature)
+    plans = solves if planner is None else _client(planner, settings, cap_policy, temperature)
+    return Models(
+        solver=CachedClient(*solves, cache),
+        planner=CachedClient(*plans, cache, one_sample=True),
+        solver_identity=solves[2],
+        planner_identity=plans[2],
+        model=solves[1],
+        planner_model=plans[1],
+        temperature=getattr(solves[0].model, "temperature", None),
+    )
+
+
+def model_identity(model: BaseChatModel, name: str | None) -> str:
+    """Identify a chat model by its name, class and parameters, but not by its server's address.
+
+    Args:
+        model: The chat model object.
+        name: The string it was made from, or None. A local model is known by its name in the
+            catalog or by that of its file.
+    """
+    if name is not None and name.startswith(LOCAL_PREFIX):
+        return LOCAL_PREFIX + Path(name.removeprefix(LOCAL_PREFIX)).name
+    fields = dict(model._identifying_params or _provider_fields(model))  # noqa: SLF001 -- LangChain's word for it
+    parameters = {name: fields[name] for name in fields if name not in _ENDPOINTS}
+    # The text of an object may hold an address in memory; its type does not.
+    plain = json.loads(json.dumps(parameters, default=lambda value: type(value).__qualname__))
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    return digest([kind, name, plain])
+
+
+def _provider_fields(model: BaseChatModel) -> dict[str, object]:
+    """Return the fields that a LangChain package declares, for models such as ChatOllama.
+
+    Fields of the user's own classes are left out, because they may change between calls.
+    """
+    declared = {
+        name
+        for base in type(model).__mro__
+        if base.__module__.startswith("langchain_")
+        for name in getattr(base, "model_fields", ())
+    }
+    own = declared - BaseChatModel.model_fields.keys()
+    return {name: getattr(model, name) for name in sorted(own)}
+
+
+def _client(
+    spec: ModelSpec, settings: Settings, cap_policy: CapPolicy | None, temperature: float | None
+) -> tuple[ChatClient, str, str]:
+    """Return the client of a model, its name in logs, and its identity."""
+    sampling = {} if temperature is None else {"temperature": temperature}
+    name = label = None
+    if isinstance(spec, BaseChatModel):
+        if not sampling.keys() <= type(spec).model_fields.keys():
+            msg = f"{type(spec).__name__} has no temperature. Configure the model object instead."
+            raise InputError(msg)
+        model = spec.model_copy(update=sampling)
+    else:
+        name = label = model_name(spec)
+        file = name.removeprefix(LOCAL_PREFIX)
+        weights.fetch_if_named(name)
+        model = resolve(name, settings, **sampling)
+        if file != name:
+            label = LOCAL_PREFIX + server.public_name(file)
+    client = ChatClient(model, cap_policy, RetryPolicy(settings.max_retries))
+    suffix = "" if temperature is None else f" temperature={temperature}"
+    return client, label or client.name, model_identity(model, name) + suffix
+
+
+class Runner:
+    """Answers questions with one method.
+
+    Args:
+        method: The method.
+        models: The models of the run.
+        dataset: Name of the questions, for the records.
+        made_by: Origin of the answers, for the records.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        models: Models,
+        dataset: str = "",
+        made_by: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self.method, self.models = method, models
+        self._dataset, self._made_by = dataset, made_by
+        self._graph: Graph = build_graph(
+            models.solver,
+            planner=models.planner,
+            settings=method.settings,
+            planner_program=method.program,
+        )
+
+    async def answer(
+        self,
+        question: Question,
+        epoch: int = 1,
+        *,
+        replay_only: bool = False,
+        on_call: OnCall | None = None,
+    ) -> Record:
+        """Answer a question. The record has no score yet; a failure is its error.
+
+        Args:
+            question: The question.
+            epoch: Number of the repetition, from 1.
+            replay_only: Whether model calls are forbidden.
+            on_call: Awaited after each model call.
+
+        Raises:
+            RunStoppedError: If a reply cannot be stored, or the server refuses every call.
+            CacheMissError: If a reply is missing, and model calls are forbidden.
+        """
+        error: str | None = None
+        with recording(Recording(epoch, replay_only, on_call)) as record:
+            try:
+                report = (await self._graph.ainvoke(self._input(question)))["report"]
+            except NoAnswerError as failure:  # an empty answer that was paid for is wrong, no error
+                report = failure.report
+                error = None if report["usage"]["output_tokens"] else str(failure)
+            except (RunStoppedError, CacheMissError):
+                raise
+            except Exception as failure:  # noqa: BLE001 -- one question must not end the others
+                report = _failed_report(self.method.settings, question.level, record.calls)
+                error = f"{type(failure).__name__}: {failure}"
+        notes = (note["message"] for note in report["warnings"] if note["code"] == "call_failed")
+        error = error or next(notes, None)
+        settings = self.method.settings
+        return Record(
+            dataset=self._dataset,
+            method=self.method.name,
+            model=self.models.model,
+            planner=self.models.planner_model,
+            question=question.id,
+            epoch=epoch,
+            level=question.level,
+            score=None,
+            error=error,
+            output=report["answer"],
+            target="\n".join(question.targets),
+            report=report,
+            question_text=question.question,
+            explanation="",
+            level_source=level_source(
+                report,
+                question.level,
+                uses_level=settings.has_plan or settings.needs_level,
+                estimates=self.method.estimate_level,
+            ),
+            made_by=self._made_by,
+            identity=question.identity,
+        )
+
+    async def replay(self, question: Question, epoch: int) -> Record | None:
+        """Answer a question from stored replies only; return None if a reply is missing.
+
+        Args:
+            question: The question.
+            epoch: Number of the repetition, from 1.
+        """
+        try:
+            return await self.answer(question, epoch, replay_only=True)
+        except CacheMissError:
+            return None
+
+    def _input(self, question: Question) -> Input:
+        names = ("question", "reference", "instruction", "answer_format", "domain", "level")
+        inputs = names[:-1] if self.method.estimate_level else names
+        values = {name: getattr(question, name) for name in inputs}
+        return cast("Input", {name: value for name, value in values.items() if value is not None})
+
+
+async def score_answer(scorer: Scorer, report: Report, question: Question) -> Score:
+    """Score the answer of a report.
+
+    Args:
+        scorer: The scorer. It is not asked about an empty answer, which is wrong.
+        report: The graph's report.
+        question: The question.
+
+    Raises:
+        ScorerError: If the answer could not be scored.
+    """
+    if not report["answer"]:
+        spent = report["usage"]["output_tokens"]
+        metadata = scorer.unanswered(question) if hasattr(scorer, "unanswered") else {}
+        reason = f"{spent} completion tokens were paid without an answer"
+        return Score(0.0, None, reason, metadata)
+    if later := getattr(scorer, "score_async", None):
+        score: Score = await later(report["answer"], question)
+        return score
+    return await asyncio.to_thread(scorer.score, report["answer"], question)
+
+
+def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call]) -> Report:
+    """Return the report of a question that ended with an error: the cost of its calls."""
+    charges = [call.charge for call in calls]
+    fields: Any = {
+        "method": settings.method,
+        "level": level,
+        "answer": "",
+        "cut_off": False,
+        "steps": [],
+        "usage": usage_of(charges),
+        "most_billed": most_billed(charges),
+        "warnings": [],
+    }
+    return cast("Report", dict.fromkeys(Report.__annotations__) | fields)
+
+
+class Meter:
+    """Count and limit the answers and tokens of a run.
+
+    Args:
+        places: Number of questions that are answered concurrently.
+        cache: Counts the tokens, those of earlier runs included, and holds the limit of the run,
+            after which no new answer begins.
+        share: This process's part of the limit, where several processes share it.
+
+    Attributes:
+        answers: Number of answers that ended in this run.
+        errors: Number of these without a score.
+        skipped: Number of answers that were not begun.
+        interrupted: Whether an answer was cancelled, which Inspect does not always tell.
+        watch: Called when an answer ends.
+    """
+
+    def __init__(self, places: int, cache: ReplyCache, share: Share | None = None) -> None:
+        self.places, self.cache = asyncio.Semaphore(places), cache
+        self.answers = self.errors = self.skipped = 0
+        self.interrupted = False
+        self.watch: Callable[[], None] = lambda: None
+        self._share = share
+
+    def end(self, *, is_scored: bool) -> None:
+        """Count an answer."""
+        self.answers += 1
+        self.errors += not is_scored
+        self.watch()
+        if self._share is not None:
+            self._share(self)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Release the place of an answer when the answer ends."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.interrupted = True
+            raise
+        finally:
+            self.places.release()
+
+    async def stop_reason(self) -> str | None:
+        """Return the reason why no new answer may start, or None."""
+        if self.cache.failure is not None:
+            return str(self.cache.failure)
+        limit = self.cache.limit
+        if limit is None:
+            return None
+        spent = limit.spent if self._share is None else await self._share(self)
+        return f"{limit.total:g} {limit.unit} are spent" if spent >= limit.total else None
