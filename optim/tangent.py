@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -169,8 +168,18 @@ def metric(
         given = {name: getattr(item, name) for name in _INPUTS}
         return {name: value for name, value in given.items() if value}
 
-    with ThreadPoolExecutor(threads) as pool:
-        predictions = list(pool.map(lambda item: program(**inputs(item)), devset))
+    import dspy  # noqa: PLC0415 -- takes a second
+
+    run = dspy.Parallel(  # in the caller's `dspy.context`; no answer is asked for twice
+        num_threads=threads,
+        timeout=0,
+        disable_progress_bar=True,
+        max_errors=len(devset) + 1,
+        return_failed_examples=True,
+    )
+    predictions, _, errors = run([(program, dict(inputs(item))) for item in devset])
+    if errors:
+        raise errors[0]
     if any(not hasattr(pred, "tokens") for pred in predictions):
         msg = "the program's predictions have no tokens: use optim.tuning.GraphProgram"
         raise InputError(msg)

@@ -14,8 +14,10 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-settings.register_profile("plan-and-budget", deadline=None, print_blob=True)
-settings.load_profile("plan-and-budget")
+# The same worlds each time; `pytest --hypothesis-profile nightly` draws others.
+settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("nightly", deadline=None, print_blob=True, max_examples=1000)
+settings.load_profile("ci")
 
 # A shell's background jobs are started deaf to Ctrl-C, and hand that on to what they start: not to
 # the commands that tests start to interrupt them.

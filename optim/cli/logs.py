@@ -40,25 +40,17 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     ] = False,
     prices: PricesOption = "auto",
     price_ratio: PriceRatio = 4.0,
-    as_json: AsJson = False,
-    as_csv: Annotated[
-        bool, typer.Option("--csv", help="Print CSV, one line for each method.")
-    ] = False,
 ) -> None:
-    """Write one HTML page with the figures, charts and tables of an evaluation.
+    """Write one HTML page with the figures, charts and tables of an evaluation or a tuning.
 
-    Logs of several folders are pooled. Missing and repeated parts are refused. With --json or
-    --csv the figures are printed instead.
+    Logs of several folders are pooled. Missing and repeated parts are refused. A file of another
+    ending holds the figures alone, as JSON or CSV.
     """
     from optim import reporting  # noqa: PLC0415
     from optim.records import read_records  # noqa: PLC0415 -- Inspect takes seconds
 
     records = read_records(logs, partial=partial)
     table = reporting.answers(records, prices=read_prices(prices), price_ratio=price_ratio)
-    if as_json or as_csv:
-        kind = "json" if as_json else "csv"
-        typer.echo(reporting.rendered(table, kind, baseline, paper=paper), nl=False)
-        return
     reporting.report(table, output, baseline=baseline, paper=paper)
     typer.echo(f"{output} is written.")
 

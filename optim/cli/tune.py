@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from optim.cli.options import AsJson, echo, plain_errors, with_options
-from optim.datasets import Questions
+from optim.datasets import Questions, sample
 from optim.options import option
 from optim.scorers.identity import scorer_name
 from optim.tuning.options import TuneOptions, resolve_optimizer
@@ -18,6 +18,8 @@ from optim.tuning.options import TuneOptions, resolve_optimizer
 if TYPE_CHECKING:
     from optim.datasets import Question
     from pb_graph.program import PlannerProgram
+
+_SHARE = 8  # of the answers, for the dev questions: six candidates, the original, the verdict
 
 PROGRAM = "program.json"
 """The tuned program in the run folder."""
@@ -58,6 +60,15 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
         planner_program=command.program,
     )
     dev = command.load()
+    most = command.budget // _SHARE * 3 // 2  # with the third that is held out
+    most += most // 3 if optimizer.learns else 0
+    if command.limit is None and len(dev) > most >= 1:
+        typer.echo(
+            f"{most} of {len(dev)} questions are used, so that {command.budget} answers measure "
+            f"about {_SHARE - 2} candidates. Choose another number by --limit.",
+            err=True,
+        )
+        dev = sample(dev, most, command.seed)
     train: list[Question] = []
     if optimizer.learns:
         train, dev = draw(dev, 4, command.seed)

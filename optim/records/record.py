@@ -76,6 +76,11 @@ class Record:
         return self.report["usage"]["output_tokens"]
 
     @property
+    def answer(self) -> str:
+        """The answer, by the name that predictions of DSPy have for it."""
+        return self.output
+
+    @property
     def solving_tokens(self) -> int:
         """Completion tokens without planning."""
         return self.tokens - planning_tokens(self.report)

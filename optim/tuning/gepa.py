@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import dspy
+from gepa.api import optimize
+from gepa.core.adapter import EvaluationBatch, GEPAAdapter
 
+from optim.datasets.examples import example_of
 from optim.e3 import e3
-from optim.tuning.optimizers import compile_with
+from optim.tuning.optimizers import NOT_ANSWERED, output_of
 from optim.tuning.reflection import instruction_in
 from pb_graph.errors import PlanAndBudgetError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gepa.proposer.base import CandidateProposal, SubsampleEvaluation
+    from gepa.proposer.base import CandidateProposal
 
+    from optim.datasets import Question
+    from optim.records import Record
     from optim.tuning.optimizers import OptimizerTask
     from optim.tuning.program import Candidate
 
@@ -58,29 +64,25 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
     """Return every instruction that was measured on the whole of dev.
 
     GEPA gets no folder, because its folder holds a pickle and outdated scores. Paid answers come
-    from the evaluator instead.
+    from the evaluator instead, and an instruction is accepted if its E³ on the minibatch is higher
+    than that of its parent.
     """
-    options = task.evaluator.options
-    optimizer = dspy.GEPA(
-        metric=task.metric(),
-        max_metric_calls=3 * task.evaluator.limit,  # free answers count; the evaluator ends it
-        reflection_minibatch_size=min(_MINIBATCH, len(task.train)),
-        instruction_proposer=lambda candidate, reflective_dataset, components_to_update: {
-            name: _better(task, name, candidate[name], reflective_dataset.get(name, ()))
-            for name in components_to_update
-        },
-        use_merge=False,  # there is one instruction to change
-        num_threads=options.concurrency,
-        track_stats=True,
-        seed=options.seed,
-        gepa_kwargs={
-            "acceptance_criterion": Acceptance(),
-            "frontier_type": "hybrid",
-            "cache_evaluation": False,  # it mixes up train and dev
-            "stop_callbacks": [lambda _: task.evaluator.refusal is not None],
-        },
-    )
-    return compile_with(task, optimizer)
+    evaluator = task.evaluator
+    with suppress(PlanAndBudgetError):  # the evaluator keeps it: what was measured counts
+        optimize(
+            {task.predictor: task.incumbent.text(task.predictor)},
+            list(task.train),
+            list(task.dev),
+            adapter=_Adapter(task),
+            max_metric_calls=3 * evaluator.limit,  # free answers count; the evaluator ends it
+            reflection_minibatch_size=min(_MINIBATCH, len(task.train)),
+            frontier_type="hybrid",
+            acceptance_criterion=Acceptance(),
+            stop_callbacks=[lambda _: evaluator.refusal is not None],
+            logger=SimpleNamespace(log=lambda _: None),
+            seed=evaluator.options.seed,
+        )
+    return evaluator.measured(task.dev)
 
 
 class Acceptance:
@@ -88,34 +90,71 @@ class Acceptance:
 
     def should_accept(self, proposal: CandidateProposal[Any], state: object) -> bool:  # noqa: ARG002 -- GEPA's signature
         """Return whether the proposal is accepted."""
-        before, after = _figures(proposal.eval_before), _figures(proposal.eval_after)
-        return e3(*after) > e3(*before)
+        before, after = (
+            e3(*zip(*((row["accuracy"], -row["neg_tokens"]) for row in rows), strict=True))
+            for each in (proposal.eval_before, proposal.eval_after)
+            if each and (rows := each.objective_scores)
+        )
+        return after > before
 
 
-def _figures(evaluation: SubsampleEvaluation | None) -> tuple[list[float], list[float]]:
-    """Return scores and tokens of a minibatch."""
-    rows = (evaluation and evaluation.objective_scores) or []
-    return [row["accuracy"] for row in rows], [-row["neg_tokens"] for row in rows]
+class _Adapter(GEPAAdapter["Question", dict[str, str], "Record | None"]):
+    """What GEPA asks: measure an instruction, tell the cases, and write a better one."""
 
+    def __init__(self, task: OptimizerTask) -> None:
+        self._task, self._metric = task, task.metric()
 
-def _better(task: OptimizerTask, name: str, text: str, cases: Sequence[Mapping[str, Any]]) -> str:
-    """Return the instruction that the reflection model writes, or the old one."""
-    room = _CASES // max(1, len(cases))
-    prompt = _PROMPT.format(
-        scene=_SOLVED if name == "solve" else _PLANNED,
-        role=_ROLES[name],
-        instruction=text,
-        cases="\n\n".join(_case(number, case)[:room] for number, case in enumerate(cases, 1)),
-        never="" if name == "solve" else "Never ask for the solving itself. ",
-    )
-    try:
-        proposal = instruction_in(task.reflection.ask(prompt))
-        return text if proposal.split() in ([], text.split()) else proposal  # small models copy it
-    except PlanAndBudgetError:  # the evaluator keeps it; GEPA would only ask again
-        return text
+    def evaluate(
+        self,
+        batch: list[Question],
+        candidate: dict[str, str],
+        capture_traces: bool = False,  # noqa: ARG002 -- GEPA's signature
+    ) -> EvaluationBatch[dict[str, str], Record | None]:
+        """Answer the questions, and tell the case of each; one that was not answered is last."""
+        evaluator, name = self._task.evaluator, self._task.predictor
+        chosen = self._task.incumbent.with_instruction(name, candidate[name])
+        with suppress(PlanAndBudgetError):  # what was answered is known
+            evaluator.measure(chosen, batch)
+        records, cases, told = [], [], []
+        for question in batch:
+            records.append(next(iter(evaluator.known(chosen, [question])), None))
+            told.append(self._metric(example_of(question), records[-1] or NOT_ANSWERED))
+            kind, output = output_of(records[-1], name)
+            problem = f"{question.question[:_PROBLEM]}\n{kind.title()}:\n{output}"
+            cases.append({"case": f"{problem}\nOutcome:\n{told[-1].feedback}"})
+        objectives = [dict(each.objective_scores) for each in told]
+        return EvaluationBatch(records, [each.score for each in told], cases, objectives)
 
+    def make_reflective_dataset(
+        self,
+        candidate: dict[str, str],  # noqa: ARG002 -- GEPA's signature
+        eval_batch: EvaluationBatch[dict[str, str], Record | None],
+        components_to_update: list[str],
+    ) -> Mapping[str, Any]:
+        """Return the cases."""
+        return dict.fromkeys(components_to_update, eval_batch.trajectories)
 
-def _case(number: int, case: Mapping[str, Any]) -> str:
-    problem = str(case["Inputs"].get("problem", ""))[:_PROBLEM]
-    ((kind, output),) = case["Generated Outputs"].items()
-    return f"Problem {number}: {problem}\n{kind.title()}:\n{output}\nOutcome:\n{case['Feedback']}"
+    def propose_new_texts(
+        self,
+        candidate: dict[str, str],
+        reflective_dataset: Mapping[str, Any],
+        components_to_update: list[str],  # noqa: ARG002 -- there is one
+    ) -> dict[str, str]:
+        """Return the instruction that the reflection model writes, or the old one."""
+        [(name, cases)], [text] = reflective_dataset.items(), candidate.values()
+        room = _CASES // max(1, len(cases))
+        prompt = _PROMPT.format(
+            scene=_SOLVED if name == "solve" else _PLANNED,
+            role=_ROLES[name],
+            instruction=text,
+            cases="\n\n".join(
+                f"Problem {n}: {row['case']}"[:room] for n, row in enumerate(cases, 1)
+            ),
+            never="" if name == "solve" else "Never ask for the solving itself. ",
+        )
+        try:
+            proposal = instruction_in(self._task.reflection.ask(prompt))
+        except PlanAndBudgetError:  # the evaluator keeps it; GEPA would only ask again
+            return candidate
+        is_same = proposal.split() in ([], text.split())  # small models copy it
+        return candidate if is_same else {name: proposal}

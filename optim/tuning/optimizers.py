@@ -26,6 +26,7 @@ from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
+    from optim.records import Record
     from optim.tangent import ReferencePoint
     from optim.tuning.evaluator import Evaluator
     from optim.tuning.program import Candidate
@@ -40,7 +41,6 @@ _GRADING = (
 _SIZES = (2, 4, 6)  # sets of examples for the solver; a single one shows its subject, not a style
 _LONGEST = 1200  # characters of an example's problem and solution: every later prompt has them
 _BREADTH = 5  # instructions of a round of COPRO
-_REFUSED = 10**9  # tokens of a question that was not answered: any answer is better
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,22 +228,26 @@ class EvaluatedProgram(TunableProgram):
         try:
             [record] = task.evaluator.measure(self.candidate, [item])
         except Exception as error:  # noqa: BLE001 -- see above
-            refused = {"answer": "", "score": 0.0, "tokens": _REFUSED, "report": None}
-            return dspy.Prediction(**refused, error=str(error))
-        report = record.report
-        if task.predictor == "solve":
-            outputs = {"solution": report["answer"]}
-        else:
-            outputs = {"plan": "\n".join(map(_line, report["steps"])) or "(no plan)"}
+            return NOT_ANSWERED.copy(error=str(error))
+        kind, output = output_of(record, task.predictor)
         inputs = {"domain": item.domain, "problem": item.question}
-        self._trace(task.predictor, inputs, **outputs)
-        return dspy.Prediction(
-            answer=report["answer"],
-            score=record.score,
-            tokens=record.tokens,
-            report=report,
-            error=record.error,
-        )
+        self._trace(task.predictor, inputs, **{kind: output})
+        names = ("answer", "score", "tokens", "report", "error")
+        return dspy.Prediction(**{name: getattr(record, name) for name in names})
+
+
+NOT_ANSWERED = dspy.Prediction(
+    answer="", score=0.0, tokens=10**9, report=None, error="It was not answered."
+)
+"""The prediction of an answer that never came: any answer is better."""
+
+
+def output_of(record: Record | None, predictor: str) -> tuple[str, str]:
+    """Return the kind and the text of what a predictor wrote in an answer."""
+    if predictor == "solve":
+        return "solution", record.output if record else ""
+    steps = record.report["steps"] if record else ()
+    return "plan", "\n".join(map(_line, steps)) or "(no plan)"
 
 
 def _line(step: StepReport) -> str:

@@ -150,3 +150,16 @@ def test_a_dev_set_that_cannot_measure_a_program_is_refused() -> None:
         metric(lambda **_: dspy.Prediction(answer="4"), HELD_OUT[:6], Exact())
     with pytest.raises(InputError, match="tokens above 0"):
         ReferencePoint(50, 0)
+
+
+def test_a_program_is_measured_in_the_context_of_its_caller() -> None:
+    class Asks(dspy.Module):  # type: ignore[misc]
+        def forward(self, question: str, **_: object) -> dspy.Prediction:  # noqa: ARG002
+            return dspy.Prediction(answer=dspy.settings.lm, tokens=7)
+
+    with dspy.context(lm="4"):
+        judge = metric(Asks(), [dspy.Example(question="2 + 2?", answer="4")
+                                .with_inputs("question")] * 3, "math")  # fmt: skip
+    assert (judge.reference.accuracy, judge.reference.tokens) == (100.0, 7.0)
+    with pytest.raises(ZeroDivisionError):
+        metric(lambda **_: 1 / 0, HELD_OUT[:2], Exact())

@@ -148,7 +148,9 @@ def test_report_writes_the_page_and_prints_for_machines(command: Any) -> None:  
     done = command("report", "-o", "page.html", "--paper")
     assert done.stdout == "page.html is written.\n"
     assert "Paper rows" in Path("page.html").read_text("utf-8")
-    assert command("report", "--csv").stdout.startswith("dataset,model,planner,method,n,")
+    command("report", "-o", tmp_path / "report.csv")
+    table = (tmp_path / "report.csv").read_text(encoding="utf-8")
+    assert table.startswith("dataset,model,planner,method,n,")
 
 
 def test_own_prices_are_read_from_a_file(
@@ -157,7 +159,8 @@ def test_own_prices_are_read_from_a_file(
 ) -> None:
     file = tmp_path / "prices.json"
     file.write_text(json.dumps({rows()[0].model: [1, 10]}))
-    [study] = json.loads(command("report", "--json", "--prices", file).stdout)["studies"]
+    command("report", "-o", tmp_path / "report.json", "--prices", file)
+    [study] = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["studies"]
     assert study["figures"][0]["money_unit"] == "US $ per 1,000 questions"
     file.write_text("[]")
     assert "cannot read the prices" in command("report", "--prices", file).stderr
