@@ -63,6 +63,9 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     ] = 3.0,
     confidence: Annotated[float, typer.Option(help="Confidence of the proof, in percent.")] = 95.0,
     baseline: Annotated[str, typer.Option(help="Method to compare with.")] = "vanilla",
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Accept missing or unfinished parts.")
+    ] = False,
     prices: PricesOption = "auto",
     price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
@@ -80,7 +83,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     from optim.reporting.certificate import certify as certified  # noqa: PLC0415
     from optim.reporting.tables import to_rows  # noqa: PLC0415
 
-    records = read_records(logs)
+    records = read_records(logs, partial=partial)
     if not records:
         msg = "there is no answer to certify yet"
         raise InputError(msg)
@@ -89,6 +92,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         loss=loss,
         confidence=confidence,
         baseline=baseline,
+        is_partial=partial,
     )
     rows = to_rows(result.rows)
     if as_json:

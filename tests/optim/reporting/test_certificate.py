@@ -144,7 +144,7 @@ def test_certify_prints_every_row_and_what_is_proven(command: Any) -> None:  # n
     assert {row["method"] for row in printed["rows"]} == {r.method for r in rows()}
 
 
-def test_report_writes_the_page_and_prints_for_machines(command: Any) -> None:  # noqa: ANN401
+def test_report_writes_a_page_or_the_figures(command: Any, tmp_path: Path) -> None:  # noqa: ANN401
     done = command("report", "-o", "page.html", "--paper")
     assert done.stdout == "page.html is written.\n"
     assert "Paper rows" in Path("page.html").read_text("utf-8")
