@@ -130,8 +130,9 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     budget: BudgetRule | _Tokens | None = Field(
         default=None,
         description="Solving tokens of a question: a number, or a rule by level. None: the paper's "
-        "budgets by level, or no budget if the method has none. A budget that you set also limits "
-        "methods of one call.",
+        "budgets by level, at least what the asked length needs (2 a word, 45 a sentence, 1,000 a "
+        "page, 150 a day of a trip), or no budget if the method has none. A budget that you set "
+        "also limits methods of one call.",
     )
     min_step: int = Field(
         default=24, ge=0, description="Smallest share of a step in tokens, if the total allows."

@@ -37,9 +37,11 @@ _WEEKS = re.compile(
     r"\b(?:one|a|1|eine|une|una|un)[- ]?(?:week|woche|semaine|se[mt]i?t?ana)|一[周週]",
     re.IGNORECASE,
 )
+_LETTER = r"[^\W一-鿿぀-ヿ가-힣]"  # of a script with spaces between its words
 _LENGTH = re.compile(
-    rf"(?<![\w.,])(\d{{1,3}}(?:[,. ]\d{{3}})+|\d{{1,6}}|{'|'.join(_NUMBER_OF)}|an?|eine?n?)[- ]?"
-    rf"(?:{'|'.join(f'(?P<{unit}>{names})' for unit, names in _UNITS.items())})(?![^\W一-鿿])",
+    rf"(?<!{_LETTER})(?<![.,])"
+    rf"(\d{{1,3}}(?:[,. ]\d{{3}})+|\d{{1,6}}|{'|'.join(_NUMBER_OF)}|an?|eine?n?)[- ]?"
+    rf"(?:{'|'.join(f'(?P<{unit}>{names})' for unit, names in _UNITS.items())})(?!{_LETTER})",
     re.IGNORECASE,
 )
 _COMPOSES = re.compile(

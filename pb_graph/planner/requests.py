@@ -284,9 +284,9 @@ def _inputs(
         problem += "\nTools that can be called:" + "".join(f"\n- {tool}" for tool in tools)
     level, examples = query["level"], settings.level_examples
     if examples is None:
-        is_paper = settings.style == "paper" and query["domain"] == _ANY_DOMAIN
-        is_mathematics = query["domain"].casefold() in MATHEMATICS or is_paper
-        examples = LEVEL_EXAMPLES if is_mathematics else LEVEL_RUBRIC
+        compares = settings.style == "paper" or settings.model_class == "small"
+        fields = {*MATHEMATICS, _ANY_DOMAIN} if compares else MATHEMATICS
+        examples = LEVEL_EXAMPLES if query["domain"].casefold() in fields else LEVEL_RUBRIC
     return {
         "examples": examples,
         "domain": "" if query["domain"] == _ANY_DOMAIN else query["domain"],

@@ -38,6 +38,47 @@ def test_when_the_last_step_answers_no_further_call_is_made() -> None:
     assert len(model.solving()) == 4
 
 
+ESSAY = {"question": "Write an essay of 300 words on bees.", "level": 4}
+
+
+@pytest.mark.parametrize(
+    ("asked", "delivers", "answer"),
+    [
+        (ESSAY, '"all"', "one\n\ntwo"),
+        (ESSAY, "null", "one\n\ntwo"),  # a length is asked for
+        (ESSAY, '"last"', "two"),
+        ({"question": "Write a function that adds."}, '"all"', "one\n\ntwo"),
+        ({"question": "Write a function that adds."}, "null", "two"),
+        ({"question": "How many bees are 3 hives?"}, '"all"', "two"),  # worked out
+        (ESSAY | {"domain": "mathematics"}, '"all"', "two"),
+    ],
+)
+def test_by_default_the_plan_says_whether_its_parts_are_the_answer(
+    asked: dict[str, Any], delivers: str, answer: str
+) -> None:
+    steps = '"steps": ["Write on how bees live.", "Write on bees and people."]'
+    model = ScriptedChat(
+        planner=f'{{"delivers": {delivers}, {steps}}}', solve=in_turn("one", "two")
+    )
+    report = report_of(model, {"level": 4, **asked}, **STEPWISE)
+    assert report["answer"] == answer
+    assert len(model.solving()) == 2
+    assert ("Final answer" in model.solving()[-1].ask) == (
+        "How many" in asked["question"] or "domain" in asked
+    )
+
+
+def test_a_joined_answer_that_lacks_a_part_or_was_cut_says_so() -> None:
+    plan = '{"delivers": "all", "steps": ["Write on how bees live.", "Write on bees and people."]}'
+    model = ScriptedChat(planner=plan, solve=in_turn("one", HTTPError(400)))
+    report = report_of(model, ESSAY, **STEPWISE)
+    assert (report["answer"], report["finish"]) == ("one", "length")
+    assert codes(report)[-2:] == ["answer_from_step", "cut_off"]
+    cut = report_of(ScriptedChat(planner=plan, solve=runs_on), ESSAY, **STEPWISE)
+    assert cut["finish"] == "length"
+    assert codes(cut)[-1] == "cut_off"
+
+
 def test_a_call_puts_the_answer_together_below_the_limit() -> None:
     model = at_the_end("together")
     report = report_of(model, **CALL)
