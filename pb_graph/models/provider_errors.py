@@ -19,7 +19,7 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.chat_models import address_of, is_openai_like
+from pb_graph.models.chat_models import address_of, describe_model, is_openai_like
 from pb_graph.types import Charge
 
 _SECRETS = re.compile(
@@ -94,6 +94,13 @@ def to_model_call_error(
     to = f" to {redact(model, secrets)}" if model else ""
     msg = f"The model call{to} failed{times} with {reason} {_remedy(error, status)}"
     return ModelCallError(msg, status=status, lost=lost)
+
+
+def explain(error: Exception, model: BaseChatModel) -> None:
+    """Put the model's address and the remedy into a provider's exception, which keeps its type."""
+    if error.args and isinstance(error.args[0], str):
+        said = to_model_call_error(error, secrets=secrets_of(model), model=describe_model(model))
+        error.args = (str(said), *error.args[1:])
 
 
 def status_of(error: Exception) -> int | None:
