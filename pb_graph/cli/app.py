@@ -8,7 +8,6 @@ import os
 import sys
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -179,13 +178,6 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         str, _server_option(help=f"Addresses other than this machine need {KEY_VARIABLE}.")
     ] = "127.0.0.1",
     port: Annotated[int, _server_option(min=0, max=65535, help="Port; 0 for a free port.")] = 8000,
-    budget_usd: Annotated[
-        float | None, budget_option(min=1e-6, help="Dollars for all questions of a period.")
-    ] = None,
-    per: Annotated[Literal["day", "month"], budget_option(help="The period, in UTC.")] = "day",
-    spending: Annotated[Path, budget_option(help="SQLite file of the spending.")] = Path(
-        "pb-graph-spending.sqlite"
-    ),
     prices: Annotated[
         dict[str, list[float]] | None,
         budget_option(
@@ -205,7 +197,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         exits.fail(f"serve needs starlette and uvicorn. {how_to_install('serve')}")
     import uvicorn  # noqa: PLC0415 -- an extra
 
-    from pb_graph.serve.app import Allowance, Endpoint, is_loopback  # noqa: PLC0415
+    from pb_graph.serve.app import Endpoint, is_loopback  # noqa: PLC0415
 
     key = os.environ.get(KEY_VARIABLE) or None
     if key is None and not is_loopback(host):
@@ -213,8 +205,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     with exits.handle_errors():
         graph = _graph(model, planner, program, caps, set_)
         table: Prices | Literal["auto"] = prices or "auto"
-        allowance = Allowance(budget_usd, per, spending, table) if budget_usd else None
-        served = Endpoint(graph, key, allowance, table).app()
+        served = Endpoint(graph, key, table).app()
     uvicorn.run(served, host=host, port=port, log_level="info", timeout_graceful_shutdown=10)
 
 

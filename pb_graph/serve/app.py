@@ -7,14 +7,9 @@ import hmac
 import ipaddress
 import json
 import logging
-import math
-import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
@@ -41,14 +36,9 @@ _KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
 _CLIENT_LEFT = 499  # nginx's number
 MAX_BODY = 10_000_000
 """The largest body of a request, in bytes."""
-_KINDS = {
-    401: ("authentication_error", "invalid_api_key"),
-    429: ("insufficient_quota", "insufficient_quota"),
-}
+_KINDS = {401: ("authentication_error", "invalid_api_key")}
 
 _log = logging.getLogger(__name__)
-
-Period = Literal["day", "month"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +48,11 @@ class Endpoint:
     Attributes:
         graph: Answers the questions.
         api_key: API key that clients must send. None: only requests from this machine are accepted.
-        allowance: Dollars that all questions of a period can cost; None for no such limit.
         prices: As in `Budget`, for questions whose client gives them dollars.
     """
 
     graph: CompiledStateGraph[State, Context, Input, Output]
     api_key: str | None = None
-    allowance: Allowance | None = None
     prices: Prices | Literal["auto"] = "auto"
 
     def app(self) -> Starlette:
@@ -118,7 +106,7 @@ class Endpoint:
         context = Context(settings=chat.to_settings(), limit=chat.limit)
         modes: Any = ["values", "messages", "custom"] if chat.stream else ["values"]
         report, shown = None, ""
-        with use_budget(own), self.allowance.question() if self.allowance else nullcontext():
+        with use_budget(own):
             run: Any = self.graph.astream(chat.to_input(), context=context, stream_mode=modes)
             async for mode, data in run:
                 if mode == "values":
@@ -158,80 +146,6 @@ class Endpoint:
             raise HTTPException(
                 403, "without an API key the server accepts requests from this machine only"
             )
-
-
-class Allowance:
-    """Dollars that the questions of one process may cost in each period, kept over restarts.
-
-    The cost of a question is written down when it ends, also when it fails or is cancelled. A
-    question that is under way when the process is killed is missing.
-
-    Args:
-        usd: Dollars.
-        period: The time after which as many dollars may be spent again, by the clock of UTC.
-        file: The SQLite database of the spending; it is made if there is none.
-        prices: As in `Budget`.
-        now: The clock.
-    """
-
-    def __init__(
-        self,
-        usd: float,
-        period: Period,
-        file: str | Path,
-        prices: Prices | Literal["auto"] = "auto",
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._usd, self._prices, self._period, self._now = usd, prices, period, now
-        try:
-            self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
-            self._file.execute("CREATE TABLE IF NOT EXISTS questions (start TEXT, spending TEXT)")
-        except sqlite3.Error as error:
-            msg = f"cannot write {file}: {error}. Name another file with --spending."
-            raise InputError(msg) from error
-        self._start, self._budget = "", Budget(usd=usd, prices=prices)
-
-    @contextmanager
-    def question(self) -> Iterator[None]:
-        """Charge the calls of one question to the remaining allowance of the period.
-
-        Raises:
-            HTTPException: If the allowance is used up before or during the question (status 429).
-        """
-        if (start := self._bounds()[0].isoformat()) != self._start:
-            self._start, self._budget = start, Budget(usd=self._usd, prices=self._prices)
-            self._file.execute("DELETE FROM questions WHERE start <> ?", (start,))
-            for (spending,) in self._file.execute("SELECT spending FROM questions").fetchall():
-                self._budget.charge(json.loads(spending))
-        budget = self._budget
-        if budget.spent + budget.unknown >= budget.total:
-            raise self._used_up()
-        account = budget.limit()
-        try:
-            with use_budget(account):
-                yield
-        except NoAnswerError as error:  # names the budget that refused its calls
-            if f"budget of {budget.rate.text(budget.total)}" in str(error):
-                raise self._used_up() from error
-            raise
-        finally:
-            row = (start, json.dumps(account.spending))
-            self._file.execute("INSERT INTO questions VALUES (?, ?)", row)
-
-    def _bounds(self) -> tuple[datetime, datetime]:
-        """Return the start and the end of the current period."""
-        day = self._now().replace(hour=0, minute=0, second=0, microsecond=0)
-        if self._period == "day":
-            return day, day + timedelta(days=1)
-        month = day.replace(day=1)
-        return month, (month + timedelta(days=32)).replace(day=1)
-
-    def _used_up(self) -> HTTPException:
-        end = self._bounds()[1]
-        message = f"The budget of ${self._usd:g} per {self._period} is used up. "
-        message += f"Ask again after {end:%Y-%m-%d %H:%M} UTC."
-        seconds = str(math.ceil((end - self._now()).total_seconds()))
-        return HTTPException(429, message, {"Retry-After": seconds, "x-should-retry": "false"})
 
 
 def is_loopback(host: str) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import uvicorn
-from starlette.testclient import TestClient
 from typer.testing import CliRunner, Result
 
 from pb_graph import Settings
@@ -211,15 +210,3 @@ class TestServe:
         assert "PB_API_KEY" in refused.stderr
         monkeypatch.setenv("PB_API_KEY", "secret")
         assert run(*everyone).exit_code == 0
-
-    def test_a_month_that_is_used_up_is_refused(
-        self, started: list[dict[str, Any]], tmp_path: Path
-    ) -> None:
-        file = ("--spending", str(tmp_path / "spending.sqlite"))
-        limit = ("--budget-usd", "0.000002", "--per", "month", *file)
-        assert run("serve", *MODEL, *limit, "--prices", '{"scripted-1": [1, 4]}').exit_code == 0
-        client = TestClient(started[0]["app"], base_url="http://localhost")
-        asked = {"model": "vanilla", "messages": [{"role": "user", "content": "Why?"}]}
-        said = client.post("/v1/chat/completions", json=asked)
-        assert said.status_code == 429
-        assert "$2e-06 per month" in said.json()["error"]["message"]

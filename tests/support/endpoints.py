@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from pb_graph import Settings, build_graph
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient, RetryPolicy
-from pb_graph.serve.app import Allowance, Endpoint
+from pb_graph.serve.app import Endpoint
 from tests.support.fault_server import FaultServer
 
 
@@ -38,7 +38,6 @@ def endpoint_of(
     model: Any,  # noqa: ANN401 -- what build_graph takes
     *,
     api_key: str | None = None,
-    allowance: Allowance | None = None,
     prices: Any = "auto",  # noqa: ANN401 -- as in Budget
     **settings: Any,  # noqa: ANN401
 ) -> Iterator[str]:
@@ -49,7 +48,7 @@ def endpoint_of(
     """
     base = Settings(**settings)
     graph = build_graph(model, settings=base)
-    endpoint = Endpoint(graph, api_key, allowance, prices)
+    endpoint = Endpoint(graph, api_key, prices)
     config = uvicorn.Config(endpoint.app(), port=0, log_level="error", ws="none", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
