@@ -37,7 +37,7 @@ DIMENSIONS: dict[str, Sequence[Any]] = {
     "plan_from": (None, 1, 3, 4, 5),
     "schedule": _FIELDS["schedule"]["enum"],
     "budget": (-4, -3, -2, -1, 1, 2, 3, 4),
-    "execution": _FIELDS["execution"]["enum"],
+    "execution": ("single_pass", "stepwise"),
     "planning": _FIELDS["planning"]["enum"],
     "enforcement": _FIELDS["enforcement"]["enum"],
 }
