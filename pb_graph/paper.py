@@ -14,8 +14,10 @@ from pb_graph.prompts import (
     STYLES,
     WITH_WORKING,
     PromptMessage,
+    Style,
     human,
     question_block,
+    single_call_prompt,
     sub_question_line,
 )
 from pb_graph.settings import Settings
@@ -48,23 +50,28 @@ CREDITS = (25, 45, 30)
 """A problem of level 3 with the sub-questions that a planner is shown, and their credits."""
 
 
-def solver_prompt(
+def question_prompt(  # noqa: PLR0913 -- one argument for each thing the prompt says
     query: Query,
     settings: Settings,
+    style: Style,
     plan: Sequence[SubQuestion] = (),
     *,
     budget: int | None = None,
     shares: Mapping[int, int] | None = None,
 ) -> list[PromptMessage]:
-    """Return the prompt of a row of the paper.
+    """Return the prompt that asks the whole question in one call, for a row of the paper as there.
 
     Args:
         query: The question and what was given with it.
         settings: The settings of the run.
+        style: How to write. A style with examples or words of a program replaces the template.
         plan: The sub-questions; empty where the method does not plan, or no plan was found.
         budget: The budget that the prompt states, in tokens.
-        shares: Tokens of each sub-question by its index, which the prompt calls words.
+        shares: Tokens of each sub-question by its index, which the paper calls words.
     """
+    is_paper = settings.solver_style(query["domain"], query["level"]) == "paper"
+    if not is_paper or style.examples or style.instruction != STYLES["paper"].instruction:
+        return single_call_prompt(query, settings, style, plan, budget=budget, shares=shares)
     method, form = METHODS[settings.method], query["answer_format"]
     if not method.plans:
         parts = [question_block(query, show_level=False), STYLES["prose"].instruction]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pb_graph import paper
 from pb_graph.budget.ledger import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.allocate import is_final
-from pb_graph.prompts import MethodInput, single_call_prompt, step_prompt, synthesis_prompt
+from pb_graph.paper import question_prompt
+from pb_graph.prompts import MethodInput, step_prompt, synthesis_prompt
 from pb_graph.run.run import BudgetedReply, Run
 from pb_graph.state import SolveTask, State
 from pb_graph.types import Purpose, Query, StepResult, SubQuestion
@@ -21,10 +21,7 @@ async def solve(task: SolveTask, run: Run) -> State:
     closes, style = is_final(plan, index, run.settings), await run.style(query)
     if _is_single_step(plan, query):
         stated = share if run.settings.enforcement == "prompt" or run.thinks else None
-        if run.settings.style == "paper":
-            prompt = paper.solver_prompt(query, run.settings, budget=stated)
-        else:
-            prompt = single_call_prompt(query, run.settings, style, budget=stated)
+        prompt = question_prompt(query, run.settings, style, budget=stated)
     else:
         prompt = step_prompt(task, run.settings, style, is_final=closes)
     run.emit("step_started", index=index, share=share)
@@ -129,10 +126,7 @@ async def answer(state: State, run: Run) -> State:
             is_split = method.splits and (plan or not is_told)
             total = budget if method.budgets and not is_split else None
             told = shares if plan else None
-            if settings.solver_style(query["domain"], query["level"]) == "paper":
-                prompt = paper.solver_prompt(query, settings, plan, budget=total, shares=told)
-            else:
-                prompt = single_call_prompt(query, settings, style, plan, budget=total, shares=told)
+            prompt = question_prompt(query, settings, style, plan, budget=total, shares=told)
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
             prompt, budget, query, purpose, thinking=method.thinking, compute=style.compute
