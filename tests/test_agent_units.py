@@ -24,7 +24,7 @@ from pb_graph import (
     TokenBudgetMiddleware,
     build_graph,
 )
-from pb_graph.agents.budgeted_request import FINISH
+from pb_graph.agents.answer import FINISH
 from pb_graph.budget.bill import Bill
 from tests.support.agents import ASK, THREAD, calls, look_up
 from tests.support.chat_model import Call, ScriptedChat, in_turn, runs_on

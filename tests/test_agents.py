@@ -3,24 +3,29 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, get_args
 
+import httpx
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, ModelRetryMiddleware
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ModelRetryMiddleware,
+)
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.callbacks import UsageMetadataCallbackHandler
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.language_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import SecretStr
 
 from pb_graph import Budget, InputError, TokenBudgetMiddleware, plan_and_budget_tool
-from pb_graph.agents.budgeted_request import FINISH
-from pb_graph.budget.bill import Bill
-from tests.support.agents import ASK, THREAD, Pens, agent_of, calls, look_up, tool_call
+from pb_graph.agents.answer import FINISH
+from tests.support.agents import ASK, THREAD, Pens, agent_of, calls, tool_call
 from tests.support.chat_model import (
     Call,
     HTTPError,
@@ -85,6 +90,36 @@ class TestTool:
         assert len(solver.calls) - planned == len(solver.solving()) == 3
 
 
+ELSEWHERE = "http://127.0.0.1:9/v1"
+
+
+def openai(bodies: list[Any], *, status: int = 200, **own: Any) -> ChatOpenAI:
+    """Return OpenAI's client; what it sends is added to `bodies`."""
+    counts = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+    counts |= {"input_tokens": 9, "output_tokens": 2}
+    message: dict[str, Any] = {"role": "assistant", "content": "21 pens"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    text = {"type": "output_text", "text": "21 pens", "annotations": []}
+    output = {**message, "type": "message", "id": "m", "status": "completed", "content": [text]}
+    reply = {
+        "id": "r",
+        "created_at": 0,
+        "model": "m",
+        "status": "completed",
+        "choices": [choice],
+        "output": [output],
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        bodies.append(json.loads(request.content))
+        refused = {"error": {"message": "no"}}
+        return httpx.Response(status, json=reply | {"usage": counts} if status == 200 else refused)
+
+    client = httpx.Client(transport=httpx.MockTransport(answer))
+    given: Any = {"model": "any", "api_key": SecretStr("any"), "http_client": client, **own}
+    return ChatOpenAI(**given)
+
+
 def request_of(model: Any = None, **settings: Any) -> ModelRequest[Any]:
     messages: list[Any] = [HumanMessage("?")]
     return ModelRequest(model=model or ScriptedChat(), messages=messages, model_settings=settings)
@@ -141,22 +176,15 @@ class TestTokenBudget:
     def test_an_estimate_of_an_answer_without_usage_is_at_most_its_cap(self) -> None:
         budget = Budget(100)
         said = AIMessage("extraordinary " * 50, response_metadata={"finish_reason": "stop"})
-        TokenBudgetMiddleware(budget).wrap_model_call(
-            request_of(), lambda _: ModelResponse(result=[said])
-        )
+        agent_of(FakeMessagesListChatModel(responses=[said]), budget).invoke(ASK)
         assert budget.spent == 90
 
     def test_no_call_is_capped_below_what_the_responses_api_takes(self) -> None:
-        asked: list[int] = []
-
-        def answer(request: Any) -> ModelResponse[Any]:
-            asked.append(request.model_settings["max_completion_tokens"])
-            return ModelResponse(result=[AIMessage("21 pens")])
-
-        model = ChatOpenAI(model="m", api_key=SecretStr("k"), use_responses_api=True)
+        bodies: list[Any] = []
+        model = openai(bodies, use_responses_api=True)
         for total in (15, 17, 18):  # of 17 two are reserved, which leaves 15
-            TokenBudgetMiddleware(total).wrap_model_call(request_of(model), answer)
-        assert asked == [17, 16]
+            agent_of(model, total).invoke(ASK)
+        assert [body["max_output_tokens"] for body in bodies] == [17, 16]
 
     def test_tokens_spent_count_the_run_and_not_the_thread(self) -> None:
         model = ScriptedChat(solve="two words")
@@ -176,18 +204,6 @@ def test_an_argument_out_of_range_is_refused_by_name(wrong: dict[str, Any]) -> N
         TokenBudgetMiddleware(**{"budget": 9} | wrong)
 
 
-class Chooses(AgentMiddleware[Any, Any]):
-    """Asks another model something before the agent's own is asked."""
-
-    def __init__(self, model: ScriptedChat) -> None:
-        super().__init__()
-        self.model = model
-
-    def wrap_model_call(self, request: Any, handler: Any) -> Any:
-        self.model.invoke("Which tools?")
-        return handler(request)
-
-
 RETRIES = ModelRetryMiddleware(max_retries=3, initial_delay=0, jitter=False)
 
 
@@ -204,18 +220,12 @@ class TestNearerTheModel:
         assert (budget.spent, budget.unknown, budget.left) == (2, 300, 698)
 
     @pytest.mark.parametrize("way", get_args(Way))
-    def test_a_retry_is_not_made_when_nothing_is_left_for_it(self, way: Way) -> None:
+    def test_retries_end_when_the_budget_is_used_up(self, way: Way) -> None:
         model, budget = ScriptedChat(solve=ConnectionError("lost")), Budget(700)
         ours = TokenBudgetMiddleware(budget, per_call=300)
         run(create_agent(model, [], middleware=[ours, RETRIES]), ASK, way)
-        assert [call.cap for call in model.calls] == [300, 300]
-        assert (budget.spent, budget.unknown, budget.left) == (0, 600, 100)
-
-    def test_other_calls_of_a_middleware_are_counted(self) -> None:
-        model, beside = ScriptedChat(solve="21 pens"), ScriptedChat(solve="look_up and look_down")
-        middleware = [TokenBudgetMiddleware(100), Chooses(beside)]
-        out = create_agent(model, [look_up], middleware=middleware).invoke(ASK)
-        assert out["tokens_spent"] == 5
+        assert [call.cap for call in model.calls] == [300, 300, 30, 70]
+        assert (budget.spent, budget.unknown, budget.left) == (0, 700, 0)
 
     @pytest.mark.parametrize("way", get_args(Way))
     def test_attempts_of_an_outer_middleware_share_the_account(self, way: Way) -> None:
@@ -230,49 +240,39 @@ class TestHostsOwn:
     """What a host put into a request is there after the middleware, too."""
 
     @staticmethod
-    def passed_on(request: ModelRequest[Any], **options: Any) -> ModelRequest[Any]:
-        seen: list[ModelRequest[Any]] = []
+    def body_of(settings: dict[str, Any] | None = None, **own: Any) -> dict[str, Any]:
+        bodies: list[Any] = []
 
-        def handler(request: ModelRequest[Any]) -> ModelResponse[Any]:
-            seen.append(request)
-            return ModelResponse(result=[AIMessage("42")])
+        class Sets(AgentMiddleware[Any, Any]):
+            def wrap_model_call(self, request: Any, handler: Any) -> Any:
+                return handler(request.override(model_settings=settings or {}))
 
-        TokenBudgetMiddleware(100, **options).wrap_model_call(request, handler)
-        return seen[0]
+        middleware = [TokenBudgetMiddleware(100), Sets()]
+        create_agent(openai(bodies, **own), [], middleware=middleware).invoke(ASK)
+        return dict(bodies[0])
 
     @pytest.mark.parametrize("place", ["max_tokens", "max_completion_tokens", "in the request"])
     def test_a_smaller_limit_of_the_host_is_kept(self, place: str) -> None:
-        own: dict[str, Any] = {} if place == "in the request" else {place: 40}
-        model = ChatOpenAI(model="any", api_key=SecretStr("any"), **own)
-        settings = {} if own else {"max_tokens": 40}
-        asked = self.passed_on(request_of(model, **settings)).model_settings
+        own = {} if place == "in the request" else {place: 40}
+        asked = self.body_of(None if own else {"max_tokens": 40}, **own)
         assert {asked[name] for name in asked if "max" in name} == {40}
 
     @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
     def test_a_larger_limit_of_the_host_is_replaced_by_the_cap(self, name: str) -> None:
         """Servers of one's own heed the newer name, and we say the older."""
-        elsewhere: Any = {"base_url": "http://127.0.0.1:9/v1", "api_key": SecretStr("any")}
-        own = {name: 5000, "extra_body": {"my": 1}}
-        request = request_of(ChatOpenAI(model="any", **elsewhere), **own)
-        body = {"my": 1, "max_tokens": 90}
-        assert self.passed_on(request).model_settings == {"extra_body": body}
+        asked = self.body_of({name: 5000, "extra_body": {"my": 1}}, base_url=ELSEWHERE)
+        assert {key: asked[key] for key in asked if "max" in key} == {"max_tokens": 90}
+        assert asked["my"] == 1
 
     @pytest.mark.parametrize(("own", "settings"), [({"n": 3}, {}), ({}, {"n": 3})])
     def test_several_answers_in_one_call_are_refused(self, own: Any, settings: Any) -> None:
-        request = request_of(ChatOpenAI(model="any", api_key=SecretStr("any"), **own), **settings)
         with pytest.raises(InputError, match="3 answers may cost 3 caps"):
-            self.passed_on(request)
-
-    def test_a_note_to_the_model_comes_behind_the_blocks_that_a_cache_knows(self) -> None:
-        state: Any = {"messages": [], "tokens_by_model": {"m": Bill(output=80, input=9).usage()}}
-        request = request_of().override(state=state, system_message=SystemMessage([CACHED]))
-        said: Any = self.passed_on(request).system_message
-        assert said.content[0] == CACHED
-        assert said.content[1]["text"].startswith("Remaining budget: 20 tokens")
+            self.body_of(settings, **own)
 
     def test_the_sdk_repeats_no_call_and_streams_report_usage(self) -> None:
         """Retries inside an SDK are billed and cannot be counted."""
-        model = ChatOpenAI(model="any", base_url="http://127.0.0.1:9/v1", api_key=SecretStr("any"))
-        asked: Any = self.passed_on(request_of(model)).model
-        assert asked.max_retries == asked.root_client.max_retries == 0
-        assert asked.stream_usage is True
+        bodies: list[Any] = []
+        agent = agent_of(openai(bodies, status=500, base_url=ELSEWHERE), 100)
+        with pytest.raises(Exception, match="no"):
+            [*agent.stream(ASK, stream_mode="messages")]
+        assert [body["stream_options"] for body in bodies] == [{"include_usage": True}]

@@ -23,8 +23,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
 
-from pb_graph.agents.budgeted_request import BudgetedRequest, share_of
-from pb_graph.agents.model import BudgetedChatModel
+from pb_graph.agents.answer import Answer, BudgetedModelRequest, CallLimits, share_of
 from pb_graph.budget.account import Budget, whole_number
 from pb_graph.budget.bill import add_spending, subtract_spending
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
@@ -186,32 +185,28 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     async def _response(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], io: IO
     ) -> ExtendedModelResponse[Any]:
-        async def ask(capped: ModelRequest[Any]) -> ModelResponse[Any]:
-            answer: ModelResponse[Any] = await io.call(handler, handler, capped)
+        async def ask(request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
+            charged = BudgetedModelRequest.of(request, limits)
+            answer: ModelResponse[Any] = await io.call(handler, handler, charged)
             return answer
 
         state: Mapping[str, Any] = request.state
         account = self._account(state)
-        accounts, per_call = accounts_in_scope(account), self.per_call
-        keep = share_of(account, self.reserve)
-        if isinstance(model := request.model, BudgetedChatModel):  # the call must be counted once
-            own = model.account
-            if own and all(own.line[-1] is not account.line[-1] for account in accounts):
-                accounts = (*accounts, own)
-            per_call = min((cap for cap in (per_call, model.per_call) if cap), default=None)
-            request = request.override(model=model.plain)
         prompt = str(request.messages[-1].text) if request.messages else ""
-        budgeted = BudgetedRequest(
+        answer = Answer(
             request,
-            accounts,
-            keep,
-            per_call,
-            self.tell_every,
+            CallLimits(
+                accounts_in_scope(account),
+                share_of(account, self.reserve),
+                self.per_call,
+                tell_every=self.tell_every,
+            ),
+            ask,
             on_used_up=None
             if self.on_used_up == "answer"
             else lambda error: decide(account, self.on_used_up, error, prompt),
         )
-        response = await budgeted.respond(ask, io)
+        response = await answer.respond()
         replies = [message for message in response.result if isinstance(message, AIMessage)]
         calls = sum(len(reply.tool_calls) for reply in replies)
         spent, earlier = account.spending, state.get("tokens_by_model") or {}

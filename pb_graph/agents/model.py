@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from inspect import signature
-from itertools import count
 from typing import Annotated, Any
-from uuid import uuid4
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.caches import BaseCache
 from langchain_core.language_models import BaseChatModel, ModelProfile
 from langchain_core.messages import BaseMessage, SystemMessage
-from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
-from pb_graph.agents.budgeted_request import BudgetedRequest, share_of, tracked_accounts
+from pb_graph.agents.answer import Answer, CallLimits, call_within, share_of
 from pb_graph.budget.account import Budget
 from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError
-from pb_graph.models.chat_models import calls_of, identity_of, llm_type_of, ls_params_of, name_of
+from pb_graph.models.chat_models import identity_of, llm_type_of, ls_params_of, name_of
 from pb_graph.models.client import RetryPolicy
-from pb_graph.models.reply import ASYNC, BLOCKING, IO, StreamWatch, run_sync
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 
 _LONGEST_WAIT = 60.0
 _RESERVE = "reserved for the last answer"
@@ -80,6 +77,11 @@ class BudgetedChatModel(BaseChatModel):
     def account(self) -> Budget | None:
         """The model's own budget, if it was given one."""
         return self.budget if isinstance(self.budget, Budget) else None
+
+    @property
+    def account_and_limit(self) -> tuple[Budget | None, int | None]:
+        """The model's own account, and the completion tokens of a single call."""
+        return self.account, self.per_call
 
     @property
     def plain(self) -> BaseChatModel:
@@ -155,56 +157,36 @@ class BudgetedChatModel(BaseChatModel):
         settings: dict[str, Any],
         io: IO,
     ) -> ChatResult:
-        async def ask(request: ModelRequest[Any]) -> ModelResponse[Any]:
+        async def ask(request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
             # The model's cache, rate limiter and streaming callbacks apply. `invoke` would start
             # a second run, and usage callbacks would count the call twice.
-            messages = [*filter(None, [request.system_message]), *request.messages]
-            calls, settings = calls_of(request.model), request.model_settings
-            watch, manager = StreamWatch(ls_params_of(request.model)().get("ls_provider", "")), None
-            if run_manager:
-                manager = copy(run_manager)
-                manager.handlers = [*run_manager.handlers, watch]
-            result = await io.call(*calls, messages, stop, manager, **settings)
-            ended = LLMResult(generations=[result.generations])
-            watch.on_llm_end(ended, run_id=run_manager.run_id if run_manager else uuid4())
-            return ModelResponse(result=[generation.message for generation in result.generations])
+            prompt = [*filter(None, [request.system_message]), *request.messages]
+            own = request.model_settings
+            return ModelResponse(
+                [await call_within(limits, request.model, prompt, stop, run_manager, own, io)]
+            )
 
-        system = messages[0] if messages and isinstance(messages[0], SystemMessage) else None
-        request = ModelRequest(
-            model=self.plain,
-            system_message=system,
-            messages=messages[1:] if system else messages,  # type: ignore[arg-type]
-            model_settings=settings,
-        )
-        budgeted = self._budgeted(request)
-        for failed in count(1):
-            try:
-                response = await (budgeted.respond(ask, io) if budgeted else ask(request))
-                break
-            except Exception as error:
-                wait = self.retry_policy.wait(error, failed, _LONGEST_WAIT) if budgeted else None
-                if wait is None:
-                    raise
-            await io.sleep(wait)
-        generations = [ChatGeneration(message=message) for message in response.result]
-        return ChatResult(generations=generations)
-
-    def _budgeted(self, request: ModelRequest[Any]) -> BudgetedRequest | None:
-        """Return the request with its accounts; `None` if a call around it has reserved for it."""
-        own, tracked = self.account, tracked_accounts()
-        if tracked and (own is None or any(own in account.line for account in tracked)):
-            return None
-        accounts = accounts_in_scope(own)
+        accounts = accounts_in_scope(self.account)
         if not accounts:
             msg = "There is no budget. Give BudgetedChatModel one, or run it in use_budget(budget)."
             raise InputError(msg)
+        system = messages[0] if messages and isinstance(messages[0], SystemMessage) else None
         last = self._last_account(accounts[0])
-        return BudgetedRequest(
-            request,
-            accounts,
-            per_call=self.per_call,
+        answer = Answer(
+            ModelRequest(
+                model=self.plain,
+                system_message=system,
+                messages=messages[1:] if system else messages,  # type: ignore[arg-type]
+                model_settings=settings,
+            ),
+            CallLimits(accounts, per_call=self.per_call, tell_every=1),
+            ask,
             last=(last, *accounts[1:]) if last else (),
             by_tool=self._by_tool,
+        )
+        response = await self.retry_policy.repeat(answer.respond, io, _LONGEST_WAIT)
+        return ChatResult(
+            generations=[ChatGeneration(message=message) for message in response.result]
         )
 
     def _last_account(self, account: Budget) -> Budget | None:

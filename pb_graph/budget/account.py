@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import groupby
 from numbers import Integral
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, Self
 
 from pb_graph.budget.bill import Bill, add_bills, bills_of, spending_of
 from pb_graph.budget.rates import (
@@ -37,24 +37,8 @@ if TYPE_CHECKING:
 # One lock for all accounts, held for microseconds: a reservation changes several accounts.
 _LOCK = threading.Lock()
 WAITING: set[Future[None]] = set()  # callers that wait for tokens
+_NO_CALL = Bill()
 _OPEN: ContextVar[int] = ContextVar("pb_graph_open_reservations", default=0)
-
-
-class Wishes(TypedDict, total=False):
-    """Optional parameters of a reservation."""
-
-    keep: float
-    """Amount in the budget's unit to keep for a later call on this prompt and completion; 0."""
-    at_least: int
-    """Fewest completion tokens that are worth the call; 1."""
-    wait_for: int
-    """Completion tokens worth waiting for while calls under way may return some; 0. Nothing waits
-    within ``with budget.reserve(…):``, nor does `reserve` in an event loop."""
-    call: Bill
-    """The model and the bound of the input, as `bound_input` returns them. A budget of all tokens
-    or of dollars needs them."""
-    also: Sequence[Budget]
-    """Accounts of other trees, which the same tokens are reserved in."""
 
 
 class Budget:
@@ -149,12 +133,31 @@ class Budget:
         """This account and every account above it, up to the root."""
         return [self, *(self.parent.line if self.parent else ())]
 
-    def reserve(self, tokens: int | None = None, **wishes: Unpack[Wishes]) -> Reservation:
+    def reserve(  # noqa: PLR0913 -- all but the first by name
+        self,
+        tokens: int | None = None,
+        *,
+        keep: float = 0,
+        at_least: int = 1,
+        wait_for: int = 0,
+        call: Bill = _NO_CALL,
+        also: Sequence[Budget] = (),
+    ) -> Reservation:
         """Reserve tokens for a call.
+
+        Nothing waits in an event loop, where `areserve` waits, and nothing waits within
+        ``with budget.reserve(…):``, because the call might wait for itself.
 
         Args:
             tokens: Completion tokens that the call may cost. `None` for all that is left.
-            **wishes: The other arguments, which `Wishes` describes.
+            keep: Amount in the budget's unit that stays for a later call, whose prompt also has
+                the completion of this call.
+            at_least: Fewest completion tokens that are worth the call.
+            wait_for: Completion tokens that are worth waiting for, while calls under way may
+                return some.
+            call: The model and the bound of the input, as `bound_input` returns them. A budget of
+                all tokens or of dollars needs them.
+            also: Accounts of other trees, which the same tokens are reserved in.
 
         Returns:
             At least `at_least` and at most `tokens`. As a context manager, the reservation is
@@ -167,14 +170,27 @@ class Budget:
         """
         with suppress(RuntimeError):
             asyncio.get_running_loop()
-            wishes["wait_for"] = 0  # a wait would block all tasks
-        while isinstance(outcome := self._try_reserve(tokens, wishes), Future):
+            wait_for = 0  # a wait would block all tasks
+        while isinstance(
+            outcome := self._try_reserve(tokens, keep, at_least, wait_for, call, also), Future
+        ):
             outcome.result()
         return outcome
 
-    async def areserve(self, tokens: int | None = None, **wishes: Unpack[Wishes]) -> Reservation:
+    async def areserve(  # noqa: PLR0913
+        self,
+        tokens: int | None = None,
+        *,
+        keep: float = 0,
+        at_least: int = 1,
+        wait_for: int = 0,
+        call: Bill = _NO_CALL,
+        also: Sequence[Budget] = (),
+    ) -> Reservation:
         """Reserve tokens as `reserve` does, without blocking the event loop."""
-        while isinstance(outcome := self._try_reserve(tokens, wishes), Future):
+        while isinstance(
+            outcome := self._try_reserve(tokens, keep, at_least, wait_for, call, also), Future
+        ):
             await asyncio.wrap_future(outcome)
         return outcome
 
@@ -391,18 +407,24 @@ class Budget:
             if len(account._bills) > 100:  # noqa: PLR2004
                 account._bills = add_bills(account._bills)
 
-    def _try_reserve(self, tokens: int | None, wishes: Wishes) -> Reservation | Future[None]:
+    def _try_reserve(  # noqa: PLR0913, PLR0917 -- those of `reserve`
+        self,
+        tokens: int | None,
+        keep: float,
+        at_least: int,
+        wait_for: int,
+        call: Bill,
+        also: Sequence[Budget],
+    ) -> Reservation | Future[None]:
         """Reserve now, or return a future that is done when a call has returned tokens."""
-        call, also = wishes.get("call", Bill()), wishes.get("also", ())
-        accounts = (self, *also)
-        at_least, keep = wishes.get("at_least", 1), self._units("keep", wishes.get("keep", 0))
+        accounts, kept = (self, *also), self._units("keep", keep)
         if call.model == "" and any(account.needs_input for account in accounts):
             msg = "A budget that counts the input needs the model and the prompt of a call. "
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
         limit = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, minimum=1)
         with _LOCK:
-            cap = min(limit, self._cap(call, keep), *(account._cap(call) for account in also))
-            is_short = cap < min(limit, wishes.get("wait_for", 0))
+            cap = min(limit, self._cap(call, kept), *(account._cap(call) for account in also))
+            is_short = cap < min(limit, wait_for)
             # No wait inside a reservation's block: the call might wait for itself.
             if is_short and not _OPEN.get() and any(account._is_busy() for account in accounts):
                 future: Future[None] = Future()

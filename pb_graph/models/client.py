@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from langchain_core.runnables import RunnableConfig
 
 from pb_graph.answers import without_thinking
-from pb_graph.budget.account import Budget, Reservation, Wishes
+from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.bill import Bill
-from pb_graph.budget.scope import ACCOUNTS
-from pb_graph.errors import BudgetUsedUpError, ModelSetupError
+from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
+from pb_graph.errors import (
+    BudgetUsedUpError,
+    ModelCallError,
+    ModelSetupError,
+    PlanAndBudgetError,
+)
 from pb_graph.models.caps import (
     CONTINUING,
     CapPolicy,
@@ -47,14 +51,16 @@ from pb_graph.models.provider_errors import (
 from pb_graph.models.reply import (
     IO,
     MAX_THOUGHT,
+    Attempt,
     Reply,
     StreamWatch,
+    attempt,
     finish_of,
     thought_of,
-    tokens_of,
-    tokens_of_error,
 )
-from pb_graph.types import Charge, ReportWarning
+from pb_graph.types import Charge, Purpose, ReportWarning
+
+T = TypeVar("T")
 
 # LangGraph keeps tokens of calls with this tag out of a host's message stream.
 _SILENT: RunnableConfig = {"tags": ["nostream"]}
@@ -135,6 +141,33 @@ class RetryPolicy:
         ceiling = min(self.max_interval, self.initial_interval * 2.0 ** (failed - 1))
         return delay + random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
 
+    async def repeat(
+        self,
+        make: Callable[[], Awaitable[T]],
+        io: IO,
+        longest: float,
+        *,
+        may_go_on: Callable[[], bool] = lambda: True,
+    ) -> T:
+        """Make a call, and make it again after transient faults.
+
+        Args:
+            make: Makes the call.
+            io: How to wait, `BLOCKING` or `ASYNC`.
+            longest: Longest wait, in seconds, that a server may ask for.
+            may_go_on: Whether anything is left for another attempt.
+        """
+        failed = 0
+        while True:
+            try:
+                return await make()
+            except Exception as error:
+                failed += 1
+                wait = self.wait(error, failed, longest)
+                if wait is None or not may_go_on():
+                    raise
+            await io.sleep(wait)
+
 
 class ChatClient:
     """A LangChain chat model with its cap policy and its retry policy: a `ModelClient`.
@@ -185,65 +218,73 @@ class ChatClient:
         accounts = (own, *enclosing[1:])  # `own` limits all attempts together
         options = replace(options, cap=min([options.cap, *self._own_caps]))
         lost: list[Charge] = []
-        failed, is_bare = 0, self._refuses_schema
-        while True:
-            options = replace(options, schema=None) if is_bare else options
-            try:
-                outcome = await self._attempt(messages, options, accounts, lost, io)
-            except BudgetUsedUpError as error:
-                error.lost = tuple(lost)
-                raise
-            if isinstance(outcome, Reply):
-                self._refuses_schema |= is_bare
-                return outcome
-            if options.schema is not None and status_of(outcome) in REFUSED:
-                is_bare = True
-                continue
-            if options.stream and refuses_stream_options(self._streaming, outcome):
-                self._streaming = self._streaming.model_copy(update={"stream_usage": False})
-                continue
-            failed += 1
-            wait = self._retry_policy.wait(outcome, failed, options.timeout)
-            if wait is None or min(map(Budget.tokens_left, accounts)) < 1:
-                raise to_model_call_error(
-                    outcome,
-                    secrets=self._secrets,
-                    lost=tuple(lost),
-                    attempts=failed,
-                    model=describe_model(self.model),
-                ) from safe_cause(outcome, self._secrets)
-            await io.sleep(wait)
+        attempts = 0
 
-    async def _attempt(
+        async def make() -> Reply:
+            nonlocal attempts
+            attempts += 1
+            return await self._reply(messages, options, accounts, lost, io)
+
+        def may_go_on() -> bool:
+            return min(map(Budget.tokens_left, accounts)) >= 1
+
+        try:
+            repeat = self._retry_policy.repeat
+            return await repeat(make, io, options.timeout, may_go_on=may_go_on)
+        except BudgetUsedUpError as error:
+            error.lost = tuple(lost)
+            raise
+        except PlanAndBudgetError:  # of the budget, such as a model without a price
+            raise
+        except Exception as error:  # noqa: BLE001 -- of the model, of which there are many kinds
+            raise to_model_call_error(
+                error,
+                secrets=self._secrets,
+                lost=tuple(lost),
+                attempts=attempts,
+                model=describe_model(self.model),
+            ) from safe_cause(error, self._secrets)
+
+    async def _reply(
         self,
         messages: Sequence[BaseMessage],
         options: CallOptions,
         accounts: Sequence[Budget],
         lost: list[Charge],
         io: IO,
-    ) -> Reply | Exception:
-        """Return the reply, or the error of a failed attempt. Its charge is added to `lost`."""
+    ) -> Reply:
+        """Return the reply to one attempt. The charge of a failed attempt is added to `lost`."""
+        options = replace(options, schema=None) if self._refuses_schema else options
         call = Bill(self._key)  # without input where no budget counts it
         if any(account.needs_input for account in accounts):
             arguments = self._arguments(messages, options)
             call = await io.load(bound_input, self.model, messages, arguments)
-        own, *also = accounts
+        effort, watch = None, StreamWatch(self._provider)
+
+        async def send(reservation: Reservation) -> AIMessage:
+            nonlocal effort
+            capped = replace(options, cap=reservation.tokens)
+            arguments = self._arguments(messages, capped)
+            effort = describe_effort(arguments, capped)
+            return await self._send(messages, capped, arguments, watch, io)
+
         limit = min(map(Budget.tokens_left, accounts))
-        wishes = Wishes(wait_for=limit, call=call, also=also)
-        with await io.call(own.reserve, own.areserve, options.cap, **wishes) as reservation:
-            options = replace(options, cap=reservation.tokens)
-            attempt = _Attempt(options, call, self.name)
-            try:
-                arguments = self._arguments(messages, options)
-                effort = describe_effort(arguments, options)
-                message = await self._send(messages, options, arguments, io)
-            except Exception as error:  # noqa: BLE001 -- raised as our own, or retried
-                if tokens := settle_failed(reservation, error):
-                    lost.append(attempt.charge(tokens, reservation.bill or call, "error"))
-                return error
-            reply, bill = attempt.read(message, messages)
-            reservation.settle([bill])
+        done = await attempt(send, accounts, options.cap, call, messages, watch, io, wait_for=limit)
+        charge = _charge(done, options.purpose)
+        if done.message is not None and charge:
+            reply = self._read(done, charge, options, messages)
             return replace(reply, lost=tuple(lost), effort=effort)
+        lost += [charge] if charge else []
+        error = cast("Exception", done.error)
+        if options.schema is not None and status_of(error) in REFUSED:
+            bare = replace(options, schema=None)
+            reply = await self._reply(messages, bare, accounts, lost, io)
+            self._refuses_schema = True
+            return reply
+        if options.stream and refuses_stream_options(self._streaming, error):
+            self._streaming = self._streaming.model_copy(update={"stream_usage": False})
+            return await self._reply(messages, options, accounts, lost, io)
+        raise error
 
     def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
         if options.continue_last and messages[-1].type != "ai":  # nothing to continue yet
@@ -257,10 +298,11 @@ class ChatClient:
         messages: Sequence[BaseMessage],
         options: CallOptions,
         arguments: dict[str, Any],
+        watch: StreamWatch,
         io: IO,
     ) -> AIMessage:
         """Send one request, within the time limit of the options, or the model's own for a read."""
-        model = with_callback(self._model_for(options), StreamWatch(self._provider))
+        model = with_callback(self._model_for(options), watch)
         is_own = self._timeouts and self._timeouts != {options.timeout}
         limit = None if is_own else options.timeout
         config = {} if options.stream else _SILENT
@@ -277,51 +319,72 @@ class ChatClient:
             change["temperature"] = _SAMPLING_TEMPERATURE
         return model.model_copy(update=change)
 
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """One attempt of a call: its cap is that of `options`, and `call` is what was reserved."""
-
-    options: CallOptions
-    call: Bill
-    model: str
-    started: float = field(default_factory=time.perf_counter)
-
-    def read(self, message: AIMessage, prompt: Sequence[BaseMessage]) -> tuple[Reply, Bill]:
-        """Convert a response to a reply and its bill."""
-        finish, cap = finish_of(message), self.options.cap
-        tokens = tokens_of(message, prompt, cap)
+    def _read(
+        self, done: Attempt, charge: Charge, options: CallOptions, prompt: Sequence[BaseMessage]
+    ) -> Reply:
+        message = cast("AIMessage", done.message)
+        output = charge["usage"]["output_tokens"]
         warnings: list[ReportWarning] = []
-        if tokens.output > cap:
-            note = f"{self.model} ignored its cap of {cap} tokens and wrote {tokens.output}"
+        if output > done.cap:
+            note = f"{self.name} ignored its cap of {done.cap} tokens and wrote {output}"
             warnings.append(ReportWarning(code="cap_ignored", message=note))
-        bill = tokens.most(self.call)
-        charge = self.charge(tokens, bill, finish)
-        is_piece = self.options.continue_last  # a continuation keeps its whitespace
-        reply = Reply(
+        is_piece = options.continue_last  # a continuation keeps its whitespace
+        return Reply(
             _continuation(message, prompt) if is_piece else without_thinking(message.text),
-            finish,
+            charge["finish"],
             charge,
             warnings=tuple(warnings),
             tool_message=message_to_dict(message) if message.tool_calls else None,
             message_id=message.id,
             thought=thought_of(message)[-MAX_THOUGHT:],
         )
-        return reply, bill
 
-    def charge(self, tokens: Bill, most: Bill, finish: str) -> Charge:
-        """Return the entry of the attempt in the ledger, with the most that was settled."""
-        return Charge(
-            node=self.options.purpose.node,
-            step=self.options.purpose.step,
-            cap=self.options.cap,
-            model=self.call.model,
-            usage=tokens.usage(),
-            measured=tokens.is_measured,
-            most=most.usage(),
-            seconds=round(time.perf_counter() - self.started, 4),
-            finish=finish,
-        )
+
+class FallbackClient(WrapperClient):
+    """A client that calls the next client when its model fails for good."""
+
+    def __init__(self, wrapped: ModelClient, fallbacks: Sequence[ModelClient]) -> None:
+        super().__init__(wrapped)
+        self._clients = (wrapped, *fallbacks)
+
+    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
+        """Make one call; all clients together have its cap.
+
+        Raises:
+            ModelCallError: If all clients fail.
+        """
+        failures: list[ModelCallError] = []
+        lost: tuple[Charge, ...] = ()
+        with use_budget(open_run(limit=options.cap)):
+            for client in self._clients:
+                try:
+                    reply = await client.call(messages, options, io)
+                    return replace(reply, lost=lost + reply.lost)
+                except ModelCallError as failure:
+                    failures.append(failure)
+                    lost += failure.lost
+                    if available_tokens(1) < 1:
+                        break
+        if len(failures) == 1:
+            raise failures[0]
+        raise ModelCallError(" ".join(map(str, failures)), failures[-1].status, lost)
+
+
+def _charge(done: Attempt, purpose: Purpose) -> Charge | None:
+    """Return the entry of an attempt in the ledger; None for one that was refused."""
+    if done.tokens is None:
+        return None
+    return Charge(
+        node=purpose.node,
+        step=purpose.step,
+        cap=done.cap,
+        model=done.call.model,
+        usage=done.tokens.usage(),
+        measured=done.tokens.is_measured,
+        most=done.most.usage(),
+        seconds=round(done.seconds, 4),
+        finish="error" if done.message is None else finish_of(done.message),
+    )
 
 
 def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
@@ -329,23 +392,3 @@ def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
     start = prompt[-1].text if prompt[-1].type == "ai" else ""
     prefix = start if message.text.startswith(start) else start.rstrip()  # some templates strip it
     return message.text.removeprefix(prefix)
-
-
-def settle_failed(reservation: Reservation, error: Exception) -> Bill | None:
-    """Charge a failed attempt; an unknown cost counts as the whole reservation.
-
-    Args:
-        reservation: The reservation of the attempt.
-        error: The error of the attempt.
-
-    Returns:
-        As `tokens_of_error`.
-    """
-    tokens = tokens_of_error(error)
-    if tokens is None:
-        reservation.settle(0)
-    elif tokens.is_measured:
-        reservation.settle([tokens.most(reservation.call)])
-    else:
-        reservation.forfeit()
-    return tokens

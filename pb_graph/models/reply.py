@@ -28,6 +28,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.outputs import LLMResult
 
 from pb_graph.answers import thinking_in
+from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.bill import Bill
 from pb_graph.budget.ledger import spent
 from pb_graph.budget.rates import MOST_TOKENS
@@ -155,6 +156,88 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of a call, which is settled.
+
+    Attributes:
+        cap: Completion tokens that were reserved.
+        call: The model and the bound of the input, where an account counts it.
+        message: The response; None if the attempt failed.
+        error: Why the attempt failed.
+        tokens: The tokens of the response, or of a failed attempt that may be billed; else None.
+        most: The most that the attempt is billed, as the accounts count it.
+        seconds: Seconds between the request and the response.
+    """
+
+    cap: int
+    call: Bill
+    message: AIMessage | None
+    error: Exception | None
+    tokens: Bill | None
+    most: Bill
+    seconds: float
+
+
+async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may spend
+    send: Callable[[Reservation], Awaitable[AIMessage]],
+    accounts: Sequence[Budget],
+    cap: int | None,
+    call: Bill,
+    prompt: Sequence[BaseMessage],
+    watch: StreamWatch,
+    io: IO,
+    *,
+    keep: float = 0,
+    at_least: int = 1,
+    wait_for: int = 0,
+) -> Attempt:
+    """Reserve tokens, send one request within them, read the response and settle.
+
+    Args:
+        send: Sends the request; the cap is that of the reservation.
+        accounts: Accounts that the attempt reserves in, one of each tree.
+        cap: Completion tokens that the attempt may cost; None for all that is left.
+        call: The model and the bound of the input, where an account counts it.
+        prompt: The messages that are sent.
+        watch: Hears the stream of the response, if there is one.
+        io: How to wait, `BLOCKING` or `ASYNC`.
+        keep: Amount that the first account keeps for a later call, in its unit.
+        at_least: Fewest completion tokens that are worth the attempt.
+        wait_for: Completion tokens worth waiting for while other calls may return some.
+
+    Raises:
+        BudgetUsedUpError: If an account has too little left.
+    """
+    own, *also = accounts
+    reserved = await io.call(
+        own.reserve,
+        own.areserve,
+        cap,
+        keep=keep,
+        at_least=at_least,
+        wait_for=wait_for,
+        call=call,
+        also=also,
+    )
+    message, failure, started = None, None, time.perf_counter()
+    with reserved:
+        try:
+            message = await send(reserved)
+        except Exception as error:  # noqa: BLE001 -- of the model, of which there are many kinds
+            failure, tokens = error, tokens_of_error(error)
+            if tokens is None and watch.has_begun:
+                tokens = Bill(call.model, is_measured=False)
+            if tokens is None:
+                reserved.settle(0)
+        else:
+            tokens = tokens_of(message, prompt, reserved.tokens)
+        if tokens and (message is not None or tokens.is_measured):
+            reserved.settle([tokens.most(call)])
+    seconds, most = time.perf_counter() - started, reserved.bill or call
+    return Attempt(reserved.tokens, call, message, failure, tokens, most, seconds)
+
+
 def tokens_of_error(error: Exception) -> Bill | None:
     """Return the tokens that a failed attempt cost.
 
@@ -254,9 +337,15 @@ class StreamWatch(BaseCallbackHandler):
     def __init__(self, provider: str = "") -> None:
         self._provider = provider
         self._usages: dict[UUID, list[UsageMetadata]] = {}
+        self.has_begun = False
+
+    def on_stream_event(self, *_: Any, **__: Any) -> None:  # noqa: ANN401 -- version 3
+        """Note that the reply has begun, so that it is billed even if it breaks off."""
+        self.has_begun = True
 
     def on_llm_new_token(self, *_: Any, chunk: Any = None, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
         """Keep the usage of a chunk."""
+        self.has_begun = True
         if usage := getattr(getattr(chunk, "message", None), "usage_metadata", None):
             self._usages.setdefault(run_id, []).append(usage)
 

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableWithFallbacks
 
-from pb_graph.budget.scope import available_tokens, open_run, use_budget
-from pb_graph.errors import ModelCallError, ModelSetupError, UnknownModelError, how_to_install
+from pb_graph.errors import ModelSetupError, UnknownModelError, how_to_install
 from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.chat_models import classes_of
-from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy, WrapperClient
-from pb_graph.models.options import TIMEOUT, CallOptions
+from pb_graph.models.client import ChatClient, FallbackClient, ModelClient, RetryPolicy
+from pb_graph.models.options import TIMEOUT
 from pb_graph.models.provider_errors import redact
-from pb_graph.models.reply import IO, Reply
 from pb_graph.settings import Settings
-from pb_graph.types import Charge
 
 _WAYS_OUT = (
     "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set PB_MODEL, "
@@ -115,33 +109,3 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
         "alone or with_fallbacks; set arguments in its constructor, tools in build_graph(tools=…)."
     )
     raise ModelSetupError(msg)
-
-
-class FallbackClient(WrapperClient):
-    """A client that calls the next client when its model fails for good."""
-
-    def __init__(self, wrapped: ModelClient, fallbacks: Sequence[ModelClient]) -> None:
-        super().__init__(wrapped)
-        self._clients = (wrapped, *fallbacks)
-
-    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        """Make one call; all clients together have its cap.
-
-        Raises:
-            ModelCallError: If all clients fail.
-        """
-        failures: list[ModelCallError] = []
-        lost: tuple[Charge, ...] = ()
-        with use_budget(open_run(limit=options.cap)):
-            for client in self._clients:
-                try:
-                    reply = await client.call(messages, options, io)
-                    return replace(reply, lost=lost + reply.lost)
-                except ModelCallError as failure:
-                    failures.append(failure)
-                    lost += failure.lost
-                    if available_tokens(1) < 1:
-                        break
-        if len(failures) == 1:
-            raise failures[0]
-        raise ModelCallError(" ".join(map(str, failures)), failures[-1].status, lost)

@@ -152,7 +152,7 @@ class Ours(Guard):
         return use_budget(self.budget)
 
     def branch(self, wide: int) -> AbstractContextManager[Any]:
-        from pb_graph.agents.budgeted_request import share_of
+        from pb_graph.agents.answer import share_of
         from pb_graph.budget import use_budget
 
         return use_budget(self.budget.grant(share_of(self.budget, 1 / wide)))

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from langchain_core.language_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from pb_graph.budget.bill import Bill
-from pb_graph.models.client import _Attempt
+from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import Reply, finish_of, tokens_of
+from pb_graph.models.reply import BLOCKING, Reply, finish_of, run_sync, tokens_of
 
 PROMPT = [HumanMessage("What is 6 * 7? " * 20)]
 FORTY = "word " * 32
@@ -59,7 +60,8 @@ def test_an_empty_reply_may_be_free() -> None:
 
 def replied(cap: int, finish: str, content: Any = FORTY) -> Reply:  # noqa: ANN401
     message = AIMessage(content, response_metadata={"finish_reason": finish})
-    return _Attempt(CallOptions(cap), Bill(), "m").read(message, PROMPT)[0]
+    client = ChatClient(FakeMessagesListChatModel(responses=[message]))
+    return run_sync(client.call(PROMPT, CallOptions(cap), BLOCKING))
 
 
 @pytest.mark.parametrize(

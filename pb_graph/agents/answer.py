@@ -1,0 +1,508 @@
+"""Get one answer of a chat model within a budget.
+
+`Answer` calls the model, and finishes an answer that its cap cut off in a second call. `charged`
+returns a model whose every call is reserved, capped, sent and settled; `BudgetedModelRequest` keeps
+it so whichever model another middleware puts in.
+"""
+# ruff: noqa: ANN401 -- LangChain's run managers, contents and arguments
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any
+
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.exceptions import ModelError
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.messages.ai import add_usage
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
+from pydantic import PrivateAttr
+
+from pb_graph import errors
+from pb_graph.budget.account import Budget, Reservation
+from pb_graph.budget.bill import Bill
+from pb_graph.budget.rates import MOST_TOKENS
+from pb_graph.errors import InputError
+from pb_graph.models.caps import (
+    answers_in,
+    caps_in,
+    constructor_overrides,
+    least_cap,
+    policy_for,
+    refuses_stream_options,
+    without_caps,
+)
+from pb_graph.models.chat_models import calls_of, copy_for_attempts, key_of, ls_params_of
+from pb_graph.models.input_bound import bound_input
+from pb_graph.models.options import CallOptions, Thinking
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, StreamWatch, attempt, finish_of, run_sync
+from pb_graph.run.pause import Decision
+
+FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
+_STOPPED = "The token budget is used up, and the run was stopped."
+_USED_UP: dict[str, Any] = {"finish_reason": "stop", "budget_used_up": True}
+_GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
+_TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+_NOTE = 200  # input tokens to allow for a note that is added to a request
+_LOW = 0.2  # share of a budget: with less left, the model is told to finish
+_MIN_CALL = 256  # fewest completion tokens worth a call, where a run can pause instead
+
+
+class BudgetUsedUpError(errors.BudgetUsedUpError, ModelError):
+    """An agent's call was not made. LangChain's retries know that it is not worth a retry."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """What the calls for one request may spend.
+
+    Attributes:
+        accounts: Accounts that each call reserves in, one of each tree.
+        keep: Amount that the first account keeps for the finishing call, in its unit.
+        per_call: Completion tokens of a single call; `None` for no limit of its own.
+        at_least: Fewest completion tokens that are worth a call.
+        wait_for: Completion tokens worth waiting for while other calls may return some.
+        thinking: How much the model may think before it answers.
+        tell_every: Rounds of tool calls between two notes about the remaining budget. 0: only when
+            little is left. `None`: no note.
+    """
+
+    accounts: tuple[Budget, ...]
+    keep: float = 0
+    per_call: int | None = None
+    at_least: int = 1
+    wait_for: int = 1
+    thinking: Thinking = "bounded"
+    tell_every: int | None = None
+
+    def within(self, accounts: tuple[Budget, ...], per_call: int | None) -> CallLimits:
+        """Return these limits and those of further accounts of other trees.
+
+        Args:
+            accounts: Further accounts.
+            per_call: Completion tokens of a single call; `None` for no further limit.
+        """
+        roots = {account.line[-1] for account in self.accounts}
+        others = [account for account in accounts if account.line[-1] not in roots]
+        cap = min((limit for limit in (self.per_call, per_call) if limit), default=None)
+        return replace(self, accounts=(*self.accounts, *others), per_call=cap)
+
+
+def charged(model: Any, limits: CallLimits) -> BaseChatModel:
+    """Return a copy of a model, of the same class, whose calls are charged to accounts.
+
+    Args:
+        model: The chat model. A `BudgetedChatModel` adds its own account and limit.
+        limits: What its calls may spend.
+
+    Raises:
+        InputError: If the model is no chat model, such as a configurable one.
+    """
+    if not isinstance(model, BaseChatModel):
+        msg = f"{type(model).__name__} is not a chat model. Give the agent a model by its name."
+        raise InputError(msg)
+    if own := getattr(model, "account_and_limit", None):  # a BudgetedChatModel
+        account, per_call = own
+        plain: Any = model
+        return charged(plain.plain, limits.within((account,) if account else (), per_call))
+    if uncharged := getattr(model, "uncharged", None):
+        model = uncharged()
+    # The plain model streams, and reads and fills its cache; the copy around it must not.
+    changed = {"cache": False, "disable_streaming": True, "rate_limiter": None}
+    own_fields = {name: getattr(model, name) for name in changed}
+    made: BaseChatModel = model.model_copy(update=changed)
+    kind: Any = type(model)
+    made.__class__ = _charged_class(kind)
+    private = made.__pydantic_private__ or {}
+    made.__pydantic_private__ = {**private, "_limits": limits, "_own": own_fields}
+    return made
+
+
+@lru_cache
+def _charged_class(kind: type[Any]) -> type[Any]:
+    """Return a subclass of a model's class that charges its calls.
+
+    It is of the model's own class, because middleware asks for that: prompt caching, for one.
+    """
+
+    class Charged(kind):  # type: ignore[misc]
+        _limits: Any = PrivateAttr()
+        _own: Any = PrivateAttr()
+
+        def _generate(
+            self,
+            messages: list[BaseMessage],
+            stop: list[str] | None = None,
+            run_manager: Any = None,
+            **settings: Any,
+        ) -> ChatResult:
+            call = call_within(
+                self._limits, self.uncharged(), messages, stop, run_manager, settings, BLOCKING
+            )
+            return ChatResult(generations=[ChatGeneration(message=run_sync(call))])
+
+        async def _agenerate(
+            self,
+            messages: list[BaseMessage],
+            stop: list[str] | None = None,
+            run_manager: Any = None,
+            **settings: Any,
+        ) -> ChatResult:
+            message = await call_within(
+                self._limits, self.uncharged(), messages, stop, run_manager, settings, ASYNC
+            )
+            return ChatResult(generations=[ChatGeneration(message=message)])
+
+        def uncharged(self) -> BaseChatModel:
+            plain: BaseChatModel = self.model_copy(update=self._own)
+            plain.__class__ = kind
+            return plain
+
+    Charged.__name__, Charged.__qualname__ = kind.__name__, kind.__qualname__
+    Charged.__module__ = kind.__module__
+    return Charged
+
+
+@dataclass(init=False)
+class BudgetedModelRequest(ModelRequest[Any]):
+    """A request whose model is charged, also the one that another middleware puts in its place.
+
+    Attributes:
+        limits: What the calls for this request may spend.
+    """
+
+    limits: CallLimits | None = None
+
+    def __init__(self, *, limits: CallLimits, model: BaseChatModel, **parts: Any) -> None:
+        object.__setattr__(self, "limits", limits)
+        super().__init__(model=charged(model, limits), **parts)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "model" and self.limits:
+            value = charged(value, self.limits)
+        super().__setattr__(name, value)
+
+    @classmethod
+    def of(cls, request: ModelRequest[Any], limits: CallLimits) -> BudgetedModelRequest:
+        """Return a request within limits, and within those that it already has."""
+        if isinstance(request, cls) and request.limits:
+            limits = limits.within(request.limits.accounts, request.limits.per_call)
+        parts = {part.name: getattr(request, part.name) for part in fields(ModelRequest)}
+        return cls(limits=limits, **parts)
+
+
+async def call_within(  # noqa: PLR0913, PLR0917 -- those of LangChain's models, and the limits
+    limits: CallLimits,
+    model: BaseChatModel,
+    messages: Sequence[BaseMessage],
+    stop: list[str] | None,
+    run_manager: Any,
+    settings: dict[str, Any],
+    io: IO,
+) -> AIMessage:
+    """Reserve, cap, send and settle one call. All tokens of agents are spent here.
+
+    Args:
+        limits: What the call may spend.
+        model: The chat model, without a budget.
+        messages: The prompt.
+        stop: Texts at which the model stops.
+        run_manager: The run of the call, for callbacks and streams.
+        settings: The other arguments of the call.
+        io: How to wait, `BLOCKING` or `ASYNC`.
+
+    Raises:
+        BudgetUsedUpError: If an account has too little left.
+        InputError: If the call asks for several answers.
+    """
+    given = vars(model) | settings
+    if (several := answers_in(given)) > 1:
+        msg = f"A call for {several} answers may cost {several} caps. Make {several} calls instead."
+        raise InputError(msg)
+    made = _prepared(model)
+    profile: Any = model.profile or {}
+    caps = [*caps_in(given), limits.per_call, profile.get("max_output_tokens")]
+    cap = min([limit for limit in caps if limit], default=None)
+    call = Bill(made.key)
+    if any(account.needs_input for account in limits.accounts):
+        call = await io.load(bound_input, made.model, messages, settings)
+        call = replace(call, input=call.input + _NOTE, written=call.written + _NOTE)
+
+    watch = StreamWatch(made.provider)
+
+    async def send(reservation: Reservation) -> AIMessage:
+        prompt = _with_note(messages, limits, reservation)
+        arguments = made.arguments(settings, reservation.tokens, limits.thinking)
+        manager = copy(run_manager)
+        manager.handlers = [*run_manager.handlers, watch]
+        try:
+            result = await io.call(*calls_of(made.model), prompt, stop, manager, **arguments)
+        except Exception as error:
+            if not refuses_stream_options(made.model, error):
+                raise
+            made.model = made.model.model_copy(update={"stream_usage": False})
+            result = await io.call(*calls_of(made.model), prompt, stop, manager, **arguments)
+        watch.on_llm_end(LLMResult(generations=[result.generations]), run_id=run_manager.run_id)
+        message: AIMessage = result.generations[0].message
+        return message
+
+    try:
+        done = await attempt(
+            send,
+            limits.accounts,
+            cap,
+            call,
+            messages,
+            watch,
+            io,
+            keep=limits.keep,
+            at_least=min(max(limits.at_least, made.least_cap), cap or MOST_TOKENS),
+            wait_for=limits.wait_for,
+        )
+    except errors.BudgetUsedUpError as error:
+        error.__class__ = BudgetUsedUpError
+        raise
+    if done.message is not None:
+        return done.message
+    if type(done.error).__name__ == "LengthFinishReasonError":  # OpenAI's client cannot parse it
+        usage = done.tokens.usage() if done.tokens and done.tokens.is_measured else None
+        return AIMessage("", usage_metadata=usage, response_metadata={"finish_reason": "length"})
+    raise done.error  # type: ignore[misc]
+
+
+class _Prepared:
+    """A chat model whose caps are those of its calls, and which never repeats a request itself."""
+
+    def __init__(self, model: BaseChatModel) -> None:
+        self._source = model  # keeps the values alive, whose ids are its key
+        model = copy_for_attempts(model)
+        self.key, self.least_cap, self.policy = key_of(model), least_cap(model), policy_for(model)
+        self.provider = ls_params_of(model)().get("ls_provider") or ""
+        self.model = model.model_copy(update=constructor_overrides(model))
+
+    def arguments(self, given: dict[str, Any], cap: int, thinking: Thinking) -> dict[str, Any]:
+        """Return the arguments of a call with its cap, as the model's provider expects it."""
+        settings = without_caps(given)
+        # Settings of this call, such as an effort, count as settings of the model.
+        known = settings.keys() & type(self.model).model_fields.keys()
+        model = self.model.model_copy(update={name: settings[name] for name in known})
+        arguments = self.policy(model, CallOptions(cap, timeout=math.inf, thinking=thinking))
+        arguments.pop("timeout", None)  # the host sets it
+        return {**settings, **arguments}
+
+
+_PREPARED: dict[tuple[Any, ...], _Prepared] = {}
+_MAX_PREPARED = 100
+
+
+def _prepared(model: BaseChatModel) -> _Prepared:
+    """Return a model as it is called; a model with the same fields is prepared once."""
+    identity = type(model), *(id(vars(model).get(name)) for name in type(model).model_fields)
+    if (made := _PREPARED.get(identity)) is None:
+        made = _PREPARED[identity] = _Prepared(model)
+        if len(_PREPARED) > _MAX_PREPARED:
+            _PREPARED.pop(next(iter(_PREPARED)), None)
+    return made
+
+
+def _with_note(
+    messages: Sequence[BaseMessage], limits: CallLimits, reservation: Reservation
+) -> list[BaseMessage]:
+    """Return the prompt with a line about the remaining budget, if one is due."""
+    first, last = limits.accounts[0], messages[-1] if messages else None
+    if limits.tell_every is None or last is None:
+        return [*messages]
+    # Read now: other calls may have returned tokens while this call waited.
+    left = min(account.left for account in limits.accounts if account.unit == first.unit)
+    left += first.rate.cost(reservation.most) / first.rate.scale
+    rounds = sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in messages)
+    is_due = limits.tell_every and rounds % limits.tell_every == 0
+    if left <= _LOW * first.total:
+        note = f"Remaining budget: {first.rate.text(left)}. Finish this task now."
+    elif isinstance(last, ToolMessage) and is_due:
+        note = f"Remaining budget: {first.rate.text(left)} of {first.rate.text(first.total)}."
+    else:
+        return [*messages]
+    return [*messages[:-1], _appended(last, note)]
+
+
+@dataclass
+class Answer:
+    """One answer to a request: a call, and a finishing call if its cap cut the answer off.
+
+    Attributes:
+        request: The request, as LangChain's agents make it.
+        limits: What each call may spend.
+        ask: Makes one call within limits.
+        last: Accounts for the finishing call, if a part was set aside for it.
+        by_tool: Whether the final answer is a tool call; the finishing call then keeps its tools.
+        on_used_up: Decides what follows when only the reserve is left. `None` for a last answer.
+    """
+
+    request: ModelRequest[Any]
+    limits: CallLimits
+    ask: Callable[[ModelRequest[Any], CallLimits], Awaitable[ModelResponse[Any]]]
+    last: tuple[Budget, ...] = ()
+    by_tool: bool = False
+    on_used_up: Callable[[BudgetUsedUpError], Decision] | None = None
+
+    async def respond(self) -> ModelResponse[Any]:
+        """Return the model's answer or tool calls.
+
+        Tool calls that were cut off are dropped. If the budget is used up, the response is a
+        message that says so.
+
+        Raises:
+            BudgetUsedUpError: If the budget is used up and the model's own arguments ask for
+                structured output, which a plain message is not.
+        """
+        least = min(_MIN_CALL, self._enough) if self.on_used_up else 1
+        limits = replace(self.limits, at_least=least, wait_for=self._enough)
+        response: ModelResponse[Any] | None = None
+        for decide in (self.on_used_up, None):
+            try:
+                response = await self._ask(self.request, limits)
+            except BudgetUsedUpError as error:
+                decision = decide(error) if decide else "finish"
+                if decision == "stop":
+                    return ModelResponse([AIMessage(_STOPPED, response_metadata=_USED_UP)])
+                if decision == "raise":
+                    limits = replace(limits, at_least=1)
+                    continue
+            break
+        if response and finish_of(_message(response)) != "length":
+            return response
+        return await self._finish(response)
+
+    async def _finish(self, response: ModelResponse[Any] | None) -> ModelResponse[Any]:
+        """Return the final answer, out of the reserve, after what was written so far."""
+        fuller = max(
+            self.limits.accounts, self.last or self.limits.accounts, key=lambda group: group[0].left
+        )
+        limits = replace(
+            self.limits, accounts=fuller, keep=0, thinking="off", tell_every=None, wait_for=1
+        )
+        try:
+            final = await self._ask(self._ending(response), limits)
+        except BudgetUsedUpError as error:
+            if self.by_tool or "response_format" in self.request.model_settings:
+                raise
+            return response or ModelResponse([AIMessage(error.note, response_metadata=_USED_UP)])
+        except Exception:
+            if response is None or self._is_typed or not _message(response).text:
+                raise
+            return response  # its tokens are paid for
+        return self._join(response, final) if response else final
+
+    async def _ask(self, request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
+        try:
+            response = await self.ask(request, limits)
+        except Exception as error:
+            answer = getattr(error, "ai_message", None)  # LangChain cannot parse the output
+            if answer is None or finish_of(answer) != "length":
+                raise
+            return _drop_tool_calls(answer)
+        answer = _message(response)
+        return _drop_tool_calls(answer) if finish_of(answer) == "length" else response
+
+    @property
+    def _enough(self) -> int:
+        """Return the completion tokens to wait for while other calls may return unspent tokens."""
+        reserve = self.limits.keep or (self.last[0].total if self.last else 0)
+        if reserve and self.limits.accounts[0].unit == "dollars":
+            return _MIN_CALL
+        return max(1, int(reserve))
+
+    @property
+    def _is_typed(self) -> bool:
+        """Return whether the answer is structured, so that it must come in one piece."""
+        formats = self.request.response_format, self.request.model_settings.get("response_format")
+        return self.by_tool or any(form is not None for form in formats)
+
+    def _ending(self, response: ModelResponse[Any] | None) -> ModelRequest[Any]:
+        """Return the request for a final answer, without tools and after the text so far."""
+        settings = self.request.model_settings
+        dropped = frozenset[str]() if self.by_tool else _TOOL_SETTINGS
+        bare = self.request.override(
+            tools=[],
+            tool_choice=None,
+            model_settings={name: settings[name] for name in settings.keys() - dropped},
+        )
+        partial = _message(response).text if response and not self._is_typed else ""
+        if not partial:
+            return _append_system_note(bare, FINISH)
+        messages: list[AnyMessage] = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
+        return bare.override(messages=[*self.request.messages, *messages])
+
+    def _join(self, response: ModelResponse[Any], final: ModelResponse[Any]) -> ModelResponse[Any]:
+        """Return both answers as one message with the usage of both calls.
+
+        A structured answer is whole in the second response.
+        """
+        first, second = _message(response), _message(final)
+        content: Any = second.content
+        if first.text and not self._is_typed and final.structured_response is None:
+            content = _joined(first.content, content) if content else first.content
+        usage = [answer.usage_metadata for answer in (first, second)]
+        update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
+        joined = second.model_copy(update=update)
+        result = [joined if message is second else message for message in final.result]
+        return replace(final, result=result)
+
+
+def share_of(account: Budget, fraction: float) -> float:
+    """Return a share of an account's total.
+
+    Args:
+        account: The account.
+        fraction: The share, from 0 to 1.
+
+    Returns:
+        Dollars, or whole tokens, rounded up.
+    """
+    share = account.total * fraction
+    return share if account.unit == "dollars" else math.ceil(share)
+
+
+def _append_system_note(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
+    message = request.system_message
+    if message is None:
+        return request.override(system_message=SystemMessage(note))
+    return request.override(system_message=_appended(message, note))
+
+
+def _appended(message: Any, note: str) -> Any:
+    return message.model_copy(update={"content": _joined(message.content, note)})
+
+
+def _drop_tool_calls(message: AIMessage) -> ModelResponse[Any]:
+    """Return a cut-off answer without its tool calls, because the last one may be incomplete."""
+    update = {"content": str(message.text), "tool_calls": [], "invalid_tool_calls": []}
+    return ModelResponse([message.model_copy(update=update)])
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Join two contents. Blocks stay unchanged, because a prompt cache may know them."""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    parts = [
+        [{"type": "text", "text": part}] if isinstance(part, str) else part
+        for part in (first, second)
+    ]
+    return [*parts[0], *parts[1]]
+
+
+def _message(response: ModelResponse[Any]) -> AIMessage:
+    return next(message for message in response.result if isinstance(message, AIMessage))
