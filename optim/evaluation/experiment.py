@@ -14,7 +14,7 @@ from optim.methods import NAMES, PAPER, PUBLISHED, Method, methods, over_budgets
 from optim.options import Limits, option
 from optim.records.logs import REMOTE
 from optim.scorers import NAMES as SCORERS
-from optim.scorers.identity import scorer_code, scorer_name
+from optim.scorers import scorer_code, scorer_name
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:

@@ -72,10 +72,19 @@ def _with_interval(name: str, ends: str, digits: int | None) -> Callable[[Row], 
     return show
 
 
-def _money(row: Row, name: str) -> str:
-    """Return an amount of money; the one with a cache only where it makes a difference."""
-    amount = row[name] if name == "money" or row[name] != row["money"] else None
-    return DASH if amount is None else ("$ " if "$" in row["money_unit"] else "") + factor(amount)
+def _digits(name: str, digits: int = 0) -> Callable[[Row], str]:
+    return lambda row: number(row[name], digits)
+
+
+def _money(name: str) -> Callable[[Row], str]:
+    """Return the text of an amount; money with a cache stands only where it is another amount."""
+
+    def show(row: Row) -> str:
+        if row[name] is None or (name != "money" and row[name] == row["money"]):
+            return DASH
+        return ("$ " if "$" in row["money_unit"] else "") + factor(row[name])
+
+    return show
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,7 @@ class Column:
     """
 
     show: Callable[[Row], str]
-    tip: str = ""
+    tip: str
 
     def __call__(self, row: Row) -> str:
         """Return the cell of a row."""
@@ -105,33 +114,25 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
         _with_interval("tokens", "tokens_", 0),
         "T: mean completion tokens of a question, planning included, with their 95 % interval.",
     ),
-    "prompt": Column(
-        lambda row: number(row["input_tokens"]),
-        "Mean prompt tokens of a question, cached ones included.",
-    ),
-    "cached": Column(
-        lambda row: number(row["cached_tokens"]),
-        "Mean cached prompt tokens of a question.",
-    ),
+    "prompt": Column(_digits("input_tokens"), "Mean prompt tokens, cached ones included."),
+    "cached": Column(_digits("cached_tokens"), "Mean cached prompt tokens."),
     "money": Column(
-        lambda row: _money(row, "money"),
+        _money("money"),
         "Mean price: US $ per 1,000 questions where all prices are known, else units (a prompt "
         "token is 1 unit, a completion token --price-ratio, 4 by default).",
     ),
     "cached money": Column(
-        lambda row: _money(row, "cached_money"),
-        "The same if a cached prompt token costs a tenth of another prompt token. Prices in US $ "
-        "are those of the cache already.",
+        _money("cached_money"),
+        "In units, if a cached prompt token costs a tenth of a prompt token.",
     ),
     "E³": Column(
         _with_interval("e3", "e3_", None),
         "accuracy² / T with its 95 % interval; plain and biased upwards below 30 questions.",
     ),
     "OckScore": Column(
-        lambda row: number(row["ock_score"], 1),
-        "accuracy \N{MINUS SIGN} 10 ln(all tokens / 10,000 + 1).",
+        _digits("ock_score", 1), "accuracy \N{MINUS SIGN} 10 ln(all tokens / 10,000 + 1)."
     ),
-    "n": Column(lambda row: number(row["n"]), "Answers with a score."),
+    "n": Column(_digits("n"), "Answers with a score."),
     "errors": Column(
         lambda row: number(row["errors"] or None),
         "Answers that failed for an outside reason. They are in no other column.",
@@ -149,34 +150,28 @@ def difference(pair: Row) -> str:
 
 PAIR_COLUMNS: dict[str, Callable[[Row], str]] = {
     "ratio of E³": Column(
-        _with_interval("ratio", "", None),
-        "Plain ratio, with the interval of the paired delta method.",
+        _with_interval("ratio", "", None), "With the interval of the paired delta method."
     ),
     "p": Column(lambda pair: p_value(pair["p_value"]), "Two-sided, for equal E³."),
     "p, Holm": Column(
-        lambda pair: p_value(pair["p_value_holm"]),
-        "The same, corrected for the number of methods.",
+        lambda pair: p_value(pair["p_value_holm"]), "Corrected for the number of methods."
     ),
     "ratio of T": Column(
-        _with_interval("tokens_ratio", "tokens_", None),
-        "Mean completion tokens over those of the baseline.",
+        _with_interval("tokens_ratio", "tokens_", None), "Completion tokens over the baseline's."
     ),
     "accuracy, points": Column(difference, "Paired difference of accuracy."),
     "p of accuracy": Column(
         lambda pair: p_value(pair["accuracy_p_value"]),
-        "McNemar's exact test where each question has one answer that is right or wrong, else a "
-        "paired t-test.",
+        "McNemar's exact test for one right or wrong answer each, else a paired t-test.",
     ),
     "p of accuracy, Holm": Column(
-        lambda pair: p_value(pair["accuracy_p_value_holm"]), "The same, corrected."
+        lambda pair: p_value(pair["accuracy_p_value_holm"]), "Corrected."
     ),
     "better / worse": Column(
         lambda pair: f"{number(pair['gained'])} / {number(pair['lost'])}",
         "Questions on which the method scores higher and lower.",
     ),
-    "questions": Column(
-        lambda pair: number(pair["questions"]), "Questions that both have answered."
-    ),
+    "questions": Column(_digits("questions"), "Questions that both have answered."),
 }
 """Columns of a table of paired comparisons."""
 

@@ -35,32 +35,20 @@ BY = (*STUDY, "method")
 """Columns that tell the rows of a report apart."""
 
 PARTS = {
-    "plan": "plan",
-    "estimate": "estimate",
-    "answer": "answer at once",
-    "solve": "solve",
+    "plan": "plan", "estimate": "estimate", "answer": "answer at once", "solve": "solve",
     "synthesize": "synthesize",
-}
+}  # fmt: skip
 """Parts of the completion tokens of an answer, in the order of spending, with their names."""
 
 PaperTable = Literal["rows", "certaindex", "latency", "budget_cells", "a_over_t"]
 
 _MEANS = ["tokens", "solving_tokens", "input_tokens", "cached_tokens", "money", "seconds"]
 _MEASURES = (  # the order in CSV and JSON; what is not named here comes after it
-    *("n", "errors", "questions", "accuracy", "accuracy_lower", "accuracy_upper", "accuracy_sd"),
-    *("tokens", "tokens_lower", "tokens_upper", "tokens_sd", "solving_tokens", "input_tokens"),
-    *(
-        "cached_tokens",
-        "money",
-        "cached_money",
-        "money_unit",
-        "e3",
-        "e3_lower",
-        "e3_upper",
-        "e3_sd",
-    ),
-    *("ock_score", "seconds", "level_source", "runs", "is_measured"),
-)
+    "n", "errors", "questions", "accuracy", "accuracy_lower", "accuracy_upper", "accuracy_sd",
+    "tokens", "tokens_lower", "tokens_upper", "tokens_sd", "solving_tokens", "input_tokens",
+    "cached_tokens", "money", "cached_money", "money_unit", "e3", "e3_lower", "e3_upper", "e3_sd",
+    "ock_score", "seconds", "level_source", "runs", "is_measured",
+)  # fmt: skip
 _CACHED = 0.1  # units of a cached prompt token, as most providers price it
 _PICO = 1e12  # in which `Dollars` counts
 _USUAL_BASELINES = ("vanilla", "global_budget")
@@ -137,9 +125,8 @@ def figures(table: pd.DataFrame, by: Sequence[str] = BY) -> pd.DataFrame:
     """
     groups = table.groupby(list(by), sort=False, dropna=False)
     rows = [dict(zip(by, key, strict=True)) | _figures(group) for key, group in groups]
-    return pd.DataFrame(
-        rows, columns=list(dict.fromkeys([*by, *_MEASURES, *itertools.chain(*rows)]))
-    )
+    names = dict.fromkeys([*by, *_MEASURES, *itertools.chain(*rows)])
+    return pd.DataFrame(rows, columns=list(names))
 
 
 def _figures(group: pd.DataFrame) -> dict[str, Any]:
@@ -248,20 +235,15 @@ def by_level(table: pd.DataFrame) -> pd.DataFrame:
     return figures(labelled, (*BY, "level")).sort_values("level", kind="stable")
 
 
-def _by_part(table: pd.DataFrame, field: str) -> pd.DataFrame:
-    """Return the means of a field of usage, a row for each method and a column for each node."""
-    scored = table.dropna(subset="score")
-    nodes = [{node: part[field] for node, part in row.items()} for row in scored.by_node]
-    names = dict.fromkeys([*PARTS, *(node for row in nodes for node in row)])
-    parts = pd.DataFrame(nodes, index=scored.index, columns=list(names)).fillna(0.0)
-    return parts.groupby(scored.method, sort=False).mean()
-
-
 def token_parts(table: pd.DataFrame) -> pd.DataFrame:
     """Return mean completion tokens per scored answer by ``method`` and ``part``."""
-    means = _by_part(table, "output_tokens").rename(columns=PARTS).reset_index()
-    parts = means.melt("method", var_name="part", value_name="tokens")
-    return parts[parts.tokens > 0]
+    scored = table.dropna(subset="score")
+    nodes = [{node: part["output_tokens"] for node, part in row.items()} for row in scored.by_node]
+    names = list(dict.fromkeys([*PARTS, *itertools.chain(*nodes)]))
+    parts = pd.DataFrame(nodes, index=scored.index, columns=names).fillna(0.0)
+    means = parts.groupby(scored.method, sort=False).mean().rename(columns=PARTS).reset_index()
+    long = means.melt("method", var_name="part", value_name="tokens")
+    return long[long.tokens > 0]
 
 
 def budget_grid(table: pd.DataFrame) -> pd.DataFrame:

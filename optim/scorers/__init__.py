@@ -6,12 +6,14 @@ function under `register`.
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
-from inspect import iscoroutinefunction, signature
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
+from optim.datasets.dataset import digest
 from optim.extras import named_object
+from optim.scorers.adapters import InspectScorer, from_dspy, is_inspect_scorer
 from optim.scorers.base import (
     NAMES,
     SCORERS,
@@ -20,29 +22,20 @@ from optim.scorers.base import (
     ScoreFunction,
     Scorer,
     ScorerError,
+    name_of,
     register,
-)
-from optim.scorers.dspy_metrics import from_dspy
-from optim.scorers.inspect_scorers import InspectScorer, is_inspect_scorer
+)  # fmt: skip
 from pb_graph.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Scorer as TheirScorer
 
 __all__ = [
-    "NAMES",
-    "Score",
-    "Scorer",
-    "ScorerError",
-    "ScorerLike",
-    "as_scorer",
-    "from_dspy",
-    "register",
-]
+    "NAMES", "Score", "Scorer", "ScorerError", "ScorerLike", "as_scorer", "from_dspy", "register",
+]  # fmt: skip
 
 for _module in iter_modules(__path__, f"{__name__}."):
     import_module(_module.name)
-
 
 ScorerLike = Union[str, Scorer, type[Scorer], ScoreFunction, "TheirScorer"]
 """Whatever `as_scorer` takes."""
@@ -74,31 +67,59 @@ def as_scorer(value: ScorerLike) -> Scorer:
         return InspectScorer(value)
     if isinstance(value, Scorer):
         return value
-    if callable(value) and not iscoroutinefunction(value):
-        _refuse_other_parameters(value)
-        return FunctionScorer(value)
-    msg = (
-        f"{value!r} is not a scorer: give one of {', '.join(NAMES)}, an object with score(output, "
-        "question), a function (output, question) that is not async, or a scorer of Inspect"
-    )
-    raise ScorerError(msg)
-
-
-def _refuse_other_parameters(function: ScoreFunction) -> None:
-    """Raise `InputError` if a function cannot be called with output and question."""
-    try:
-        parameters = signature(function)
-        parameters.bind("output", "question")
-    except TypeError:
-        is_metric = True
-    except ValueError:  # of a builtin without a signature
-        return
-    else:
-        is_metric = "trace" in parameters.parameters
-    if is_metric:
-        name = getattr(function, "__qualname__", type(function).__qualname__)
+    if not callable(value) or inspect.iscoroutinefunction(value):
         msg = (
-            f"a scorer takes (output, question), but {name} takes {parameters}. Wrap a metric of "
-            "DSPy's: optim.scorers.from_dspy(metric)."
+            f"{value!r} is not a scorer: give one of {', '.join(NAMES)}, an object with "
+            "score(output, question), a function (output, question) that is not async, or a "
+            "scorer of Inspect"
         )
-        raise InputError(msg)
+        raise ScorerError(msg)
+    try:
+        parameters = inspect.signature(value)
+        if "trace" in parameters.bind("output", "question").signature.parameters:
+            raise TypeError  # noqa: TRY301 -- a metric of DSPy
+    except TypeError:
+        msg = (
+            f"a scorer takes (output, question), but {name_of(value)} takes {parameters}. Wrap a "
+            "metric of DSPy's: optim.scorers.from_dspy(metric)."
+        )
+        raise InputError(msg) from None
+    except ValueError:  # a builtin without a signature
+        pass
+    return FunctionScorer(value)
+
+
+def scorer_name(scorer: object) -> str:
+    """Return the name of a scorer, else that of its function or class."""
+    scorer = _own(scorer)
+    if isinstance(scorer, str):
+        return scorer
+    return InspectScorer(scorer).name if is_inspect_scorer(scorer) else name_of(scorer)
+
+
+def scorer_code(scorer: object) -> str:
+    """Return a digest of the module in which a scorer of the user's own is written, or "".
+
+    The digest covers the whole module, because helpers change scores, too. For a scorer of Inspect
+    the arguments are digested. Registered scorers have no digest.
+    """
+    scorer = _own(scorer)
+    if isinstance(scorer, str):
+        return ""
+    if isinstance(scorer, FunctionScorer):
+        scorer = inspect.unwrap(scorer.function)
+    if is_inspect_scorer(scorer):
+        return InspectScorer(scorer).arguments
+    has_source = inspect.isroutine(scorer) or isinstance(scorer, type)
+    source: Any = scorer if has_source else type(scorer)
+    try:
+        lines, number = inspect.findsource(source)
+    except (OSError, TypeError):  # typed at a prompt, or not in Python
+        return ""
+    return digest([source.__qualname__, number, "".join(lines)])
+
+
+def _own(scorer: object) -> object:
+    """Return the object that ``file.py:name`` names; anything else is returned as it is."""
+    is_known = not isinstance(scorer, str) or scorer in SCORERS
+    return scorer if is_known else named_object(str(scorer)) or scorer

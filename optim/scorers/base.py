@@ -93,17 +93,18 @@ def register(name: str) -> Callable[[_Made], _Made]:
     return decorate
 
 
-class FunctionScorer:
-    """Scores with a function.
+def name_of(scorer: object) -> str:
+    """Return the name of a scorer, of its function or of its class."""
+    name = getattr(scorer, "name", None) or getattr(scorer, "__qualname__", None)
+    return str(name or type(scorer).__qualname__)
 
-    Attributes:
-        function: The scoring function, whose source identifies the scorer.
-        name: The function's qualified name.
-    """
+
+class FunctionScorer:
+    """Scores with a function, whose source identifies the scorer."""
 
     def __init__(self, function: ScoreFunction) -> None:
         self.function = function
-        self.name: str = getattr(function, "__qualname__", type(function).__qualname__)
+        self.name = name_of(function)
 
     def score(self, output: str, question: Question) -> Score:
         """Score as `Scorer.score`; a failure of the function is a `ScorerError`."""

@@ -21,28 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.extras import require_modules
 from optim.scorers.base import Score, ScorerError, register
-from optim.scorers.notation import (
-    attached,
-    clock,
-    in_prose,
-    one_script,
-    ratio,
-    readings,
-    same_time,
-    unwrapped,
-    words,
-)
-from pb_graph.answers import (
-    boxed_answer,
-    last_answer,
-    unmarked,
-    without_lead,
-    without_thinking,
-)
+from optim.scorers.notation import in_prose, one_script, readings, same
+from pb_graph.answers import boxed_answer, last_answer, unmarked, without_thinking
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from loky import ProcessPoolExecutor
 
     from optim.datasets import Question
@@ -52,11 +34,9 @@ _MEMORY_LIMIT = 4 * 2**30  # bytes of address space: 10^(10^10) must not take th
 _IDLE = 600  # seconds after which an unused worker ends
 _LONGEST = 20_000  # characters kept from the end, where the answer stands
 _GSM8K_MARK = re.compile(r"####\s*(?=[-+$€£.\d])")
-_BASED = re.compile(r"\$?(\d[0-9A-Za-z]*)_\{?(\d+)\}?\$?")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _WORD = re.compile(r"(?!and\b)[A-Za-z]{3,}")
-_WORD_OR_LETTER = re.compile(r"[A-Za-z]")
 _SPREAD = (r"\begin", r"\[", "$$")  # what a formula of several lines starts with
 _CLOSE = 2e-6  # relative difference of two equal numbers, such as 1/3 and 0.333333
 
@@ -92,24 +72,22 @@ class MathScorer:
         boxed = boxed_answer(text)
         result = last_answer(text) if boxed is None else boxed
         expected = " or ".join(question.targets)
-        targets = [_target(target) for target in question.targets]
         text = one_script(unmarked(text if result is None else result))
-        if (is_same := _same_text(text, targets)) is not None:
-            verdict = "equals" if is_same else "differs from"
-            return Score(float(is_same), result, f"{result} {verdict} {expected}")
+        targets = {target: same(text, target) for target in map(_target, question.targets)}
+        if True in targets.values() or None not in targets.values():
+            verdict = "equals" if True in targets.values() else "differs from"
+            return Score(float(True in targets.values()), result, f"{result} {verdict} {expected}")
         prediction = _prediction(text, is_boxed=boxed is not None, is_stated=result is not None)
-        if not any(map(_WORD_OR_LETTER.search, targets)):
-            prediction += [f"${number}$" for number in attached(text)]
-        golds = [reading for target in targets for reading in readings(target, is_target=True)]
+        open_ones = [target for target, is_same in targets.items() if is_same is None]
+        golds = [gold for target in open_ones for gold in readings(target, is_target=True)]
         compared = WORKER.compare(golds, prediction)
         answer = compared.answer if result is None else result
         if compared.error is not None:
             return Score(0.0, answer, f"could not be compared: {compared.error}")
         if answer is None:
             return Score(0.0, None, f"no mathematical answer found; expected {expected}")
-        is_right = compared.is_equal and not _has_other_base(answer, targets)
-        verdict = "equals" if is_right else "differs from"
-        return Score(float(is_right), answer, f"{answer} {verdict} {expected}")
+        verdict = "equals" if compared.is_equal else "differs from"
+        return Score(float(compared.is_equal), answer, f"{answer} {verdict} {expected}")
 
 
 def _target(text: str) -> str:
@@ -117,32 +95,6 @@ def _target(text: str) -> str:
     boxed = boxed_answer(text)
     said = _GSM8K_MARK.split(text)[-1] if boxed is None else boxed
     return one_script(_DOLLAR.sub("", said))
-
-
-def _same_text(result: str, targets: Sequence[str]) -> bool | None:
-    """Return whether a result is a target, where letters, words or a clock decide; else None."""
-    if _plain(result) in map(_plain, targets):
-        return True
-    said, meant = words(result), list(map(words, targets))
-    if said and all(meant) and (said[1] or any(is_text for _, is_text in filter(None, meant))):
-        return said[0] in [target for target, _ in filter(None, meant)]
-    times = [time for time in map(clock, targets) if time is not None]
-    if len(times) == len(targets) and (time := clock(result)) is not None:
-        return any(same_time(time, other) for other in times)
-    parts, ratios = ratio(result), list(map(ratio, targets))
-    return parts in ratios if parts and all(ratios) else None
-
-
-def _has_other_base(answer: str, targets: Sequence[str]) -> bool:
-    """Return whether a number such as 4210_5 differs from every target; Math-Verify ignores 5."""
-    read, *golds = (_BASED.fullmatch(text) for text in (answer, *targets))
-    return read is not None and all(gold and gold.groups() != read.groups() for gold in golds)
-
-
-def _plain(text: str) -> str:
-    """Return a text for comparison letter by letter: "east" for "The answer is east."."""
-    bare = unwrapped(without_lead(text)).removesuffix(".")
-    return "".join((re.fullmatch(r"\(([A-Za-z])\)", bare) or [bare, bare])[1].split())
 
 
 def _prediction(text: str, *, is_boxed: bool, is_stated: bool) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import partial
 from typing import TYPE_CHECKING
 
 from optim.extras import import_or_explain
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
     from optim.datasets import Question
 
 _LONGEST = 100_000  # characters read from the end
-_FOREIGN = re.compile(
-    r"[^\W\d_A-Za-z\u00aa-\u024f\u1e00-\u1eff]{2}"
-)  # a word in letters that are not Latin
+# A word in letters that are not Latin, or a letter of a script without spaces.
+_FOREIGN = re.compile(rf"[^\W\d_A-Za-z\u00aa-\u024f\u1e00-\u1eff]{{2}}|{UNSPACED.pattern}")
 
 
 @register("rouge")
@@ -44,7 +42,7 @@ class RougeScorer:
             msg = "a question without a target cannot be scored by the rouge scorer"
             raise ScorerError(msg)
         answer = read_answer(output, is_whole=True)
-        values = list(map(partial(self._f_measure, answer), targets))
+        values = [self._f_measure(answer, target) for target in targets]
         best = max(range(len(values)), key=values.__getitem__)
         explanation = f"ROUGE-L {values[best]:.3f} against {targets[best]!r}"
         return Score(values[best], answer or None, explanation, {"target": best})
@@ -52,33 +50,19 @@ class RougeScorer:
     def _f_measure(self, answer: str, target: str) -> float:
         if target.split() == answer.split():
             return 1.0
-        is_latin = not any(
-            _FOREIGN.search(text) or UNSPACED.search(text) for text in (answer, target)
-        )
-        said, meant = (self._words(text, is_latin=is_latin) for text in (answer, target))
+        is_latin = not _FOREIGN.search(f"{answer}\n{target}")
+        words = self._tokenizer.tokenize if is_latin else self._words
+        said, meant = words(answer), words(target)
         shared = _longest_common(said, meant)
         precision, recall = shared / max(1, len(said)), shared / max(1, len(meant))
         return 2 * precision * recall / (precision + recall) if shared else 0.0
 
-    def _words(self, text: str, *, is_latin: bool) -> list[str]:
-        """Return the words of a text, Latin ones stemmed."""
-        if is_latin:
-            found: list[str] = self._tokenizer.tokenize(text)
-            return found
-        kept = (
-            f" {char} "
-            if UNSPACED.match(char)
-            else char
-            if unicodedata.category(char)[0] in "LMN"
-            else " "
-            for char in unicodedata.normalize("NFKC", text).lower()
-        )
-        words = "".join(kept).split()
-        return [
-            part
-            for word in words
-            for part in (self._tokenizer.tokenize(word) if word.isascii() else [word])
-        ]
+    def _words(self, text: str) -> list[str]:
+        """Return the words of a text in any script; Latin ones are stemmed."""
+        spaced = UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFKC", text).lower())
+        kept = "".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in spaced)
+        tokens = [self._tokenizer.tokenize(w) if w.isascii() else [w] for w in kept.split()]
+        return [token for each in tokens for token in each]
 
 
 def _longest_common(first: list[str], second: list[str]) -> int:

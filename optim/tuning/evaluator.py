@@ -19,8 +19,7 @@ from anyio.from_thread import start_blocking_portal
 from optim.bench.bench import Runner, build_models, score_answer
 from optim.bench.store import REPLIES, ReplyCache, RunStoppedError, lock_run_dir
 from optim.records import Record
-from optim.scorers import ScorerError, as_scorer
-from optim.scorers.identity import scorer_code, scorer_name
+from optim.scorers import ScorerError, as_scorer, scorer_code, scorer_name
 from optim.tuning.program import SharedOnDeepcopy
 from pb_graph.errors import InputError, PlanAndBudgetError
 

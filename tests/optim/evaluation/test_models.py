@@ -10,7 +10,7 @@ from langchain_ollama import ChatOllama
 
 from optim.bench.bench import Models, build_models, model_identity
 from optim.bench.store import ReplyCache
-from optim.scorers.identity import scorer_code
+from optim.scorers import scorer_code
 from pb_graph import InputError
 from pb_graph.settings import Settings
 from tests.support.chat_model import ScriptedChat

@@ -7,9 +7,8 @@ from unittest.mock import patch
 import pytest
 
 from optim.datasets import Question
-from optim.scorers import NAMES, Score, ScorerError, as_scorer, register
+from optim.scorers import NAMES, Score, ScorerError, as_scorer, register, scorer_code, scorer_name
 from optim.scorers.base import SCORERS
-from optim.scorers.identity import scorer_code, scorer_name
 from optim.scorers.rouge import RougeScorer
 from pb_graph.errors import InputError
 

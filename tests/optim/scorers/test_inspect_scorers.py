@@ -11,8 +11,7 @@ from inspect_ai.scorer import Score, Target, accuracy, match, model_graded_qa, p
 from inspect_ai.solver import TaskState
 
 from optim.datasets import Question
-from optim.scorers import ScorerError, as_scorer
-from optim.scorers.identity import scorer_code, scorer_name
+from optim.scorers import ScorerError, as_scorer, scorer_code, scorer_name
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect
 

@@ -90,7 +90,6 @@ def scorer() -> MathScorer:
         (r"\frac{\pi}{2}", r"\boxed{pi/2}"),
         ("14-i", r"\boxed{14 - 1i}"),
         (r"(-\infty,3]", r"\boxed{x \le 3}"),
-        (r"(-\infty,0)\cup(1,\infty)", r"\boxed{x<0 or x>1}"),
         (r"\text{(B)}", r"\boxed{B}"),
         ("#### 42", r"\boxed{42}"),
     ],

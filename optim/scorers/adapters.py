@@ -1,4 +1,4 @@
-"""Adapt scorers of Inspect: match, choice, pattern, model-graded, and your own.
+"""Adapt scorers of Inspect and metrics of DSPy.
 
 ``as_scorer(inspect_ai.scorer.match())`` makes one, so an `Experiment` takes them as they are.
 Inspect takes seconds to import, so it is imported when a scorer is made.
@@ -7,19 +7,18 @@ Inspect takes seconds to import, so it is imported when a scorer is made.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
-import re
-import string
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypeIs
 
 from optim.datasets.dataset import digest
-from optim.extras import import_or_explain
-from optim.scorers.base import Score, ScorerError, register
-from optim.scorers.notation import UNSPACED, one_script, unwrapped
-from pb_graph.answers import boxed_answer, last_answer, unmarked, without_thinking
+from optim.datasets.examples import known_example
+from optim.scorers.base import FunctionScorer, Score, ScorerError, name_of
+from optim.scorers.letters import stated_letter
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Scorer as TheirScorer
@@ -29,18 +28,6 @@ if TYPE_CHECKING:
 
 _MODEL = "plan-and-budget/answer"
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer
-_STATED = re.compile(
-    r"\b(?:answer|option|choice|respuesta|réponse|antwort|ответ)"
-    r"(?:\s+(?:is|es|est|ist)\b:?|:)[ \t*]*(.*)",
-    re.IGNORECASE,
-)
-_LETTER = re.compile(  # "B", "(B)", "[B]. Paris", "B, since …", but not "B, C" or "A city"
-    r"(?:(?:option|choice)\s+)?[(\[<{*\"']*(?P<letter>[A-Za-z])(?![A-Za-z])"
-    r"(?P<end>[)\]>}*\"'.:,;]*)\s*(?P<rest>.*)",
-    re.DOTALL | re.IGNORECASE,
-)
-_REASON = re.compile(r"(?:because|since|as|for|so)\b", re.IGNORECASE)
-_OTHER = re.compile(r"(?:and|or|&|/)?\s*[(\[<{*]*[A-Z](?![A-Za-z'])", re.IGNORECASE)
 
 
 def is_inspect_scorer(value: object) -> TypeIs[TheirScorer]:
@@ -84,48 +71,6 @@ class InspectScorer:
             raise ScorerError(msg) from error
 
 
-@register("match")
-def match(output: str, question: Question) -> Score:
-    """Return 1 if the answer ends with a target as a whole word or number, else 0.
-
-    Letter case, punctuation and marks do not count. ``inspect_ai.scorer.match()`` also takes 72
-    for 2 and "casino" for "no".
-    """
-    said = _bare(without_thinking(output))
-    targets = map(_bare, question.targets)
-    is_right = any(target and _ends_with(said, target) for target in targets)
-    expected = " or ".join(question.targets)
-    return Score(float(is_right), said or None, f"the end of the answer, against {expected}")
-
-
-def _bare(text: str) -> str:
-    """Return a text in lower case without marks and punctuation around it."""
-    text = unwrapped(one_script(text)).casefold()
-    return text.strip(
-        string.whitespace + string.punctuation.replace("-", "") + "\N{IDEOGRAPHIC FULL STOP}"
-    )
-
-
-def _ends_with(text: str, end: str) -> bool:
-    """Return whether a text ends with a word or number that does not begin earlier."""
-    before = text.removesuffix(end)
-    if before == text or not before:
-        return text == end
-    if end[0].isdigit() and re.search(r"(?:\d[.,/]|-)$", before):
-        return False
-    return (
-        not before[-1].isalnum() or not end[0].isalnum() or UNSPACED.match(before[-1]) is not None
-    )
-
-
-@register("choice")
-class ChoiceScorer(InspectScorer):
-    """1 if the answer states the letter of the right choice."""
-
-    def __init__(self) -> None:
-        super().__init__(import_or_explain("inspect_ai.scorer").choice())
-
-
 def _state(output: str, question: Question) -> TaskState:
     """Return the state of a sample with this output."""
     from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelName, ModelOutput  # noqa: PLC0415
@@ -144,21 +89,29 @@ def _state(output: str, question: Question) -> TaskState:
         output=ModelOutput.from_content(_MODEL, output),
         completed=True,
     )
-    letter = _stated_letter(output)
+    letter = stated_letter(output)
     for place in range(len(choices)):
         state.choices.mark_choice(place, letter == chr(ord("A") + place))
     return state
 
 
-def _stated_letter(output: str) -> str | None:
-    """Return the letter in the box of an output, after its "Answer:", or after "answer is"."""
-    visible = without_thinking(output)
-    answers = [boxed_answer(visible), last_answer(visible)]
-    for answer in [*answers, *_STATED.findall(visible)[-1:], visible]:
-        found = _LETTER.fullmatch(unmarked(unwrapped(one_script(answer or "")).strip()))
-        if found is None or _OTHER.match(found["rest"]):
-            continue
-        is_closed = re.search(r"[)\].:,;]", found["end"]) or _REASON.match(found["rest"])
-        if not found["rest"] or (is_closed and found["letter"].isupper()):
-            return found["letter"].upper()
-    return None
+def from_dspy(metric: Callable[..., Any]) -> FunctionScorer:
+    """Return a scorer that asks a metric of DSPy, whose value goes from 0 to 1.
+
+    ::
+
+        tune(program, train, dev, scorer=from_dspy(dspy.evaluate.answer_exact_match))
+
+    Args:
+        metric: Function of an example and a prediction with ``answer``. The example is the one that
+            the question was made of, with all of its fields.
+    """
+
+    @functools.wraps(metric)  # its source identifies the scorer
+    def judged(output: str, question: Question) -> Any:  # noqa: ANN401 -- a metric's value
+        import dspy  # noqa: PLC0415 -- takes a second
+
+        return metric(known_example(question), dspy.Prediction(answer=output))
+
+    judged.__qualname__ = name_of(metric)
+    return FunctionScorer(judged)
