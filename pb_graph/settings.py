@@ -52,8 +52,8 @@ DOMAIN_STYLES: Mapping[str, str] = {"arithmetic": "calculation", "mathematics": 
 """The style that ``auto`` stands for in a domain where a question needs working."""
 
 DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    # An answer that is cut off is mostly lost. Levels 4 and 5 are planned: totals of the paper.
-    "mathematics": {"budget": LevelTable(tokens={1: 600, 2: 600, 3: 1000, 4: 1000, 5: 1000})},
+    # An answer that is cut off is mostly lost: read off answers without a cap.
+    "mathematics": {"budget": 700},
     # These tasks need no working, so the level is not estimated and nothing is planned.
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }

@@ -36,7 +36,8 @@ class ModelClass:
 
 
 CLASSES: Mapping[ClassName, ModelClass] = {
-    "small": ModelClass({"plan_from": 4, "execution": "single_pass", "reserve": 48}, 384),
+    # Measured: plans harm small models, and a level tells no more than the length of the question.
+    "small": ModelClass({"plan_from": None, "execution": "single_pass", "reserve": 48}, 384),
     "large": ModelClass({"plan_from": 4, "execution": "stepwise", "reserve": 48}, 512),
     "thinking": ModelClass(
         # In one call, as each call would think anew. A call for the result of a cut reply may think

@@ -73,6 +73,9 @@ async def intake(state: State, run: Run) -> State:
     settings = settings.for_class(
         found.name, {**model_class.settings, **values}, None if has_own else model_class.thinking
     )
+    if not (has_own or model_class.thinking) and settings.splits_budget and not settings.plan_from:
+        # No level is asked for the budget alone.
+        settings = settings.model_copy(update={"budget": settings.budget_for(None)})
     planning, solving = settings.bounds(query)
     room = 0
     if found.source == "default" and not has_own and settings.has_budget:
