@@ -38,6 +38,10 @@ class TuneCommand(TuneOptions, Questions):
     program: str | None = option("A saved program to start from.", "Model", None)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        TuneOptions.__post_init__(self)
+        Questions.__post_init__(self)
+
 
 @with_options(TuneCommand)
 def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:

@@ -32,14 +32,13 @@ MOST = 200  # settings in it
 REFERENCES = ("vanilla", "global_budget")
 """Methods without a plan. They are raced like any other settings, and may win."""
 
-_FIELDS = Settings.model_json_schema()["properties"]
 DIMENSIONS: dict[str, Sequence[Any]] = {
     "plan_from": (None, 1, 3, 4, 5),
-    "schedule": _FIELDS["schedule"]["enum"],
+    "schedule": ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine", "bam"),
     "budget": (-4, -3, -2, -1, 1, 2, 3, 4),
     "execution": ("single_pass", "stepwise"),
-    "planning": _FIELDS["planning"]["enum"],
-    "enforcement": _FIELDS["enforcement"]["enum"],
+    "planning": ("two_call", "fused"),
+    "enforcement": ("prompt", "cap", "force"),
 }
 """Values by dimension; the budget as k of a factor 2^(k/2) on all its levels."""
 
