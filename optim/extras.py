@@ -48,12 +48,7 @@ def require_modules(*modules: str) -> None:
 
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's ``__getattr__``, which loads its names on first use.
-
-    Args:
-        package: Name of the package.
-        homes: Module of the package for each name; "" where the name is a module itself.
-    """
+    """Return a package's ``__getattr__``, which loads its names on first use."""
 
     def find(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
         if name not in homes:
@@ -66,14 +61,7 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
 
 
 def named_object(text: str) -> Any:  # noqa: ANN401 -- whatever the user has written
-    """Return the object that ``module:name`` or ``file.py:name`` names; None for other texts.
-
-    Args:
-        text: The module or the file, a colon, and the object's name in it.
-
-    Raises:
-        InputError: If it cannot be imported.
-    """
+    """Return the object that ``module:name`` or ``file.py:name`` names; None for other texts."""
     place, _, name = text.rpartition(":")
     if not place or not all(part.isidentifier() for part in name.split(".")):
         return None

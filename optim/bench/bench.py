@@ -97,21 +97,7 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     cap_policy: CapPolicy | None = None,
     temperature: float | None = None,
 ) -> Models:
-    """Set up solver and planner. A local model is fetched and started here.
-
-    Args:
-        model: The model that solves.
-        planner: The model that plans; None for the same.
-        settings: Settings with the time limit and the retries.
-        cache: Keeps the replies.
-        cap_policy: As for `build_graph`.
-        temperature: Replaces the temperature of the models, if the user has set one.
-
-    Raises:
-        InputError: If a chat model has no temperature.
-        ModelSetupError: If a model cannot be set up.
-        WeightsError: If the weights of a local model cannot be loaded.
-    """
+    """Set up solver and planner. A local model is fetched and started here."""
     solves = _client(model, settings, cap_policy, temperature)
     plans = solves if planner is None else _client(planner, settings, cap_policy, temperature)
     return Models(
@@ -126,13 +112,7 @@ def build_models(  # noqa: PLR0913 -- all but two by name
 
 
 def model_identity(model: BaseChatModel, name: str | None) -> str:
-    """Identify a chat model by its name, class and parameters, but not by its server's address.
-
-    Args:
-        model: The chat model object.
-        name: The string it was made from, or None. A local model is known by its name in the
-            catalog or by that of its file.
-    """
+    """Identify a chat model by its name, class and parameters, but not by its server's address."""
     if name is not None and name.startswith(LOCAL_PREFIX):
         return LOCAL_PREFIX + Path(name.removeprefix(LOCAL_PREFIX)).name
     fields = dict(model._identifying_params or _provider_fields(model))  # noqa: SLF001 -- LangChain's word for it
@@ -215,18 +195,7 @@ class Runner:
         replay_only: bool = False,
         on_call: OnCall | None = None,
     ) -> Record:
-        """Answer a question. The record has no score yet; a failure is its error.
-
-        Args:
-            question: The question.
-            epoch: Number of the repetition, from 1.
-            replay_only: Whether model calls are forbidden.
-            on_call: Awaited after each model call.
-
-        Raises:
-            RunStoppedError: If a reply cannot be stored, or the server refuses every call.
-            CacheMissError: If a reply is missing, and model calls are forbidden.
-        """
+        """Answer a question. The record has no score yet; a failure is its error."""
         error: str | None = None
         with recording(Recording(epoch, replay_only, on_call)) as record:
             try:
@@ -268,12 +237,7 @@ class Runner:
         )
 
     async def replay(self, question: Question, epoch: int) -> Record | None:
-        """Answer a question from stored replies only; return None if a reply is missing.
-
-        Args:
-            question: The question.
-            epoch: Number of the repetition, from 1.
-        """
+        """Answer a question from stored replies only; return None if a reply is missing."""
         try:
             return await self.answer(question, epoch, replay_only=True)
         except CacheMissError:
@@ -287,16 +251,7 @@ class Runner:
 
 
 async def score_answer(scorer: Scorer, report: Report, question: Question) -> Score:
-    """Score the answer of a report.
-
-    Args:
-        scorer: The scorer. It is not asked about an empty answer, which is wrong.
-        report: The graph's report.
-        question: The question.
-
-    Raises:
-        ScorerError: If the answer could not be scored.
-    """
+    """Score the answer of a report."""
     if not report["answer"]:
         spent = report["usage"]["output_tokens"]
         metadata = scorer.unanswered(question) if hasattr(scorer, "unanswered") else {}

@@ -69,12 +69,7 @@ class CacheMissError(PlanAndBudgetError):
 
 
 def storage_error(path: Path, error: Exception) -> StorageError:
-    """Return the error for a path that cannot be written.
-
-    Args:
-        path: The file or folder.
-        error: The reason, of the operating system or of SQLite.
-    """
+    """Return the error for a path that cannot be written."""
     return StorageError(
         f"cannot write {path}: {getattr(error, 'strerror', None) or error}. Free some space or "
         "mend the folder, and rerun the same command: nothing is paid for twice."
@@ -82,11 +77,7 @@ def storage_error(path: Path, error: Exception) -> StorageError:
 
 
 def lock_run_dir(folder: Path) -> AcquireReturnProxy:
-    """Make the folder if it does not exist, and lock it for this process until the context ends.
-
-    Raises:
-        InputError: If another process uses the folder, or it cannot be written.
-    """
+    """Make the folder if it does not exist, and lock it for this process until the context ends."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return FileLock(folder / LOCK, timeout=0).acquire()
@@ -144,12 +135,7 @@ class ReplyCache:
         return self._pending.setdefault(key, asyncio.Lock())
 
     def get(self, key: str, purpose: Purpose) -> Reply | None:
-        """Return the stored reply to a request, or None.
-
-        Args:
-            key: Identifies the request.
-            purpose: Node and step to which the reply is charged, like a new one.
-        """
+        """Return the stored reply to a request, or None."""
         row = self._execute("SELECT reply FROM replies WHERE key = ?", key).fetchone()
         if row is None:
             return None
@@ -159,15 +145,7 @@ class ReplyCache:
         return replace(reply, charge=cast("Charge", reply.charge | charged), lost=lost)
 
     def put(self, key: str, reply: Reply) -> None:
-        """Store a reply, unless the reply is empty and was free.
-
-        Args:
-            key: Identifies the request.
-            reply: The reply, with the cost of its attempts.
-
-        Raises:
-            StorageError: If the file cannot be written.
-        """
+        """Store a reply, unless the reply is empty and was free."""
         if not reply.text and not reply.tokens:
             return
         text = json.dumps(reply.to_json())
@@ -175,15 +153,7 @@ class ReplyCache:
         self._charge(reply.charges)
 
     def put_lost(self, key: str, lost: Iterable[Charge]) -> None:
-        """Store the cost of a call whose retries failed, too.
-
-        Args:
-            key: Identifies the request.
-            lost: Charges of the attempts.
-
-        Raises:
-            StorageError: If the file cannot be written.
-        """
+        """Store the cost of a call whose retries failed, too."""
         charges = list(lost)
         if charges:
             text, tokens = json.dumps(charges), spent(charges)

@@ -143,17 +143,7 @@ def run_here(
     *,
     share: Share | None = None,
 ) -> Evaluation:
-    """Run an experiment in this process.
-
-    Args:
-        experiment: The experiment.
-        console: Where progress is shown.
-        questions: The questions of all its parts.
-        share: As in `Meter`.
-
-    Raises:
-        InputError: If there are several epochs at temperature 0, or as in `evaluate`.
-    """
+    """Run an experiment in this process."""
     methods, folder = experiment.chosen_methods(questions), experiment.folder
     judge = as_scorer(experiment.chosen_scorer)
     with lock_run_dir(folder), closing(ReplyCache(folder / REPLIES, experiment.account())) as cache:
@@ -194,17 +184,7 @@ def run_here(
 def show_progress(
     samples: int, spent: int, console: Console
 ) -> Iterator[Callable[[int, int, int], None]]:
-    """Show the progress of a run: a live bar, or outside a terminal an occasional line.
-
-    Args:
-        samples: Number of answers of the run.
-        spent: Completion tokens before the run.
-        console: The console to draw on.
-
-    Yields:
-        A function that takes the counts of the whole run so far: completion tokens, answers with
-        errors included, and errors. It also estimates the time left, and all tokens.
-    """
+    """Show the progress of a run: a live bar, or outside a terminal an occasional line."""
     start, began = spent, time.monotonic()
     printed = began
     bar = Progress(BarColumn(), TextColumn("{task.description}"), console=console, transient=True)
@@ -228,13 +208,7 @@ def show_progress(
 
 
 def _run(tasks: Sequence[Task], meter: Meter, experiment: Experiment) -> None:
-    """Run the tasks side by side, so that an interrupted run has equal progress in all tasks.
-
-    Raises:
-        EvaluationError: If a task failed as a whole.
-        StorageError: If the folder cannot be written.
-        KeyboardInterrupt: If the run was interrupted, which Inspect does not report.
-    """
+    """Run the tasks side by side, so that an interrupted run has equal progress in all tasks."""
     try:
         with _own_display():
             logs = inspect_eval(
@@ -292,11 +266,7 @@ def _latest_logs(experiment: Experiment) -> dict[tuple[str, ...], EvalLog]:
 
 
 def _is_left(task: Task, log: EvalLog | None, experiment: Experiment) -> bool:
-    """Return whether a task has questions, and no log with a score for each of its answers.
-
-    Raises:
-        InputError: If the folder holds the task under other conditions.
-    """
+    """Return whether a task has questions, and no log with a score for each of its answers."""
     if log is None:
         return len(task.dataset) > 0
     about = task.metadata or {}

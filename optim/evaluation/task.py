@@ -90,14 +90,6 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
 
     A failed question becomes an error sample, and the task continues. Its report is in the sample's
     store like that of any other.
-
-    Args:
-        experiment: The experiment.
-        method: The method.
-        questions: The questions that all parts draw together.
-        models: The models of the run.
-        judge: The scorer.
-        meter: Counts the run, and limits it. Without it, Inspect decides which samples start.
     """
     runner = Runner(method, models)
     by_id = {question.id: question for question in experiment.in_part(questions)}

@@ -70,13 +70,7 @@ _LABELS = {  # conditions that are digests, which say nothing to a person
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], ignored: Collection[str] = ()
 ) -> list[str]:
-    """Return the conditions in which two runs differ, such as "cutoff: 8192 → 77".
-
-    Args:
-        before: The conditions of one run.
-        now: The conditions of the other run.
-        ignored: Names of conditions that may differ.
-    """
+    """Return the conditions in which two runs differ, such as "cutoff: 8192 → 77"."""
     old, new = (
         {name: value for name, value in each.items() if name not in ignored}
         for each in (before, json.loads(json.dumps(now)))

@@ -105,15 +105,7 @@ def _refuse_mixing(earlier: EvalLog, later: EvalLog, ignored: Collection[str]) -
 
 
 def log_headers(log_dir: str | Path, *, recursive: bool = True) -> list[EvalLog]:
-    """Return our logs in a folder without their samples, oldest first.
-
-    Args:
-        log_dir: A folder, or the address of one in a store that fsspec knows, such as S3.
-        recursive: Whether logs in the folders below count, too.
-
-    Raises:
-        InputError: If the folder's store cannot be reached, or a log cannot be read.
-    """
+    """Return our logs in a folder without their samples, oldest first."""
     from inspect_ai.log import list_eval_logs, read_eval_log  # noqa: PLC0415
 
     # Else S3's client lists what was there before Inspect wrote, by a client of its own.
@@ -155,15 +147,7 @@ def part_of_log(log: EvalLog) -> dict[str, Any]:
 
 
 def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
-    """Read and pool one task's logs. Their ``made_by`` lists missing parts under ``gaps``.
-
-    Args:
-        logs: Headers of logs of one task.
-        partial: Whether answers of parts may be missing.
-
-    Raises:
-        InputError: If conditions differ, an answer is in two logs, or a part is missing.
-    """
+    """Read and pool one task's logs. Their ``made_by`` lists missing parts under ``gaps``."""
     parts = sorted(logs, key=lambda log: int(part_of_log(log).get("number", 0)))
     first, answers = parts[0], [_read_answers(log) for log in parts]
     name = f"{metadata_of(first)['method']!r} on {metadata_of(first)['dataset']!r}"

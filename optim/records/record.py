@@ -156,14 +156,7 @@ def planning_tokens(report: Report) -> int:
 def level_source(
     report: Report, label: int | None, *, uses_level: bool, estimates: bool
 ) -> LevelSource | None:
-    """Return the source of the level that an answer used; None where it used none.
-
-    Args:
-        report: The answer's report.
-        label: The data set's label, or None.
-        uses_level: Whether the method uses a level.
-        estimates: Whether the planner estimates it also where there is a label.
-    """
+    """Return the source of the level that an answer used; None where it used none."""
     if report["level"] is None or not uses_level:
         return None
     return "estimated" if label is None or estimates else "label"

@@ -142,12 +142,7 @@ class Evaluator(SharedOnDeepcopy):
         return self.run(self._all, candidate, questions)
 
     def known(self, candidate: Candidate, questions: Sequence[Question]) -> list[Record]:
-        """Return the answers that exist already, in the order of the questions.
-
-        Args:
-            candidate: The candidate.
-            questions: The questions.
-        """
+        """Return the answers that exist already, in the order of the questions."""
         records = self._known[candidate]
         return [records[q.identity] for q in questions if q.identity in records]
 
@@ -177,12 +172,7 @@ class Evaluator(SharedOnDeepcopy):
             raise self.refusal
 
     def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: object) -> T:
-        """Run a coroutine function in the evaluator's event loop; an interrupt cancels it.
-
-        Args:
-            work: The coroutine function.
-            arguments: Its arguments.
-        """
+        """Run a coroutine function in the evaluator's event loop; an interrupt cancels it."""
         waiting = self._portal.start_task_soon(work, *arguments)
         try:
             result: T = waiting.result()

@@ -67,11 +67,7 @@ class OptimizerTask(SharedOnDeepcopy):
 
     @property
     def reflection(self) -> Reflector:
-        """The reflection model.
-
-        Raises:
-            InputError: If the optimizer was registered without ``reflects=True``.
-        """
+        """The reflection model."""
         if self.reflector is None:
             msg = "task.reflection needs an optimizer that is registered with reflects=True"
             raise InputError(msg)
@@ -106,15 +102,7 @@ def copro(task: OptimizerTask) -> list[Candidate]:
 
 
 def read_instructions(path: str | Path | None, predictor: str) -> list[str]:
-    """Read instructions from a text file with lines of --- between them.
-
-    Args:
-        path: The file; None for the package's list.
-        predictor: The predictor that they are for.
-
-    Raises:
-        InputError: If the file cannot be read, or the package has no list for this predictor.
-    """
+    """Read instructions from a text file with lines of --- between them."""
     if path is None and predictor not in {"decompose", "fused"}:
         msg = f"the package has no candidates for {predictor!r}: give --candidates"
         raise InputError(msg)
@@ -132,18 +120,7 @@ def compile_with(
     task: OptimizerTask,
     optimizer: Any,  # noqa: ANN401 -- an optimizer of DSPy's, which has no types
 ) -> list[Candidate]:
-    """Compile the incumbent with an optimizer of DSPy.
-
-    Args:
-        task: The work.
-        optimizer: The optimizer. Its metric takes predictions with answer, score and tokens.
-
-    Returns:
-        The candidates that answered all dev questions, and the one that DSPy returned.
-
-    Raises:
-        InputError: If the optimizer adds examples, and the predictor is not the solver's.
-    """
+    """Compile the incumbent with an optimizer of DSPy."""
     takes = inspect.signature(optimizer.compile).parameters
     # An optimizer that evaluates on its training set, as COPRO does, gets dev for it.
     train = task.dev if "eval_kwargs" in takes else task.train
@@ -207,11 +184,7 @@ class EvaluatedProgram(TunableProgram):
 
     @property
     def candidate(self) -> Candidate:
-        """The candidate that this copy of the program is now.
-
-        Raises:
-            InputError: If an optimizer has added demos to a planner predictor.
-        """
+        """The candidate that this copy of the program is now."""
         candidate, name = super().candidate, self._task.predictor
         if name != "solve" and candidate.examples.get(name) != self._base.examples.get(name):
             msg = "only the solver's prompt takes examples: set the optimizer's "

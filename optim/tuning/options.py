@@ -119,9 +119,6 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
     """Return the optimizer of a name, ``file.py:name``, a function, or an object of DSPy's.
 
     The metric of a DSPy optimizer gets predictions with ``answer``, ``score`` and ``tokens``.
-
-    Raises:
-        InputError: If the name is unknown, or the optimizer cannot tune this.
     """
     tuned, optimizer = options.tuned, options.optimizer
     if optimizer is None:

@@ -102,12 +102,7 @@ class Candidate(SharedOnDeepcopy):
         return replace(self, examples={**self.examples, predictor: examples})
 
     def method(self, name: str = "tune", *, estimate_level: bool = False) -> Method:
-        """Return the candidate as a method of an evaluation.
-
-        Args:
-            name: Its name.
-            estimate_level: As in `Method`.
-        """
+        """Return the candidate as a method of an evaluation."""
         return Method(name, self.settings, self.prompts().program(), estimate_level)
 
     def prompts(self) -> Planner:
@@ -149,15 +144,7 @@ def active_predictors(settings: Settings) -> dict[str, str]:
 
 
 def predictor_of(settings: Settings, tuned: str) -> str:
-    """Return the predictor that ``--tune`` names.
-
-    Args:
-        settings: Settings of the graph.
-        tuned: Value of ``--tune``.
-
-    Raises:
-        InputError: If the settings do not use this prompt.
-    """
+    """Return the predictor that ``--tune`` names."""
     active = active_predictors(settings)
     if tuned == "settings":
         return "decompose"  # no prompt is changed
@@ -173,16 +160,7 @@ def predictor_of(settings: Settings, tuned: str) -> str:
 
 
 def check_is_sent(predictor: str, settings: Settings, levels: Sequence[int | None]) -> None:
-    """Check that the graph sends a predictor's prompt for at least one question.
-
-    Args:
-        predictor: Name of the predictor.
-        settings: Settings of the graph.
-        levels: Levels of the questions; None for one that is estimated.
-
-    Raises:
-        InputError: If the prompt is never sent, so that all candidates would answer alike.
-    """
+    """Check that the graph sends a predictor's prompt for at least one question."""
     if predictor == "level" and None not in levels:
         msg = (
             "the level of every question is known, so the prompt that judges it is never sent: "

@@ -45,19 +45,7 @@ _KEPT = ("n", *_INTERVALS, "input_tokens", "money", "money_unit")
 
 
 def record_of(search: Search, answered: Records, about: Mapping[str, Any]) -> Record:
-    """Return the record of a search as plain JSON.
-
-    Args:
-        search: A search that has been run.
-        answered: Its answers, `Search.records`.
-        about: Further facts.
-
-    Returns:
-        ``verdict`` and ``reason``; ``facts`` by name: models (never an address), questions, cost;
-        ``settings_before``, those of the original; ``candidates``, every candidate that was
-        measured on dev, the original first; ``held_out``, the figures of both sides and the
-        comparison that decided, None where there was none.
-    """
+    """Return the record of a search as plain JSON."""
     verdict, split, evaluator = search.verdict, search.split, search.evaluator
     table = figures(answers(answered, prices=evaluator.options.prices))
     rows = [{name: row[name] for name in _KEPT} for row in to_rows(table)]

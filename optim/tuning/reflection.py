@@ -70,11 +70,6 @@ class Reflector:
         """Return the reply to a prompt.
 
         An error ends the search, because an optimizer would continue and ask again.
-
-        Raises:
-            SearchEndedError: If the budget is spent, or the reply is empty or cut off.
-            ModelCallError: If the model could not be called.
-            StorageError: If the disk is full.
         """
         return self._reply([HumanMessage(prompt)]).text
 

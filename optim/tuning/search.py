@@ -84,11 +84,6 @@ class Search:
         """Search for candidates; the same call with the same folder resumes.
 
         If the budget is used up, the search ends and the call returns.
-
-        Raises:
-            InputError: If nothing is right, the budget is too low, no question sends the prompt, or
-                the folder is another run's.
-            PlanAndBudgetError: If a model is out of reach, or the disk is full.
         """
         evaluator, held_out = self.evaluator, len(self.split.held_out)
         check_budget(evaluator.options.budget, self.split)
@@ -125,12 +120,7 @@ class Search:
         return f"{trial.origin} {place}" if place else "original"
 
     def records(self, label: str, about: Mapping[str, Any]) -> Records:
-        """Return every answer; each candidate is a method, dev and held-out are data sets.
-
-        Args:
-            label: Name of the questions.
-            about: Origin of the answers.
-        """
+        """Return every answer; each candidate is a method, dev and held-out are data sets."""
         verdict, found = self.verdict, [(self.name(one), "dev", one) for one in self.trials]
         if verdict.winner and verdict.before and verdict.after:
             found.append(("original", "held out", verdict.before))
@@ -152,11 +142,7 @@ class Search:
         return front
 
     def _check_folder(self, original: Candidate) -> None:
-        """Store what must be equal in all runs of the folder, targets included, or compare it.
-
-        Raises:
-            InputError: If the folder belongs to a run with other conditions; the error names them.
-        """
+        """Store what must be equal in all runs of the folder, targets included, or compare it."""
         evaluator, options = self.evaluator, self.evaluator.options
         models, method = evaluator.models, original.method(estimate_level=options.estimate_level)
         sets = {
@@ -250,11 +236,7 @@ def check_budget(budget: int, split: Split) -> None:
 
 
 def questions_of(given: Questions | Iterable[Any]) -> list[Question]:
-    """Return the questions that are chosen or listed, and examples as questions.
-
-    Raises:
-        InputError: If an example is not a question, or is there twice.
-    """
+    """Return the questions that are chosen or listed, and examples as questions."""
     listed = given.load() if isinstance(given, Questions) else given
     questions = [question_of(item) for item in listed]
     counts = Counter(question.id for question in questions)
@@ -270,17 +252,7 @@ def split_of(
     held_out: Sequence[Question] | None,
     seed: int,
 ) -> Split:
-    """Check the sets; without held-out questions, hold out a third of dev, of each level.
-
-    Args:
-        train: Questions to learn from; if there are none, those of dev are used.
-        dev: Questions to choose candidates by.
-        held_out: Questions for the final comparison, or None.
-        seed: Seed of the draw of held-out questions.
-
-    Raises:
-        InputError: If dev has too few questions, none is held out, or a question is in two sets.
-    """
+    """Check the sets; without held-out questions, hold out a third of dev, of each level."""
     if held_out is None:
         if len(dev) < _FEWEST_DEV:
             msg = (
@@ -306,16 +278,7 @@ def split_of(
 def draw(
     questions: Sequence[Question], of: int, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """Draw one of every ``of`` questions, at least one, from each level its share.
-
-    Args:
-        questions: Questions with unique ids.
-        of: Number of questions of which one is drawn.
-        seed: Seed of the draw.
-
-    Returns:
-        The drawn questions, and the rest.
-    """
+    """Draw one of every ``of`` questions, at least one, from each level its share."""
     mixed = sample(questions, len(questions), seed)
     by_level = sorted(mixed, key=_level)
     part: list[Question] = []

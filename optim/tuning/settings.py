@@ -73,12 +73,7 @@ def _rank(trial: Trial) -> float:
 
 
 def width_of(counts: list[int], answers: int) -> int:
-    """Return the number of settings that the answers allow in the first rung.
-
-    Args:
-        counts: Questions that each rung has asked at its end.
-        answers: The most answers of all rungs together.
-    """
+    """Return the number of settings that the answers allow in the first rung."""
     new = [count - last for last, count in zip([0, *counts], counts, strict=False)]
     for width in range(MOST, 1, -1):
         if sum(math.ceil(width / 2**rung) * size for rung, size in enumerate(new)) <= answers:
@@ -89,14 +84,7 @@ def width_of(counts: list[int], answers: int) -> int:
 def _settings_around(
     base: Settings, rule: BudgetRule | int, count: int, seed: int
 ) -> list[Settings]:
-    """Return the methods without a plan, no planning, and random settings around a base.
-
-    Args:
-        base: The settings of the original.
-        rule: The totals that it has on the questions.
-        count: The most settings.
-        seed: Seed of the draws.
-    """
+    """Return the methods without a plan, no planning, and random settings around a base."""
     rng = random.Random(seed)  # noqa: S311 -- no secret
     variants = [_changed(base, {"method": name}) for name in (*REFERENCES, PLANNED)]
     variants.append(_changed(base, {"method": PLANNED, "plan_from": None}))

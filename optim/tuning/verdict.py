@@ -97,11 +97,6 @@ def judge(evaluator: Evaluator, trials: Sequence[Trial], held_out: Sequence[Ques
     """Compare the winner of dev with the original on the held-out questions, and decide.
 
     A question that could not be answered is left out for both.
-
-    Args:
-        evaluator: Answers the held-out questions.
-        trials: All candidates on dev, the original first.
-        held_out: The held-out questions.
     """
     original, winner = trials[0], winner_of(trials)
     if len(trials) == 1:
@@ -133,11 +128,6 @@ def decide(winner: Trial, original: Trial, comparison: Comparison) -> VerdictNam
     Only this candidate is tested, once, on questions that were not used to choose it. A program
     that is not better is called better in at most one of ten runs. Repeated tests err more often:
     ``tests/benchmarks/verdict_simulation.py`` measures how often.
-
-    Args:
-        winner: The winner of dev on the held-out questions.
-        original: The original on the same questions.
-        comparison: Comparison of both, paired by question.
     """
     is_same = winner.scores == original.scores and winner.costs == original.costs
     if is_same or comparison.e3_a == 0.0 or comparison.e3_a < comparison.e3_b:

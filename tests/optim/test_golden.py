@@ -36,7 +36,6 @@ CHOICES: dict[str, dict[str, Any]] = {
     "candidates": {"optimizer": "candidates", "candidates": [PLAIN, THOROUGH, MINIMAL]},
     "gepa": {"optimizer": "gepa"},
     "copro": {"optimizer": "copro"},
-    "halving": {"tuned": "settings"},
 }
 
 
