@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
-from pb_graph.budget.ledger import spent
+from pb_graph.budget.bill import spent
 from pb_graph.budget.rates import Dollars, Prices
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.models.caps import POLICIES, CapPolicy
@@ -25,8 +25,9 @@ from pb_graph.nodes.intake import intake
 from pb_graph.nodes.plan import estimate, plan, review
 from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.run.models import Model, Models, Program
+from pb_graph.run.node import Node, NodeFunction, Route, RunLimits
 from pb_graph.run.pause import OnUsedUp
-from pb_graph.run.run import GraphOptions, Node, NodeFunction, Route
+from pb_graph.run.run import GraphOptions
 from pb_graph.settings import ClassName, Context, Settings, require_limit
 from pb_graph.state import Input, Output, SolveTask, State
 from pb_graph.types import QuestionPlan
@@ -122,10 +123,10 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         on_used_up=on_used_up,
     )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    targets = _next_nodes(models.settings)
+    targets, limits = _next_nodes(models.settings), RunLimits()
 
     def add(function: NodeFunction, route: Route | None = None, **more: Any) -> None:  # noqa: ANN401
-        node = Node(function, models, options, route, is_entry=function is intake)
+        node = Node(function, models, options, limits, route, is_entry=function is intake)
         builder.add_node(node.name, node, destinations=tuple(targets.get(node.name, ())), **more)
 
     add(intake, lambda _, settings: _next_nodes(settings)["intake"][0])

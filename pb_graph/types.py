@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired
 
-from langchain_core.messages.ai import UsageMetadata
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 Finish = Literal["stop", "length", "forced", "error"]
@@ -17,7 +16,18 @@ LevelSource = Literal["given", "estimated", "default"]
 EASY = 2
 """The highest level that a smaller model solves, if there is one."""
 
-Spending = dict[str, UsageMetadata]
+
+class TokenUsage(TypedDict):
+    """Tokens of calls, in the form of LangChain's `UsageMetadata`, which takes long to import."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    input_token_details: dict[str, int]
+    output_token_details: dict[str, int]
+
+
+Spending = dict[str, TokenUsage]
 """Tokens by model. The input details also have ``largest_call``, the input tokens of the largest
 call."""
 
@@ -43,24 +53,24 @@ class Charge(TypedDict):
     """Completion tokens the call was allowed."""
     model: str
     """The model's key: ``provider:name``, ``name at address`` or its plain name."""
-    usage: UsageMetadata
+    usage: TokenUsage
     """The tokens; for a lost attempt, the tokens that arrived."""
     measured: bool
     """True if the provider reported the tokens; otherwise they are estimated."""
-    most: UsageMetadata
+    most: TokenUsage
     """The most that the call may have been billed, as accounts count it."""
     seconds: float
     finish: str
     """Why the call ended: stop, length, filter or error."""
 
 
-class Usage(UsageMetadata):
+class Usage(TokenUsage):
     """Sums over calls. ``seconds`` adds up the durations of all calls, parallel calls included."""
 
     calls: int
     seconds: float
     measured: bool
-    by_model: dict[str, UsageMetadata]
+    by_model: dict[str, TokenUsage]
     """The tokens of each model, by its name."""
     by_node: NotRequired[dict[str, Usage]]
     """The sums of each node; absent in the usage of a node."""

@@ -28,7 +28,7 @@ from optim.bench.store import (
 from optim.datasets.dataset import digest
 from optim.records.record import Record, level_source
 from optim.scorers import Score
-from pb_graph.budget.ledger import most_billed, usage_of
+from pb_graph.budget.bill import most_billed, usage_of
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.local import server, weights

@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary
 from filelock import FileLock, Timeout
 
 from optim.datasets.dataset import digest
-from pb_graph.budget.ledger import spending, spent
+from pb_graph.budget.bill import spending, spent
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ModelClient, WrapperClient

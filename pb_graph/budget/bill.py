@@ -1,19 +1,17 @@
-"""The record of what calls cost: a `Bill`, and as JSON LangChain's `UsageMetadata` by model."""
+"""The record of what calls cost: a `Bill`, and its sums by model, by node and for a question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
-    from langchain_core.messages.ai import UsageMetadata
+    from pb_graph.types import Charge, Spending, TokenUsage, Usage
 
-    from pb_graph.types import Spending
-
-_LASTING = "ephemeral_1h_input_tokens"  # LangChain's name for Anthropic's cache of an hour
+_COUNTS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +50,7 @@ class Bill:
 
     def __post_init__(self) -> None:
         """Refuse a number that no account can hold, such as infinity."""
-        parts = self.reasoning, self.cached, self.written, self.lasting, self.largest
-        for count in (self.input, self.output, *parts):
+        for count in [getattr(self, name) for name in (*_COUNTS, "largest")]:
             if type(count) is not int or count < 0:
                 msg = f"A number of tokens must be whole and at least 0, not {count!r}."
                 raise InputError(msg)
@@ -68,14 +65,20 @@ class Bill:
             return replace(self, model=call.model)
         return replace(call, output=self.output) if self.output else Bill(call.model)
 
-    def usage(self) -> UsageMetadata:
+    def plus(self, other: Bill, sign: int = 1) -> Bill:
+        """Return the sum of two bills of one model; with a sign of -1, the difference."""
+        counts = {n: max(0, getattr(self, n) + sign * getattr(other, n)) for n in _COUNTS}
+        largest = max(self.largest or self.input, other.largest or other.input)
+        is_measured = self.is_measured and other.is_measured
+        return replace(self, **counts, largest=largest, is_measured=is_measured)
+
+    def usage(self) -> TokenUsage:
         """Return the tokens as plain JSON."""
-        largest = {"largest_call": self.largest} if self.largest else {}
-        lasting = {_LASTING: self.lasting} if self.lasting else {}
-        written = {"cache_read": self.cached, "cache_creation": self.written - self.lasting}
-        reasoning: Any = {"reasoning": self.reasoning}
+        rare = {"ephemeral_1h_input_tokens": self.lasting, "largest_call": self.largest}
+        details = {"cache_read": self.cached, "cache_creation": self.written - self.lasting}
+        details |= {name: count for name, count in rare.items() if count}
+        reasoning = {"reasoning": self.reasoning}
         reasoning |= {"reasoning_estimated": self.guessed} if self.guessed else {}
-        details: Any = {**written, **lasting, **largest}
         return {
             "input_tokens": self.input,
             "output_tokens": self.output,
@@ -85,8 +88,8 @@ class Bill:
         }
 
     @classmethod
-    def of(cls, model: str, usage: UsageMetadata) -> Bill:
-        """Return the bill that `usage` made, or that a message of LangChain reports.
+    def of(cls, model: str, usage: Mapping[str, Any]) -> Bill:
+        """Return the bill that `usage` made.
 
         Args:
             model: The model's key.
@@ -97,6 +100,7 @@ class Bill:
         """
         details: Mapping[str, Any] = usage.get("input_token_details") or {}
         thought: Mapping[str, Any] = usage.get("output_token_details") or {}
+        lasting = details.get("ephemeral_1h_input_tokens") or 0
         return cls(
             model,
             input=usage["input_tokens"],
@@ -104,8 +108,8 @@ class Bill:
             reasoning=thought.get("reasoning") or 0,
             guessed=thought.get("reasoning_estimated") or 0,
             cached=details.get("cache_read") or 0,
-            written=(details.get("cache_creation") or 0) + (details.get(_LASTING) or 0),
-            lasting=details.get(_LASTING) or 0,
+            written=(details.get("cache_creation") or 0) + lasting,
+            lasting=lasting,
             largest=details.get("largest_call") or 0,
         )
 
@@ -120,19 +124,7 @@ def add_bills(bills: Iterable[Bill]) -> list[Bill]:
     total: dict[str, Bill] = {}
     for bill in bills:
         if bill.output or bill.input:
-            known = total.get(bill.model) or Bill(bill.model)
-            total[bill.model] = Bill(
-                bill.model,
-                input=known.input + bill.input,
-                output=known.output + bill.output,
-                reasoning=known.reasoning + bill.reasoning,
-                guessed=known.guessed + bill.guessed,
-                cached=known.cached + bill.cached,
-                written=known.written + bill.written,
-                lasting=known.lasting + bill.lasting,
-                largest=max(known.largest, bill.largest or bill.input),
-                is_measured=known.is_measured and bill.is_measured,
-            )
+            total[bill.model] = (total.get(bill.model) or Bill(bill.model)).plus(bill)
     return [*total.values()]
 
 
@@ -142,37 +134,69 @@ def spending_of(bills: Iterable[Bill]) -> Spending:
 
 
 def add_spending(first: Spending | None, second: Spending | None) -> Spending:
-    """Return the sum of tokens by model: a reducer for the state of a graph.
-
-    LangChain's ``add_usage`` would also add up the largest calls.
-
-    Args:
-        first: Tokens by model.
-        second: Further tokens by model.
-    """
+    """Return the sum of tokens by model, as a reducer: ``add_usage`` would add up largest calls."""
     return spending_of([*bills_of(first or {}), *bills_of(second or {})])
 
 
 def subtract_spending(whole: Spending, part: Spending) -> Spending:
-    """Return the tokens by model that are in `whole` and not in `part`.
+    """Return the tokens by model that are in `whole` and not in `part`."""
+    earlier = {bill.model: bill for bill in bills_of(part)}
+    rest = [bill.plus(earlier.get(bill.model) or Bill(), -1) for bill in bills_of(whole)]
+    return spending_of(rest)
+
+
+def usage_of(
+    charges: Iterable[Charge], dollars: Callable[[Bill], float | None] | None = None
+) -> Usage:
+    """Sum up charges for the question, and for each node in order of first appearance.
 
     Args:
-        whole: Tokens by model.
-        part: Some of these tokens. The largest call of the result is that of `whole`.
+        charges: The charges of all calls. A sum is measured only if each of its charges is.
+        dollars: The cost of a bill; None for sums without a cost.
     """
-    earlier = {bill.model: bill for bill in bills_of(part)}
-    return spending_of(
-        Bill(
-            bill.model,
-            input=max(0, bill.input - known.input),
-            output=max(0, bill.output - known.output),
-            reasoning=max(0, bill.reasoning - known.reasoning),
-            guessed=max(0, bill.guessed - known.guessed),
-            cached=max(0, bill.cached - known.cached),
-            written=max(0, bill.written - known.written),
-            lasting=max(0, bill.lasting - known.lasting),
-            largest=bill.largest,
-        )
-        for bill in bills_of(whole)
-        for known in [earlier.get(bill.model) or Bill()]
-    )
+    nodes: dict[str, list[Charge]] = {}
+    for row in (rows := list(charges)):
+        nodes.setdefault(row["node"], []).append(row)
+    by_node = {node: _total(calls, dollars) for node, calls in nodes.items()}
+    return cast("Usage", {**_total(rows, dollars), "by_node": by_node})
+
+
+def _total(rows: list[Charge], dollars: Callable[[Bill], float | None] | None) -> Usage:
+    bills = [Bill.of(row["model"], row["usage"]) for row in rows]
+    by_model = add_bills(replace(bill, model=plain_name(bill.model)) for bill in bills)
+    whole = add_bills(replace(bill, model="") for bill in by_model) or [Bill()]
+    usage: Any = {
+        **replace(whole[0], largest=0).usage(),
+        "calls": len(rows),
+        "seconds": round(sum(row["seconds"] for row in rows), 3),
+        "measured": all(row["measured"] for row in rows),
+        "by_model": {bill.model: replace(bill, largest=0).usage() for bill in by_model},
+    }
+    if dollars is not None:
+        costs = [dollars(bill) for bill in bills]
+        usage["cost"] = None if None in costs else round(sum(filter(None, costs)), 8)
+    return cast("Usage", usage)
+
+
+def plain_name(model: str) -> str:
+    """Return a model's plain name, without its provider and its address."""
+    name = model.partition(" at ")[0]
+    return name if " at " in model else (name.partition(":")[2] or name)
+
+
+def spent(charges: Iterable[Charge]) -> int:
+    """Return the completion tokens of ``charges``."""
+    return sum(row["usage"]["output_tokens"] for row in charges)
+
+
+def most_billed(charges: Iterable[Charge]) -> int:
+    """Return the most completion tokens that the provider may have charged for.
+
+    A lost attempt, whose bill is unknown, counts as its whole cap.
+    """
+    return sum(row["most"]["output_tokens"] for row in charges)
+
+
+def spending(charges: Iterable[Charge]) -> Spending:
+    """Return the largest possible bill of calls for each model, as budgets count it."""
+    return spending_of([Bill.of(row["model"], row["most"]) for row in charges])

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from pb_graph.budget.bill import Bill
+from pb_graph.budget.bill import Bill, plain_name
 from pb_graph.errors import InputError
 
 Unit = Literal["completion tokens", "tokens", "dollars"]
@@ -114,6 +114,13 @@ class Dollars(Rate):
         cache_cost += bill.lasting * max(dearest, price.lasting)
         return fresh * price.input + cache_cost + bill.output * price.output
 
+    def dollars(self, bill: Bill) -> float | None:
+        """Return the dollars of a bill; None if its model has no price."""
+        try:
+            return self._cost(bill) / self.scale
+        except InputError:
+            return None
+
     def price(self, model: str) -> list[Price]:
         """Return the prices of a model by the length of a prompt; raise InputError without any."""
         base, _, surcharge = model.removesuffix(")").partition(" (")
@@ -162,12 +169,6 @@ def pico_dollars(name: str, value: object, *, minimum: int) -> int:
         msg = f"{name} must be a number of dollars, {size}, not {value!r}"
         raise ValueError(msg)
     return int(number * _PER_DOLLAR)
-
-
-def plain_name(model: str) -> str:
-    """Return a model's plain name, without its provider and its address."""
-    name = model.partition(" (")[0].partition(" at ")[0]
-    return name if " at " in model else (name.partition(":")[2] or name)
 
 
 def _pico(per_million: float | Decimal) -> int:

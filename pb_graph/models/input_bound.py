@@ -16,8 +16,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from pb_graph.budget.bill import Bill
-from pb_graph.budget.rates import SURCHARGES, plain_name
+from pb_graph.budget.bill import Bill, plain_name
+from pb_graph.budget.rates import SURCHARGES
 from pb_graph.errors import InputError
 from pb_graph.local import server
 from pb_graph.models.caps import MERGED, generic, is_cap, policy_for

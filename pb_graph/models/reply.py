@@ -29,8 +29,7 @@ from langchain_core.outputs import LLMResult
 
 from pb_graph.answers import thinking_in
 from pb_graph.budget.account import Budget, Reservation
-from pb_graph.budget.bill import Bill
-from pb_graph.budget.ledger import spent
+from pb_graph.budget.bill import Bill, spent
 from pb_graph.budget.rates import MOST_TOKENS
 from pb_graph.models.provider_errors import may_be_billed
 from pb_graph.types import Charge, ReportWarning

@@ -8,7 +8,7 @@ from langgraph.types import Send
 
 from pb_graph.budget import optimal_allocation, schedule_weights, split
 from pb_graph.budget.account import Budget
-from pb_graph.budget.ledger import most_billed, spending, spent
+from pb_graph.budget.bill import most_billed, spending, spent
 from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.nodes.plan import single_step

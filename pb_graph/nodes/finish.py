@@ -7,8 +7,7 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage
 
 from pb_graph.answers import bare_result
-from pb_graph.budget.bill import Bill
-from pb_graph.budget.ledger import most_billed, spent, usage_of
+from pb_graph.budget.bill import Bill, most_billed, spent, usage_of
 from pb_graph.budget.rates import Dollars
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import NoAnswerError
@@ -64,7 +63,8 @@ def _build_report(state: State, run: Run) -> Report:
     settings, query, method = run.settings, state["query"], METHODS[run.settings.method]
     rates = (run.options.prices, *(account.rate for account in ACCOUNTS.get()))
     prices = next((rate for rate in rates if isinstance(rate, Dollars)), None)
-    usage, bound = usage_of(state["charges"], prices), most_billed(state["charges"])
+    usage = usage_of(state["charges"], prices.dollars if prices else None)
+    bound = most_billed(state["charges"])
     warnings, limit = state["warnings"], state["limit"]
     if limit is not None and bound > limit:
         note = f"up to {bound} completion tokens may be billed, above the limit of {limit}"

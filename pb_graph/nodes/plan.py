@@ -12,8 +12,6 @@ from typing import Annotated, Any, Literal, cast
 from langgraph.types import interrupt
 from pydantic import BaseModel, Field, StringConstraints
 
-from pb_graph.budget.account import Budget
-from pb_graph.budget.ledger import most_billed
 from pb_graph.budget.rules import Level
 from pb_graph.budget.scope import available_tokens, use_budget
 from pb_graph.planner.plans import (
@@ -34,7 +32,7 @@ async def plan(state: State, run: Run) -> State:
     """Write the level into ``query``, and ``plan``; below ``plan_from`` a plan of one step."""
     settings, query = run.settings, state["query"]
     update: State = {}
-    with _planning(state):
+    with _planning(state, run):
         asks = settings.needs_level and query["level"] is None
         # A planner that cannot but think gives the level with the plan.
         if asks and (await run.is_brief("estimator") or not settings.is_planned(None)):
@@ -54,7 +52,7 @@ async def estimate(state: State, run: Run) -> State:
     ungraded = plan if needs_grades and any(step["credit"] is None for step in plan) else []
     if not ungraded and (state["query"]["level"] is not None or not settings.needs_level):
         return {}
-    with _planning(state):
+    with _planning(state, run):
         return await _level_update(state, ungraded, run)
 
 
@@ -70,13 +68,11 @@ def single_step(query: Query) -> SubQuestion:
     )
 
 
-def _planning(state: State) -> AbstractContextManager[None]:
-    """Open an account with the remaining planning tokens, below the enclosing accounts."""
+def _planning(state: State, run: Run) -> AbstractContextManager[None]:
+    """Limit planning to its part of the question's account."""
     bound = max(1, state["planning_bound"])
-    room = min(bound, available_tokens(2 * bound) // 2)
-    account = Budget(max(1, room))
-    account.charge(most_billed(state["charges"]) if room else 1)  # the only token is the answer's
-    return use_budget(account)
+    part = min(bound, available_tokens(2 * bound) // 2)  # an only token is the answer's
+    return use_budget(run.budget.limit(tokens=part, earlier=run.earlier))
 
 
 async def _decompose(plain: dict[str, Any], query: Query, run: Run) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pb_graph.budget.ledger import spent
+from pb_graph.budget.bill import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.allocate import is_final

@@ -20,7 +20,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
 from langgraph.runtime import ExecutionInfo
 
-from pb_graph.budget.ledger import spending
+from pb_graph.budget.bill import spending
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.models.client import ModelClient
 from pb_graph.models.options import CallOptions

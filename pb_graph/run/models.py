@@ -11,7 +11,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.rules import Limit
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ModelClient, RetryPolicy
@@ -20,9 +19,7 @@ from pb_graph.program import PlannerProgram
 from pb_graph.settings import Context, Settings
 
 if TYPE_CHECKING:
-    from pb_graph.budget.rates import Dollars
     from pb_graph.planner.planner import Planner
-    from pb_graph.types import Spending
 
 Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
 Program = PlannerProgram | str | Path | Any
@@ -31,7 +28,7 @@ and ``settings``, such as `optim.tuning.GraphProgram`. `Any`, as importing `Plan
 Role = Literal["solver", "easy", "planner", "estimator"]
 """The task that a model is asked to do."""
 
-_MOST_RUNS = 1000
+_MAX_MADE = 1000
 
 
 class Models:
@@ -75,7 +72,6 @@ class Models:
         # Created objects by key, with their source: its `id` is unique only while it lives.
         self._made: dict[Hashable, tuple[object, Any]] = {}
         self.refused: dict[tuple[str, str], int] = {}  # status of a refusal, by run and model
-        self._limits: dict[tuple[str, int | Limit], Budget] = {}  # by run
         self.replied: dict[str, bool] = {}  # whether a model, by its key, brought thinking
         self._lock = threading.Lock()
         base = self._settings_of(program) or Settings() if settings is None else settings
@@ -149,37 +145,6 @@ class Models:
         base = self._settings_of(context.planner_program)
         return (base or self.settings).merged_with(context.settings)
 
-    def open_limit(
-        self,
-        run: str,
-        prices: Dollars | None,
-        earlier: Spending,
-        limit: int | Budget | Limit | None,
-    ) -> Budget | None:
-        """Return the account of a run that has a limit of its own; all of its nodes share it.
-
-        Args:
-            run: The run's identity.
-            prices: The prices of the graph.
-            earlier: Earlier spending of a run that continues in another process.
-            limit: The most that the run may cost; a number is completion tokens. A `Budget`, which
-                runs share, and None are returned as they are.
-        """
-        if limit is None or isinstance(limit, Budget):
-            return limit
-        key = run, limit
-        with self._lock:
-            if key not in self._limits:
-                total = {"total": limit} if isinstance(limit, int) else limit.model_dump()
-                account = Budget(**total)
-                if account.unit == "dollars" and prices:
-                    account.rate = prices
-                account.charge(earlier)
-                self._limits[key] = account
-                if len(self._limits) > _MOST_RUNS:  # abandoned runs count as well
-                    del self._limits[next(iter(self._limits))]
-            return self._limits[key]
-
     def _settings_of(self, program: Program | None) -> Settings | None:
         settings: Settings | None = getattr(self._read(program), "settings", None)
         return settings
@@ -196,6 +161,6 @@ class Models:
         if entry is None:
             with self._lock:
                 entry = self._made[key] = self._made.get(key) or (source, make())
-                if len(self._made) > _MOST_RUNS:  # a service may give each run its own model
+                if len(self._made) > _MAX_MADE:  # a service may give each run its own model
                     del self._made[next(iter(self._made))]
         return entry[1]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar, cast
-from uuid import uuid4
+from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.messages import (
     BaseMessage,
@@ -16,16 +14,14 @@ from langchain_core.messages import (
     MessageLikeRepresentation,
     convert_to_messages,
 )
-from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config, get_stream_writer
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
-from langgraph.types import Command, Overwrite, Send
 
 from pb_graph.answers import AnswerType, boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
-from pb_graph.budget.ledger import spending
+from pb_graph.budget.bill import spending
 from pb_graph.budget.rates import MOST_TOKENS, Dollars
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
@@ -40,7 +36,7 @@ from pb_graph.models.classes import (
 )
 from pb_graph.models.client import REFUSED, ModelClient, WrapperClient
 from pb_graph.models.options import TIMEOUT, CallOptions, Thinking
-from pb_graph.models.reply import ASYNC, BLOCKING, IO, MAX_THOUGHT, Reply, run_sync
+from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
 from pb_graph.models.resolve import model_name
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.prompts import (
@@ -560,75 +556,3 @@ class _ChargedClient(WrapperClient):
             raise
         run.charge((*reply.lost, reply.charge), reply.warnings)
         return reply
-
-
-NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
-"""Takes the state, or the `SolveTask` that was sent, and the run; returns keys of the state."""
-Route = Callable[[State, Settings], str | list[Send]]
-"""Takes the state that a node leaves and the settings of the run; returns the next nodes."""
-
-
-class Node(Runnable[Any, State | Command[str]]):
-    """A graph node.
-
-    LangGraph starts the node's run and sets its context; a ``RunnableLambda`` would do both again,
-    and look at its function's signature, at every call.
-
-    Args:
-        function: The node; its name is the node's in checkpoints, streams and reports. A node that
-            calls models is a coroutine that only awaits methods of its `Run`.
-        models: The models and the planner of the graph.
-        options: Further arguments of `build_graph`.
-        route: Chooses the next node; None where an edge of the graph says it.
-        is_entry: Whether this is the first node. It takes the graph's settings and the run's
-            context; the others take the settings that it wrote into the state, so that a query
-            that is resumed keeps the settings it began with.
-    """
-
-    def __init__(
-        self,
-        function: NodeFunction,
-        models: Models,
-        options: GraphOptions | None = None,
-        route: Route | None = None,
-        *,
-        is_entry: bool = False,
-    ) -> None:
-        self.name: str = getattr(function, "__name__", type(function).__name__)
-        self._function, self._models, self._is_entry = function, models, is_entry
-        self._options, self._route = options or GraphOptions(), route
-
-    # LangChain's signature. The config is in the context as well.
-    def invoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
-        """Return what the node adds to the state, and where to go."""
-        return run_sync(self._run(input, BLOCKING))
-
-    async def ainvoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
-        """Return what the node adds to the state, and where to go."""
-        return await self._run(input, ASYNC)
-
-    async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
-        raw: Any = get_runtime().context
-        context = Context() if raw is None else Context.resolve(raw)
-        if not self._is_entry:
-            settings = Settings.model_validate(state["settings"])
-        else:
-            settings = self._models.settings
-            if raw is not None:  # a context may name a file
-                settings = await io.load(self._models.run_settings, context)
-            # The state may hold the values of an earlier question.
-            state = {**state, "run_id": uuid4().hex, "charges": [], "limit": None}
-        run = Run(self._models, settings, context, self._options, io, state)
-        identity, prices, earlier = state["run_id"], self._options.prices, run.earlier
-        open_limit = partial(self._models.open_limit, identity, prices, earlier)
-        with use_budget(open_limit(run.limit)), use_budget(open_limit(settings.limit)):
-            result = self._function(state, run)
-            update = dict(await result if inspect.isawaitable(result) else result)
-        next_state = cast("State", state | update)
-        update |= run.state_update(self.name)
-        if self._is_entry:  # drop the warnings of an earlier question
-            update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
-        if self._route is None:
-            return cast("State", update)
-        settings = Settings.model_validate(next_state["settings"])
-        return Command(update=update, goto=self._route(next_state, settings))

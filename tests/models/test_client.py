@@ -18,8 +18,7 @@ from pydantic import SecretStr
 
 from pb_graph import Budget
 from pb_graph.budget import use_budget
-from pb_graph.budget.bill import Bill
-from pb_graph.budget.ledger import most_billed
+from pb_graph.budget.bill import Bill, most_billed
 from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions

@@ -15,7 +15,8 @@ from pb_graph import Budget, Settings
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply, run_sync
 from pb_graph.run.models import Models
-from pb_graph.run.run import Node, Run
+from pb_graph.run.node import Node
+from pb_graph.run.run import Run
 from pb_graph.settings import Context
 from pb_graph.state import State
 from pb_graph.types import Purpose
