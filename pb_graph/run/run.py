@@ -174,8 +174,10 @@ class Run:
         forces, stream = enforcement == "force", stream and not compute
         free: Thinking = "low" if self.settings.style == "paper" else "free"
         room: int = 0 if budget is None else self.state.get("thinking_room", 0)
-        if budget and room and self.models.replied.get(await self._key()):
-            budget, room = budget + room, 0
+        if budget and room:  # a smaller limit around the question may leave none of it
+            room = max(0, min(room, int(self.budget.left) - budget))
+            if self.models.replied.get(await self._key()):
+                budget, room = budget + room, 0
         options = CallOptions(
             self.cap_for(budget),
             purpose=purpose,
@@ -199,25 +201,22 @@ class Run:
             if compute and finish == "stop" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, int(account.spent), finish)
             is_open = compute is not None and stated_answer(reply.text) is None
-            is_cut, forced = reply.finish == "length", None
+            forced, is_cut = None, reply.finish == "length"
             turns_out_to_think = room > 0 and is_cut and _thought_tokens(reply) > 0
-            if turns_out_to_think:
-                pass  # asked again below
-            elif is_open or self._is_unfinished(reply, query, forces=forces, closing=closing):
+            is_open = is_open or self._is_unfinished(reply, query, forces=forces, closing=closing)
+            if is_open and not turns_out_to_think:
                 ending = replace(options, stream=stream)
                 forced = await self._force(
                     prompt, reply, query, ending, closing=closing, accounts=(account, reserve)
                 )
-                is_cut = is_cut and forced is not None and forced.finish == "length"
-                turns_out_to_think = room > 0 and is_cut  # a thought without its opening mark
             result = forced.text if forced else ""
         if turns_out_to_think:
-            self.models.replied[await self._key()] = True
             options_: Any = {"closing": closing, "stream": stream, "thinking": thinking}
             again = await self.call_within_budget(
                 prompt, budget, query, purpose, **options_, compute=compute
             )
-            return again._replace(tokens=again.tokens + int(account.spent))
+            text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
+            return BudgetedReply(text, again.tokens + int(account.spent), finish)
         if not result:
             return BudgetedReply(reply.text, int(account.spent), finish)
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
