@@ -14,16 +14,9 @@ from optim.datasets.loading import sample
 from optim.datasets.questions import Questions, load
 
 __all__ = [
-    "DATASETS",
-    "DataSet",
-    "HubSource",
-    "Question",
-    "Questions",
-    "data_set",
-    "dataset",
-    "load",
+    "DATASETS", "DataSet", "HubSource", "Question", "Questions", "data_set", "dataset", "load",
     "sample",
-]
+]  # fmt: skip
 
 for _module in iter_modules(__path__, f"{__name__}."):
     import_module(_module.name)

@@ -124,13 +124,11 @@ class Row(dict[str, Any]):
             InputError: If the level is not from 1 to 5.
         """
         value = self.optional_text("level")
-        if value is None:
-            return None
-        match = _LEVEL.fullmatch(value)
-        if not match:
+        match = None if value is None else _LEVEL.fullmatch(value)
+        if value is not None and match is None:
             msg = f"level {value!r} is outside 1 to 5"
             raise InputError(msg)
-        return int(match[1])
+        return int(match[1]) if match else None
 
 
 Reader = Callable[[Row], Question]
@@ -138,49 +136,33 @@ Parser = Callable[[Mapping[str, Any]], Question]
 
 
 class HubSource(NamedTuple):
-    """A data set on the Hugging Face hub.
+    """A data set on the Hugging Face hub."""
 
-    Attributes:
-        path: Repository, as `datasets.load_dataset` takes it.
-        name: Configuration, or None for the only one.
-        split: The split that is evaluated by default.
-    """
-
-    path: str
-    name: str | None
-    split: str
+    path: str  # as `datasets.load_dataset` takes it
+    name: str | None  # of the configuration, None for the only one
+    split: str  # that is evaluated by default
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
     """The source of one data set's questions, and the scorer of its answers.
 
-    Attributes:
-        name: The name that `load` takes.
-        domain: Default of `Question.domain`; likewise the next two.
-        instruction: Default of `Question.instruction`.
-        answer_format: Default of `Question.answer_format`.
-        scorer: Name of the default scorer, one of `optim.scorers.NAMES`.
-        read: Reads one row into a question; raises InputError with the reason when it cannot.
-        hub: Its place on the hub, or None.
-        file: A file of this package, or None. Without hub and file, the user gives a local file.
-        expand: Turns a JSON object that holds many items into rows, or into None; or None.
-        generate: Makes the rows of a task, ``generate(task, seed)``, for data sets that are named
-            ``NAME:TASK``; or None.
-        task: The task of a generated data set.
+    Without hub, file and generate, the user gives a local file.
     """
 
-    name: str
-    domain: str
+    name: str  # that `load` takes
+    domain: str  # default of `Question.domain`, as the next two are of theirs
     instruction: str
     answer_format: str
-    scorer: str
-    read: Reader
+    scorer: str  # name of the default scorer
+    read: Reader  # of a row; raises InputError with the reason when it cannot
     hub: HubSource | None = None
-    file: Path | None = None
+    file: Path | None = None  # of this package
+    # Turns a JSON object that holds many items into rows, or into None.
     expand: Callable[[Row], Iterable[Mapping[str, Any]] | None] | None = None
+    # Makes the rows of a task from its name and a seed, for data sets that are named NAME:TASK.
     generate: Callable[[str, int], Iterable[Mapping[str, Any]]] | None = None
-    task: str = ""
+    task: str = ""  # of a generated data set
 
     def parse(self, row: Mapping[str, Any]) -> Question:
         """Read one row into a question, with the data set's defaults.

@@ -166,13 +166,14 @@ def _read_file(path: Path, dataset: DataSet) -> Iterable[Mapping[str, Any]]:
     if isinstance(document, list):
         return document
     items = document if isinstance(document, dict) else {}
-    rows_of = dataset.expand(Row(items)) if dataset.expand is not None else None
+    if dataset.expand is not None and (expanded := dataset.expand(Row(items))) is not None:
+        return expanded
     lists = [value for value in items.values() if value and isinstance(value, list)]
     lists = [value for value in lists if all(isinstance(item, dict) for item in value)]
-    if rows_of is None and len(lists) != 1:
+    if len(lists) != 1:
         msg = f"{path} holds {type(document).__name__}, not a list of objects"
         raise InputError(msg)
-    return lists[0] if rows_of is None else rows_of
+    return lists[0]
 
 
 def _read_table(file: TextIO, delimiter: str | None) -> Iterator[dict[Any, Any]]:
@@ -188,12 +189,11 @@ def _read_table(file: TextIO, delimiter: str | None) -> Iterator[dict[Any, Any]]
         msg = f"the column {doubled[0]!r} stands {names[doubled[0]]} times in the header"
         raise ValueError(msg)
     for row in table:
-        cells: dict[Any, Any] = {name: row[name] for name in names}
-        beyond = [cell for cell in row.get(None, ()) if cell]
-        if any(cells.values()) or beyond:
-            yield {name: _listed(cell) for name, cell in cells.items()} | (
-                {None: beyond} if beyond else {}
-            )
+        cells: dict[Any, Any] = {name: _listed(row[name]) for name in names}
+        if any(row.get(None, ())):
+            cells[None] = row[None]
+        if any(cells.values()):
+            yield cells
 
 
 def _listed(cell: str | None) -> str | list[str] | None:

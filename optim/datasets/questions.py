@@ -134,15 +134,12 @@ def load(  # noqa: PLR0913 - each selects questions in another way, all with def
 
     Args:
         name: Name of the data set.
-        path: `Questions.data`.
-        split: `Questions.split`; the other parameters likewise.
+        path: `Questions.data`; the other parameters are those of the same names.
+        split: Split of the hub's data set.
         limit: Number of questions.
         seed: Seed of the draw.
         levels: Only these levels.
         fields: The file's names for columns.
-
-    Raises:
-        InputError: As `Questions.load`.
     """
     return Questions(
         dataset=name, data=path, split=split, limit=limit, seed=seed, levels=levels,

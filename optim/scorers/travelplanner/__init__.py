@@ -1,26 +1,14 @@
 """Score travel plans of TravelPlanner by the tables of each item, without a language model.
 
 A plan scores 1 if it meets every hard constraint, so the mean score is the benchmark's hard macro
-pass rate. Hard constraints are checked only if the plan is complete and within the sandbox, as in
-the official evaluation. The sandbox is the item's `reference_information`.
-
-The official code has some accidental rules. This scorer does what is meant, and
-`tests/benchmarks/travelplanner_agreement.py` counts how often the two agree. This scorer is
-stricter in five rules:
-
-- Places and flights that the item does not list are outside the sandbox, even if the official
-  tables have them. A drive must be listed in one direction; the official table has all pairs of
-  cities, while an item of 5 or 7 days lists one round trip.
-- The last attraction of a day is checked like the others.
-- On a day without a journey, meals and lodging must be in the current city. The official check
-  compares single letters.
-- Trains and buses are outside the sandbox. The official code ignores them.
-- "flight", "self-driving" and "taxi" are recognized in lower case, also where the traveller
-  refuses them.
-
-It is looser in three rules: a name that is part of a longer name finds its own row; the full stop
-in the prompt's own example ("Romare Bearden Park, Charlotte.") does not belong to the city; and a
-meal in the city of origin does not hide the cuisines of the same day's other meals.
+pass rate. Hard constraints are checked only if the plan is complete and within the sandbox, the
+item's `reference_information`, as in the official evaluation. Where the official code has
+accidental rules, this scorer does what is meant; `tests/benchmarks/travelplanner_agreement.py`
+counts how often the two agree. It is stricter: places, flights and drives must be listed by the
+item, trains and buses are outside the sandbox, the last attraction of a day is checked, and without
+a journey everything must be in the current city, and transport is recognized in lower case. It is
+looser: a name that is part of a longer name finds its own row, a full stop does not belong to a
+city, and a meal in the city of origin hides no cuisine.
 """
 
 from __future__ import annotations
@@ -49,9 +37,8 @@ _LONGEST = 100_000  # characters kept from the end; a plan of seven days has fiv
 class TravelPlannerScorer:
     """Scores 1 for a plan that meets every hard constraint of its question, else 0.
 
-    The question's metadata must hold the data set's fields org, days, people_number, budget,
-    local_constraint and reference_information, and may hold visiting_city_number. The score's
-    metadata holds the result of each check, with the reason for a failure.
+    The question's metadata holds the data set's fields, the score's metadata the result of each
+    check, with the reason for a failure.
     """
 
     def unanswered(self, question: Question) -> Mapping[str, Any]:
@@ -101,11 +88,8 @@ def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
 def rates(items: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the benchmark's six rates from the scores' metadata, as shares from 0 to 1.
 
-    Returns:
-        ``delivery``: items with a readable plan. ``commonsense_micro`` and ``hard_micro``: passed
-        checks among all checks (a plan that fails a gate passes no hard constraint).
-        ``commonsense_macro`` and ``hard_macro``: items that pass all of these checks;
-        ``hard_macro`` is the mean score. ``final``: items that pass everything.
+    Micro rates are passed checks among all checks, macro rates items that pass all of them. A plan
+    that fails a gate passes no hard constraint, and one that is not delivered no check.
     """
     commonsense = [item["commonsense"].values() for item in items]
     hard = [item["hard"].values() for item in items]

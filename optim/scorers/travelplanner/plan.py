@@ -15,12 +15,11 @@ _FIELD = re.compile(
 )
 _ITEM = re.compile(r"^\s*(?:[-*•+]\s+|\d+[.)]\s+)(?P<value>.+)")
 _NEEDED = r"(?:applicable|needed|required|necessary|included|planned|scheduled|booked|specified)"
+_THING = "accommodation|lodging|hotel|stay|meal|breakfast|lunch|dinner|attractions?|transportation"
 _EMPTY = re.compile(  # "-", "N/A", "Not applicable", "No accommodation needed (departure)"
-    r"(?:[-\u2012-\u2015*\s.]*|(?:n\.?\s?/?\s?a\.?|nil|none|nothing|unnecessary"
-    rf"|(?:none|nothing|not)\s+{_NEEDED}|no\s+(?:accommodation|lodging|hotel|overnight\s+stay|stay|meal"
-    rf"|breakfast|lunch|dinner|attractions?|transport(?:ation)?|travel)(?:\s+(?:is\s+)?{_NEEDED})?)"
-    r"\s*(?:[,.](?=\s|$)|(?=\())?)"
-    r"\s*(?:\([^()]*\)|(?:as|since|because|for|on|due|today|that|this)\b.*)?\.?",
+    rf"(?:[-\u2012-\u2015*\s.]*|n\.?\s?/?\s?a\.?|(?:none|nothing|not)\s+{_NEEDED}|nil|none|nothing"
+    rf"|no\s+(?:{_THING})(?:\s+(?:is\s+)?{_NEEDED})?|unnecessary)\s*[,.]?"
+    r"\s*(?:\([^()]*\)|(?<!\w)(?:as|since|because|for|on|due|today|that|this)\b.*)?\.?",
     re.IGNORECASE,
 )
 _FROM_TO = re.compile(r"\bfrom\s+(.+?)\s+to\s+([^,;:]+)", re.IGNORECASE)

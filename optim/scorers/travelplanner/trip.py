@@ -6,7 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from optim.scorers.travelplanner.plan import Day, Place, city_name, from_to, place, squeezed
@@ -18,14 +18,14 @@ _COLUMNS = {
     "attractions": ("Name", "Latitude", "Longitude", "Address", "Phone", "Website", "City"),
     "restaurants": ("Name", "Average Cost", "Cuisines", "Aggregate Rating", "City"),
     "accommodations": (
-        *("NAME", "price", "room type", "house_rules", "minimum nights", "maximum occupancy"),
-        *("review rate number", "city"),
+        "NAME", "price", "room type", "house_rules", "minimum nights", "maximum occupancy",
+        "review rate number", "city",
     ),
     "flights": (
-        *("Flight Number", "Price", "DepTime", "ArrTime", "ActualElapsedTime", "FlightDate"),
-        *("OriginCityName", "DestCityName", "Distance"),
+        "Flight Number", "Price", "DepTime", "ArrTime", "ActualElapsedTime", "FlightDate",
+        "OriginCityName", "DestCityName", "Distance",
     ),
-}
+}  # fmt: skip
 _PLACES = re.compile(r"(?P<kind>attractions|restaurants|accommodations) in ", re.IGNORECASE)
 _DRIVE = re.compile(r"(?P<mode>self-driving|taxi) from (?P<start>.+) to (?P<end>.+)", re.IGNORECASE)
 _COST = re.compile(r"cost:\s*\$?(?P<cost>[\d,]+(?:\.\d+)?)", re.IGNORECASE)
@@ -35,23 +35,14 @@ _SEATS = {"self-driving": 5, "taxi": 4}
 
 @dataclass(frozen=True)
 class Query:
-    """The travellers' request.
+    """The travellers' request."""
 
-    Attributes:
-        origin: City where the trip starts and ends.
-        days: Length of the trip.
-        people: Number of travellers.
-        budget: Dollars for all of them.
-        cities: Number of cities to visit.
-        constraints: Requested values of "house rule", "cuisine", "room type", "transportation".
-    """
-
-    origin: str
+    origin: str  # where the trip starts and ends
     days: int
     people: int
-    budget: float
-    cities: int
-    constraints: Mapping[str, Any]
+    budget: float  # dollars for all of them
+    cities: int  # to visit
+    constraints: Mapping[str, Any]  # "house rule", "cuisine", "room type", "transportation"
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> Query:
@@ -73,16 +64,13 @@ class Query:
 class Trip:
     """The sandbox of one item.
 
-    Attributes:
-        places: Rows of the tables by (kind, city).
-        flights: Rows by flight number.
-        drives: Dollars for one car by (mode, start, end); None if the item says that there is no
-            such drive. A drive that is listed in one direction has the same price in the other.
+    A drive that is listed in one direction has the same price in the other. A price of None says
+    that there is no such drive.
     """
 
-    places: Mapping[tuple[str, str], list[Row]] = field(default_factory=dict)
-    flights: Mapping[str, Row] = field(default_factory=dict)
-    drives: Mapping[tuple[str, str, str], float | None] = field(default_factory=dict)
+    places: Mapping[tuple[str, str], list[Row]]  # rows by kind and city
+    flights: Mapping[str, Row]  # by flight number
+    drives: Mapping[tuple[str, str, str], float | None]  # dollars for a car by mode, start and end
 
     @classmethod
     def from_reference(cls, reference: Sequence[Mapping[str, Any]]) -> Trip:
@@ -113,12 +101,7 @@ class Trip:
     def find(self, kind: str, where: Place | None) -> Row | None:
         """Return the row with the place's name, else the first row whose name contains it.
 
-        The official evaluation takes the first row that contains the name, and so charges a wrong
-        price if one name is part of another.
-
-        Args:
-            kind: ``restaurants``, ``attractions`` or ``accommodations``.
-            where: The place; None finds nothing.
+        The kind is ``restaurants``, ``attractions`` or ``accommodations``.
         """
         if where is None:
             return None
@@ -160,12 +143,7 @@ class Journey:
     flight: str
 
     def fare(self, trip: Trip, people: int) -> float | None:
-        """Return dollars for all travellers, or None if the sandbox has no such journey.
-
-        Args:
-            trip: Prices of flights and drives.
-            people: Number of travellers.
-        """
+        """Return dollars for all travellers, or None if the sandbox has no such journey."""
         if self.mode is None or self.route is None:
             return None
         if self.mode == "flight":
@@ -194,11 +172,6 @@ def cost(query: Query, trip: Trip, days: Sequence[Day]) -> float:
     Flights and meals cost their price for each person, a car for every 5 persons and a taxi for
     every 4 persons begun. An accommodation costs its price for each night and each room, and its
     maximum occupancy gives the number of rooms.
-
-    Args:
-        query: Query with the number of travellers.
-        trip: Prices.
-        days: The plan.
     """
     total = 0.0
     for day in days:
