@@ -86,12 +86,8 @@ def local_chat_model(name_or_path: str | Path, **options: Any) -> ChatOpenAI:  #
     """Serve a local model, and return a chat model that talks to it at temperature 0.
 
     Args:
-        name_or_path: As in `serve`.
-        **options: Arguments of ``ChatOpenAI``. By default a call may take an hour, including the
-            wait for a free slot.
-
-    Raises:
-        ModelSetupError: If the server cannot start, as in `serve`, which may raise `WeightsError`.
+        name_or_path: As in `serve`, whose errors it may raise.
+        **options: Arguments of ``ChatOpenAI``. A call may take an hour, the wait for a slot too.
     """
     import httpx  # noqa: PLC0415 -- this module is imported to list models, too
     from langchain_openai import ChatOpenAI  # noqa: PLC0415
@@ -156,10 +152,8 @@ def _start(name: str, path: Path) -> LocalServer:
         native = xllamacpp.Server(params)
         native.handle_metrics()  # waits for the main loop; a server stopped earlier hangs
     except RuntimeError as error:
-        msg = (
-            f"llama.cpp cannot load {path}: the file is missing, damaged, of an unknown kind, or "
-            "too large for the free memory. Give the path of another .gguf file."
-        )
+        msg = f"llama.cpp cannot load {path}: it is missing, damaged, of an unknown kind, or too "
+        msg += "large for the free memory. Give the path of another .gguf file."
         raise ModelSetupError(msg) from error
     return LocalServer(name, path, f"{native.listening_address}/v1", key, native)
 

