@@ -1,11 +1,7 @@
 """Map the cap of a call to the arguments of its provider, one function for each provider.
 
-`policy_for` chooses by the model object; ``build_graph(cap_policy=…)`` names another policy. The
-caller's own settings are kept unless they cannot fit into the cap. No provider's package is
-imported here.
-
-The requests are checked with LangChain's packages, not against the providers' servers: levels and
-ranges are those of the providers' documentation. llama.cpp is checked with the local models.
+The caller's own settings are kept unless they cannot fit into the cap. Levels and ranges are those
+of the providers' documents; no provider's package is imported here.
 """
 
 from __future__ import annotations
@@ -18,23 +14,17 @@ from urllib.parse import urlsplit
 from langchain_core.language_models import BaseChatModel
 
 from pb_graph.local import server
-from pb_graph.models.chat_models import (
-    address_of,
-    classes_of,
-    is_openai_like,
-    key_of,
-    uses_responses,
-)
+from pb_graph.models import chat_models
+from pb_graph.models.chat_models import address_of, classes_of, is_openai_like, uses_responses
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import status_of
 
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
 """Turns a model and the options of a call into the call's arguments, with at least its cap."""
 
-CAP_NAMES = (
-    *("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict", "max_new_tokens"),
-)
-"""Names of a cap in LangChain's models and in the requests to their servers."""
+_OTHER_CAPS = ("max_output_tokens", "num_predict", "max_new_tokens")
+CAP_NAMES = ("max_tokens", "max_completion_tokens", *_OTHER_CAPS)
+"""Names of the cap in LangChain's models."""
 
 _CAP = re.compile(r"(n|num)predict|max(?!\w*(think|reason|input|prompt))\w*(tok|len)\w*")
 _ANSWERS = {"n", "ncmpl", "bestof", "candidatecount", "numreturnsequences"}
@@ -49,15 +39,8 @@ _REPLACING = {"inference_config", "inferenceConfig"}  # LangChain then drops its
 
 # Thinking tokens of each level: low to high are from Google's Gemini API (OpenAI compatibility),
 # and Anthropic's least thinking budget, 1,024, agrees. The others are our estimates.
-THINKING_TOKENS = {
-    "none": 0,
-    "minimal": 512,
-    "low": 1024,
-    "medium": 8192,
-    "high": 24576,
-    "xhigh": 32768,
-    "max": 65536,
-}
+_LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+THINKING_TOKENS = dict(zip(_LEVELS, (0, 512, 1024, 8192, 24576, 32768, 65536), strict=True))
 MIN_THINKING = THINKING_TOKENS["low"]
 """The fewest tokens for thinking. With fewer, thinking is turned off."""
 
@@ -68,10 +51,7 @@ _EFFORTS = (
 
 
 def policy_for(model: BaseChatModel) -> CapPolicy:
-    """Return the policy that fits a chat model, by the names of its classes.
-
-    Models that speak OpenAI's protocol are told apart by the address of their server.
-    """
+    """Return the policy that fits a chat model, by its classes and the address of its server."""
     kinds = classes_of(model)
     if not is_openai_like(model):
         return next((_BY_CLASS[kind] for kind in kinds if kind in _BY_CLASS), generic)
@@ -85,18 +65,14 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
 
 
 def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
-    """Return the fields to change in a copy of a model, so that a call's arguments win.
-
-    LangChain sends some constructor arguments in addition to, or instead of, the arguments of a
-    call.
-    """
+    """Return the fields to change in a copy of a model, so that the arguments of a call win."""
     settings: Any = model
     merged = {name: vars(model)[name] for name in MERGED & vars(model).keys()}
     change = {name: value for name, value in without_caps(merged).items() if value != merged[name]}
     if is_openai_like(model):
         change["max_tokens"] = None
         if settings.stream_usage is None:  # only for OpenAI's own server LangChain asks for it
-            change["stream_usage"] = key_of(model) not in _WITHOUT_STREAM_OPTIONS
+            change["stream_usage"] = chat_models.key_of(model) not in _WITHOUT_STREAM_OPTIONS
     if _CLAUDE in classes_of(model) and settings.thinking is not None:
         kwargs = change.get("model_kwargs", settings.model_kwargs) | {"thinking": settings.thinking}
         change |= {"thinking": None, "model_kwargs": kwargs}
@@ -104,15 +80,11 @@ def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
 
 
 def refuses_stream_options(model: BaseChatModel, error: Exception) -> bool:
-    """Return whether a call failed because its server refuses to report the usage of streams.
-
-    From then on, `constructor_overrides` asks no model of this server for it.
-    """
-    names_it = status_of(error) in (400, 422) and "stream_options" in str(error)
-    is_asked = names_it and bool(getattr(model, "stream_usage", False))
-    if is_asked:
-        _WITHOUT_STREAM_OPTIONS.add(key_of(model))
-    return is_asked
+    """Return whether a call failed because its server takes no `stream_options`, and note that."""
+    is_named = status_of(error) in (400, 422) and "stream_options" in str(error)
+    if is_refused := is_named and bool(getattr(model, "stream_usage", False)):
+        _WITHOUT_STREAM_OPTIONS.add(chat_models.key_of(model))
+    return is_refused
 
 
 def caps_in(fields: Mapping[str, Any]) -> list[int]:
@@ -241,15 +213,11 @@ _OTHER_REASONERS = re.compile(
 def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of OpenAI's models, by chat completions or the Responses API, also on Azure.
 
-    Both caps, ``max_completion_tokens`` and ``max_output_tokens``, include reasoning, for which
-    there is no cap of its own. So the effort is lowered until an answer fits, unless the caller has
-    set it.
+    The cap includes reasoning, which has none of its own. So the effort is lowered until an answer
+    fits, unless the caller has set it.
     """
-    form = _with_body(model, _response_format(model, options))
-    cap = _cap(
-        model, options, "max_completion_tokens"
-    )  # the name that Azure's class sends as it is
-    return cap | _openai_effort(model, options) | form
+    effort = _openai_effort(model, options)
+    return _openai_cap(model, options, _response_format(model, options)) | effort
 
 
 def _openai_effort(model: Any, options: CallOptions) -> dict[str, Any]:  # noqa: ANN401
@@ -271,18 +239,16 @@ def _openai_effort(model: Any, options: CallOptions) -> dict[str, Any]:  # noqa:
 
 
 def openai_compatible(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of an unknown server with OpenAI's protocol.
+    """Cap a call of an unknown server with OpenAI's protocol; thinking is not changed.
 
-    OpenAI's own models, also behind a gateway, take ``max_completion_tokens``, which is what
-    LangChain sends. Other servers know the older ``max_tokens``, and some ignore the newer name,
-    which would lift the cap. Thinking is not changed. vLLM and llama.cpp, which cannot be detected,
-    have their own policies.
+    OpenAI's own models, also behind a gateway, take ``max_completion_tokens``. Other servers know
+    the older ``max_tokens``, and some ignore the newer name, which would lift the cap.
     """
     settings: Any = model
-    form = _response_format(model, options)
-    if uses_responses(model) or _OPENAI_NAMES.match(settings.model_name or ""):
-        return _cap(model, options, "max_completion_tokens") | _with_body(model, form)
-    return _old_cap(model, options, form)
+    is_openais = uses_responses(model) or _OPENAI_NAMES.match(settings.model_name or "")
+    return (_openai_cap if is_openais else _old_cap)(
+        model, options, _response_format(model, options)
+    )
 
 
 def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
@@ -303,41 +269,43 @@ def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 def vllm(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of vLLM. A server without ``--reasoning-parser`` refuses a thinking budget."""
     # vLLM's documents do not say whether a budget of 0 is allowed.
-    extra = _thinking_budget(model, options, "thinking_token_budget", minimum=1)
+    extra = _own_server(model, options, {"thinking_token_budget": max(1, options.thinking_room)})
     if options.continue_last:
         extra |= {"continue_final_message": True, "add_generation_prompt": False}
-    return _old_cap(model, options, extra | _response_format(model, options))
+    return _old_cap(model, options, extra)
 
 
 def llama_cpp(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of llama.cpp's server, from build b9982 (July 2026) on.
-
-    Models that do not think ignore the thinking budget.
-    """
-    extra = _thinking_budget(model, options, "reasoning_budget_tokens")
-    return _old_cap(model, options, extra | _response_format(model, options))
+    """Cap a call of llama.cpp's server, from build b9982 (July 2026) on."""
+    budget = {"reasoning_budget_tokens": options.thinking_room}  # models without thinking ignore it
+    return _old_cap(model, options, _own_server(model, options, budget))
 
 
-def _cap(
-    model: BaseChatModel,
-    options: CallOptions,
-    cap: str = "max_tokens",
-    timeout: str = "request_timeout",
-) -> dict[str, Any]:
+def _own_server(model: Any, options: CallOptions, budget: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+    """Return the thinking budget, unless thinking is free, and the schema."""
+    extra = {} if options.is_free else budget
+    if options.thinking == "off":  # chat templates of hybrid models read this; others ignore it
+        own = (model.extra_body or {}).get("chat_template_kwargs") or {}
+        extra = extra | {"chat_template_kwargs": {**own, "enable_thinking": False}}
+    return extra | _response_format(model, options)
+
+
+def _cap(model: Any, options: CallOptions, cap: str, timeout: str) -> dict[str, Any]:  # noqa: ANN401
     """Return the cap under its name, and the time limit unless the model has one of its own."""
-    bound: dict[str, Any] = {cap: options.cap}
-    return bound | ({"timeout": options.timeout} if getattr(model, timeout) is None else {})
+    limit = {"timeout": options.timeout} if getattr(model, timeout) is None else {}
+    return {cap: options.cap, **limit}
 
 
-def _old_cap(model: BaseChatModel, options: CallOptions, extra: dict[str, Any]) -> dict[str, Any]:
+def _openai_cap(model: Any, options: CallOptions, extra: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+    """Return the cap by the name that Azure's class sends as it is, and ``extra`` in the body."""
+    bound = _cap(model, options, "max_completion_tokens", "request_timeout")
+    return bound | ({"extra_body": {**(model.extra_body or {}), **extra}} if extra else {})
+
+
+def _old_cap(model: Any, options: CallOptions, extra: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
     """Return arguments that put ``max_tokens``, under this name, and ``extra`` into the body."""
-    bound = _cap(model, options)
-    return bound | _with_body(model, {"max_tokens": bound.pop("max_tokens"), **extra})
-
-
-def _with_body(model: Any, extra: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-    """Return ``extra`` with the caller's body fields, which binding would replace."""
-    return {"extra_body": {**(model.extra_body or {}), **extra}} if extra else {}
+    bound = _openai_cap(model, options, {"max_tokens": options.cap, **extra})
+    return {name: bound[name] for name in bound if name != "max_completion_tokens"}
 
 
 def _response_format(model: Any, options: CallOptions) -> dict[str, Any]:  # noqa: ANN401
@@ -388,7 +356,7 @@ def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """
     settings: Any = model
     own_effort = settings.reasoning_effort or (settings.output_config or {}).get("effort")
-    bound = _cap(model, options, timeout="default_request_timeout")
+    bound = _cap(model, options, "max_tokens", "default_request_timeout")
     if thinking := _claude_thinking(settings, options, own_effort):
         bound["thinking"] = thinking
     levels, default = known_levels(model)
@@ -408,11 +376,7 @@ def _lowered(own: Mapping[str, Any], options: CallOptions) -> dict[str, Any] | N
     return {**own, "budget_tokens": options.thinking_room}
 
 
-def _claude_thinking(
-    model: Any,  # noqa: ANN401
-    options: CallOptions,
-    own_effort: str | None,
-) -> dict[str, Any] | None:
+def _claude_thinking(model: Any, options: CallOptions, effort: str | None) -> dict[str, Any] | None:  # noqa: ANN401
     own = model.thinking or model.model_kwargs.get("thinking") or {}
     if own.get("type") == "enabled":
         return _lowered(own, options)
@@ -420,7 +384,7 @@ def _claude_thinking(
     if own.get("type") == "adaptive" and "-4-" in model.model:
         least = "disabled"
     is_tight = options.thinking == "bounded" and options.thinking_room < MIN_THINKING
-    if least and (options.thinking == "off" or (is_tight and not own and not own_effort)):
+    if least and (options.thinking == "off" or (is_tight and not own and not effort)):
         return {"type": least}
     return None
 
@@ -432,9 +396,8 @@ _GEMINI_BUDGETS = re.compile(r"gemini-2\.5-(pro|flash)(?!.*(image|tts|audio|live
 def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Gemini, thinking included, and lower its thinking to what fits.
 
-    Gemini 2.5 takes a thinking budget, and thinks without a limit of its own if it is given none.
-    Later models take a level. The caller's own level is kept unless thinking is off. If the caller
-    has set a thinking budget, no level is sent, because the API accepts only one of them.
+    Gemini 2.5 takes a thinking budget, and thinks without a limit if it is given none. Later models
+    take a level, but not beside a thinking budget of the caller.
     """
     settings: Any = model
     bound = _cap(model, options, "max_output_tokens", "timeout")
@@ -455,8 +418,8 @@ def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 def bedrock(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Bedrock's Converse API, thinking included.
 
-    Claude's ``budget_tokens`` are lowered as by `anthropic`. Nova thinks without any cap at the
-    effort 'high', so that it is asked for 'medium' at most.
+    Claude's ``budget_tokens`` are lowered as by `anthropic`. At the effort 'high' Nova has no cap,
+    so it is asked for 'medium' at most.
     """
     settings: Any = model
     fields = dict(settings.additional_model_request_fields or {})
@@ -466,9 +429,8 @@ def bedrock(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     if nova.get("maxReasoningEffort") == "high" or (nova and options.thinking == "off"):
         effort = "low" if options.thinking_room < THINKING_TOKENS["medium"] else "medium"
         fields["reasoningConfig"] = nova | {"maxReasoningEffort": effort}
-    return {"max_tokens": options.cap} | (
-        {"additional_model_request_fields": fields} if fields else {}
-    )
+    more = {"additional_model_request_fields": fields} if fields else {}
+    return {"max_tokens": options.cap, **more}
 
 
 # Ollama's options that its chat model has fields for.
@@ -481,9 +443,8 @@ OLLAMA_OPTIONS = (
 def ollama(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Ollama by ``num_predict``, which includes thinking.
 
-    Ollama has no thinking budget. If fewer than 1,024 tokens are left for thinking, thinking is
-    switched off unless the caller has set it; models that do not think ignore this. gpt-oss always
-    thinks and is asked for a low level.
+    If fewer than 1,024 tokens are left for thinking, it is switched off unless the caller has set
+    it; models that do not think ignore this. gpt-oss always thinks, and is asked for a low level.
     """
     settings: Any = model
     # The argument replaces the model's own options, so these are repeated.

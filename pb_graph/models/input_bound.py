@@ -47,40 +47,29 @@ _STORED = (
     *("web_search_options", "plugins"),
 )
 # Arguments of a call, and fields of a body, that are text of the prompt besides the messages.
-_SENT = frozenset(
-    re.findall(
-        r"\w+",
-        """
+_SENT_NAMES = """
     functions response_format response_schema response_json_schema output_config outputConfig
     format text json_schema guided_json guided_regex guided_grammar guided_choice grammar
     structured_outputs chat_template chat_template_kwargs instructions system
-    """,
-    )
-)
+"""
 # Those that are known to add no input. Any other is refused.
-_FREE = frozenset(
-    re.findall(
-        r"\w+",
-        """
+_FREE_NAMES = """
     temperature top_p topP top_k topK min_p typical_p seed stop stop_sequences stopSequences
     frequency_penalty presence_penalty repetition_penalty repeat_penalty repeat_last_n mirostat
     mirostat_eta mirostat_tau tfs_z num_ctx num_gpu num_thread logit_bias logprobs top_logprobs n
     best_of candidate_count ignore_eos min_tokens skip_special_tokens stream stream_options
     stream_usage streaming disable_streaming timeout request_timeout default_request_timeout
-    max_retries extra_headers extra_query headers keep_alive tool_choice toolChoice
-    tool_config parallel_tool_calls strict function_call reasoning reasoning_effort
-    reasoning_format effort
+    max_retries extra_headers extra_query headers keep_alive tool_choice toolChoice tool_config
+    parallel_tool_calls strict function_call reasoning reasoning_effort reasoning_format effort
     thinking thinking_level thinking_budget thinking_config thinking_token_budget enable_thinking
     include_thoughts reasoning_budget_tokens reasoningConfig verbosity include store truncation
     metadata user safety_identifier service_tier serviceTier prompt_cache_key prompt_cache_options
     prompt_cache_retention cache_control cache_prompt response_mime_type response_modalities
-    safety_settings labels media_resolution betas anthropic_version inference_geo
-    guardrail_config guardrailConfig performance_config performanceConfig request_metadata
-    requestMetadata continue_final_message add_generation_prompt provider usage
-    ls_structured_output_format
-    """,
-    )
-)
+    safety_settings labels media_resolution betas anthropic_version inference_geo guardrail_config
+    guardrailConfig performance_config performanceConfig request_metadata requestMetadata
+    continue_final_message add_generation_prompt provider usage ls_structured_output_format
+"""
+_SENT, _FREE = frozenset(_SENT_NAMES.split()), frozenset(_FREE_NAMES.split())
 _TEXT_BLOCKS = {
     *("text", "input_text", "output_text", "refusal", "thinking", "redacted_thinking"),
     *("reasoning", "reasoning_content", "tool_use", "tool_call", "tool_call_chunk"),
@@ -172,9 +161,8 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
     kind = tool.get("type", "custom")
     has_form = any(name in tool for name in _TOOL_FORMS)
     is_ours = (kind in ("function", "object") and has_form) or (kind == "custom" and "name" in tool)
-    if not (
-        is_ours or "toolSpec" in tool or tool.keys() <= {"function_declarations", "cachePoint"}
-    ):
+    is_declared = "toolSpec" in tool or tool.keys() <= {"function_declarations", "cachePoint"}
+    if not (is_ours or is_declared):
         _refuse(f"The tool {tool.get('type') or next(iter(tool), '')!r}, which the provider runs,")
     return tool
 
@@ -216,9 +204,7 @@ def _read(content: Any) -> tuple[list[Any], int]:  # noqa: ANN401 -- text, or bl
 
 
 def _refuse(what: str, cause: Exception | None = None) -> NoReturn:
-    msg = (
-        f"{what} has no known bound of its input tokens. Leave it out, or budget completion tokens."
-    )
+    msg = f"{what} has no known bound of its input. Leave it out, or budget completion tokens."
     raise InputError(msg) from cause
 
 

@@ -117,11 +117,7 @@ def status_of(error: Exception) -> int | None:
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether the same request may succeed later.
-
-    Rate limits, server errors, broken connections and timeouts are transient. Exhausted credit is
-    reported as a rate limit, but is not transient.
-    """
+    """Return whether the same request may succeed later; exhausted credit is no rate limit."""
     if _is_out_of_credit(error):
         return False
     if isinstance(error, ModelError):
@@ -173,24 +169,14 @@ def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
-    """Return a text in which secrets are blanked out, and everything that looks like a key.
-
-    Args:
-        text: The text.
-        secrets: The secrets, as `secrets_of` returns them.
-    """
+    """Return a text without its secrets (of `secrets_of`) and whatever looks like a key."""
     for secret in secrets:
         text = text.replace(secret, "[hidden]")
     return _SECRETS.sub(r"\1[hidden]", text)
 
 
 def safe_cause(error: Exception, secrets: Sequence[str]) -> Exception | None:
-    """Return an exception as the cause of our error; None if its traceback would show a secret.
-
-    Args:
-        error: The exception of a model call.
-        secrets: The secrets, as `secrets_of` returns them.
-    """
+    """Return an exception as the cause of our error; None if its traceback would show a secret."""
     text = " ".join(f"{cause!s} {cause!r}"[:_MAX_READ] for cause in _chain(error))
     return error if redact(text, secrets) == text else None
 
