@@ -47,6 +47,7 @@ from pb_graph.models.caps import (
 from pb_graph.models.chat_models import calls_of, copy_for_attempts, key_of, ls_params_of
 from pb_graph.models.input_bound import bound_input
 from pb_graph.models.options import CallOptions, Thinking
+from pb_graph.models.provider_errors import explain
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, StreamWatch, attempt, finish_of, run_sync
 from pb_graph.run.pause import Decision
 
@@ -279,6 +280,7 @@ async def call_within(  # noqa: PLR0913, PLR0917 -- those of LangChain's models,
     if type(done.error).__name__ == "LengthFinishReasonError":  # OpenAI's client cannot parse it
         usage = done.tokens.usage() if done.tokens and done.tokens.is_measured else None
         return AIMessage("", usage_metadata=usage, response_metadata={"finish_reason": "length"})
+    explain(done.error, model)  # type: ignore[arg-type]
     raise done.error  # type: ignore[misc]
 
 

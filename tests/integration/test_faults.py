@@ -9,6 +9,7 @@ from typing import Any, get_args
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ProviderStrategy
+from openai import AuthenticationError
 
 from pb_graph import NoAnswerError, Settings, TokenBudgetMiddleware, build_graph
 from pb_graph.models.client import ChatClient, RetryPolicy
@@ -112,6 +113,14 @@ def test_a_model_that_refuses_the_plan_is_not_asked_again(fault: Fault) -> None:
         reports = [report_of(graph), report_of(graph)]  # the next question asks anew
         assert server.served == len(reports)
     assert reports[1]["error"].count("(HTTP 40") == 1
+
+
+def test_an_error_inside_an_agent_names_the_address_and_the_remedy() -> None:
+    with FaultServer(always("bad_key")) as server:
+        agent = create_agent(chat_to(server.url), middleware=[TokenBudgetMiddleware(500)])
+        with pytest.raises(AuthenticationError, match="The server refused the API key") as raised:
+            agent.invoke(ASK)
+    assert server.url in str(raised.value)
 
 
 def test_a_server_that_drips_is_left_at_the_time_limit() -> None:
