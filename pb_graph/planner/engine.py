@@ -128,4 +128,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
             if isinstance(fault, InputError):  # such as a model without a price
                 raise fault from fault.__cause__
             raise to_model_call_error(fault) from fault.__cause__
+    if thinks and replies and replies[-1].finish == "length":  # a part of a plan is another plan
+        msg = "it was cut off"
+        raise UnreadableReplyError(msg, is_cut=True)
     return cast("T", next(iter(prediction.values())))

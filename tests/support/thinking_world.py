@@ -126,7 +126,7 @@ class ThinkingWorld:
         if call.role != "solve":
             return planned(call, self.plan, f"L{self.level}" if call.brief else self.level)
         if begun:
-            return self.answer.rpartition(":")[2].strip()
+            return self.answer.rpartition(":")[2]
         return self.answer.rpartition("\n")[2] if call.forced else self.answer
 
     def _message(self, thought: int, text: str, *, is_over: bool) -> dict[str, Any]:
