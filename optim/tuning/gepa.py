@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from gepa.core.adapter import EvaluationBatch, GEPAAdapter
 
 from optim.datasets.examples import example_of
 from optim.e3 import e3
-from optim.tuning.optimizers import NOT_ANSWERED, output_of
+from optim.tuning.optimizers import output_of
 from optim.tuning.reflection import instruction_in
 from pb_graph.errors import PlanAndBudgetError
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from optim.tuning.program import Candidate
 
 _GOAL = """\
-What counts is accuracy squared, divided by the mean number of tokens written. So right answers \
-count most, and every word that does not make an answer right is waste."""
+What counts is accuracy squared, divided by the mean {cost}. So right answers count most, and \
+every word that does not make an answer right is waste."""
 _PLANNED = f"""\
 A planner splits a problem into sub-questions with hints. A solver then answers them one after \
 another, each within its share of a token budget. {_GOAL} That includes the words of the plan."""
@@ -45,9 +46,9 @@ This is what came of it on some problems:
 
 {cases}
 
-Write a better instruction, of 120 words at most. Learn from the cases, but name nothing that is \
-in them: it has to serve other problems of the kind. The form of the reply is fixed elsewhere, so \
-say nothing about it. {never}Reply with the new instruction and nothing else."""
+Write a better instruction, of {most} words at most; it has {size} now. Learn from the cases, but \
+name nothing that is in them: it has to serve other problems of the kind. The form of the reply is \
+fixed elsewhere, so say nothing about it. {never}Reply with the new instruction and nothing else."""
 _ROLES = {
     "decompose": "planner",
     "fused": "planner, who also judges difficulty,",
@@ -55,6 +56,12 @@ _ROLES = {
     "solve": "solver",
     "level": "judge of a problem's difficulty",
 }
+_COSTS = {
+    "e3": "number of tokens written",
+    "front": "number of tokens written",
+    "money": "price of all tokens, in which every word of this instruction is paid for each call",
+}
+_WORDS = 120  # of an instruction, at most
 _MINIBATCH = 8  # answers that decide whether a new instruction gets the whole of dev
 _CASES = 16_000  # characters of all cases, within a small model's context
 _PROBLEM = 1500  # characters of one problem
@@ -67,7 +74,7 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
     from the evaluator instead, and an instruction is accepted if its E³ on the minibatch is higher
     than that of its parent.
     """
-    evaluator = task.evaluator
+    evaluator, objective = task.evaluator, task.evaluator.options.objective
     with suppress(PlanAndBudgetError):  # the evaluator keeps it: what was measured counts
         optimize(
             {task.predictor: task.incumbent.text(task.predictor)},
@@ -76,8 +83,8 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
             adapter=_Adapter(task),
             max_metric_calls=3 * evaluator.limit,  # free answers count; the evaluator ends it
             reflection_minibatch_size=min(_MINIBATCH, len(task.train)),
-            frontier_type="hybrid",
-            acceptance_criterion=Acceptance(),
+            frontier_type="objective" if objective == "front" else "hybrid",
+            acceptance_criterion=Acceptance(objective),
             stop_callbacks=[lambda _: evaluator.refusal is not None],
             logger=SimpleNamespace(log=lambda _: None),
             seed=evaluator.options.seed,
@@ -85,17 +92,26 @@ def gepa(task: OptimizerTask) -> Sequence[Candidate]:
     return evaluator.measured(task.dev)
 
 
+@dataclass(frozen=True)
 class Acceptance:
-    """Accepts an instruction by its minibatch: one with a higher E³ than its parent."""
+    """Accepts an instruction by its minibatch: one with a higher E³ than its parent.
+
+    With the objective ``front``, one with more right answers or a lower cost, if any is right.
+    """
+
+    objective: str = "e3"
 
     def should_accept(self, proposal: CandidateProposal[Any], state: object) -> bool:  # noqa: ARG002 -- GEPA's signature
         """Return whether the proposal is accepted."""
         before, after = (
-            e3(*zip(*((row["accuracy"], -row["neg_tokens"]) for row in rows), strict=True))
+            list(zip(*((row["accuracy"], -row["neg_tokens"]) for row in rows), strict=True))
             for each in (proposal.eval_before, proposal.eval_after)
             if each and (rows := each.objective_scores)
         )
-        return after > before
+        if self.objective != "front":
+            return e3(*after) > e3(*before)
+        (right, cost), (right_before, cost_before) = map(sum, after), map(sum, before)
+        return right > 0 and (right > right_before or cost < cost_before)
 
 
 class _Adapter(GEPAAdapter["Question", dict[str, str], "Record | None"]):
@@ -118,7 +134,7 @@ class _Adapter(GEPAAdapter["Question", dict[str, str], "Record | None"]):
         records, cases, told = [], [], []
         for question in batch:
             records.append(next(iter(evaluator.known(chosen, [question])), None))
-            told.append(self._metric(example_of(question), records[-1] or NOT_ANSWERED))
+            told.append(self._metric(example_of(question), self._task.prediction(records[-1])))
             kind, output = output_of(records[-1], name)
             problem = f"{question.question[:_PROBLEM]}\n{kind.title()}:\n{output}"
             cases.append({"case": f"{problem}\nOutcome:\n{told[-1].feedback}"})
@@ -142,11 +158,13 @@ class _Adapter(GEPAAdapter["Question", dict[str, str], "Record | None"]):
     ) -> dict[str, str]:
         """Return the instruction that the reflection model writes, or the old one."""
         [(name, cases)], [text] = reflective_dataset.items(), candidate.values()
-        room = _CASES // max(1, len(cases))
+        room, options = _CASES // max(1, len(cases)), self._task.evaluator.options
         prompt = _PROMPT.format(
-            scene=_SOLVED if name == "solve" else _PLANNED,
+            scene=(_SOLVED if name == "solve" else _PLANNED).format(cost=_COSTS[options.objective]),
             role=_ROLES[name],
             instruction=text,
+            size=len(text.split()),
+            most=min(_WORDS, options.max_prompt_tokens or _WORDS),
             cases="\n\n".join(
                 f"Problem {n}: {row['case']}"[:room] for n, row in enumerate(cases, 1)
             ),
@@ -157,4 +175,4 @@ class _Adapter(GEPAAdapter["Question", dict[str, str], "Record | None"]):
         except PlanAndBudgetError:  # the evaluator keeps it; GEPA would only ask again
             return candidate
         is_same = proposal.split() in ([], text.split())  # small models copy it
-        return candidate if is_same else {name: proposal}
+        return candidate if is_same or not options.allows(proposal) else {name: proposal}

@@ -77,6 +77,14 @@ class OptimizerTask(SharedOnDeepcopy):
         """Return the E³ metric with its tangent at the incumbent."""
         return E3Metric(self.reference, lambda _, pred: pred.score)
 
+    def prediction(self, record: Record | None) -> dspy.Prediction:
+        """Return an answer as the metric takes it; its tokens are what it costs."""
+        if record is None:
+            return NOT_ANSWERED
+        names = ("answer", "score", "report", "error")
+        told = {name: getattr(record, name) for name in names}
+        return dspy.Prediction(**told, tokens=self.evaluator.options.cost(record))
+
     def candidates(self, texts: Sequence[str]) -> list[Candidate]:
         """Return the incumbent with each of these instructions."""
         return [self.incumbent.with_instruction(self.predictor, text) for text in texts]
@@ -205,8 +213,7 @@ class EvaluatedProgram(TunableProgram):
         kind, output = output_of(record, task.predictor)
         inputs = {"domain": item.domain, "problem": item.question}
         self._trace(task.predictor, inputs, **{kind: output})
-        names = ("answer", "score", "tokens", "report", "error")
-        return dspy.Prediction(**{name: getattr(record, name) for name in names})
+        return task.prediction(record)
 
 
 NOT_ANSWERED = dspy.Prediction(

@@ -15,7 +15,10 @@ from pb_graph.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from optim.records import Record
+
 PROMPTS = ("decompose", "estimate", "level", "solve")
+_CHARACTERS = 4  # of a token
 TUNED = (*PROMPTS, "settings")
 PLANS = frozenset({"decompose", "estimate"})
 """The prompts that are only sent for a question that is planned."""
@@ -103,16 +106,37 @@ class TuneOptions(Limits):
     )
     seed: int = option("Seed of every random choice.", default=0)
     estimate_level: bool = option("Estimate every level.", default=False)
+    objective: str = option(
+        "What is maximized: accuracy² by tokens, by money (prompt tokens too), or gepa's front of "
+        "accuracy and tokens:",
+        default="e3",
+        names=("e3", "money", "front"),
+    )
+    price_ratio: float = option("Prompt tokens that a completion token costs.", default=4.0)
+    max_prompt_tokens: int | None = option("Longest instruction, about.", default=None)
     budget: int = option("Most answers of the tuning.", default=400, flags="--budget-answers")
     concurrency: int = option("Questions answered at once.", default=8)
     run_dir: str | Path = option("Folder for the run.", "Output", "runs/tune", reads=str)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("budget", "concurrency"):
-            if (value := getattr(self, name)) < 1:
+        for name in ("budget", "concurrency", "max_prompt_tokens", "price_ratio"):
+            if (value := getattr(self, name)) is not None and value < 1:
                 msg = f"{name} must be at least 1, not {value}"
                 raise InputError(msg)
+        if self.objective not in {"e3", "money", "front"}:
+            msg = f"objective must be e3, money or front, not {self.objective!r}"
+            raise InputError(msg)
+
+    def cost(self, record: Record) -> int:
+        """Return what an answer costs by the objective, in completion tokens."""
+        prompt = record.report["usage"]["input_tokens"] if self.objective == "money" else 0
+        return record.tokens + round(prompt / self.price_ratio)
+
+    def allows(self, instruction: str) -> bool:
+        """Return whether an instruction is short enough, at four characters a token."""
+        longest = self.max_prompt_tokens
+        return longest is None or len(instruction) <= _CHARACTERS * longest
 
 
 def resolve_optimizer(options: TuneOptions) -> Optimizer:

@@ -86,11 +86,13 @@ class Search:
         If the budget is used up, the search ends and the call returns.
         """
         evaluator, held_out = self.evaluator, len(self.split.held_out)
-        check_budget(evaluator.options.budget, self.split)
+        dev, budget = len(self.split.dev), evaluator.options.budget
+        check_budget(budget, self.split)
         self._check_folder(original)
         self.callback(
-            f"{len(self.split.dev)} dev and {held_out} held-out questions; {_COMPARED * held_out} "
-            "answers are kept back for the comparison at the end."
+            f"{dev} dev and {held_out} held-out questions; {_COMPARED * held_out} answers are kept "
+            "back for the comparison at the end. This budget tries about "
+            f"{(budget - _COMPARED * held_out) // dev - 1} candidates on all of dev."
         )
         evaluator.reserved = _COMPARED * held_out
         self._measure(original, "original")
@@ -164,6 +166,7 @@ class Search:
         )
         ours = asdict(conditions) | sets
         ours["optimizer"] = [self.optimizer.name, self.predictor]
+        ours["objective"] = [options.objective, options.price_ratio]
         ours["reflection"] = self.reflector.name if self.reflector else None
         path = evaluator.run_dir / RUN
         if not path.exists():
@@ -195,7 +198,9 @@ class Search:
         )
         with suppress(SearchEndedError):  # of a user's optimizer that measures beyond the budget
             for candidate in self.optimizer.candidates(task):
-                if all(candidate != trial.candidate for trial in self.trials):
+                if not all(map(evaluator.options.allows, candidate.instructions.values())):
+                    self.callback("An instruction is left out: longer than --max-prompt-tokens.")
+                elif all(candidate != trial.candidate for trial in self.trials):
                     with suppress(SearchEndedError):  # others may be known already
                         self._measure(candidate, self.optimizer.name)
         refusal = evaluator.refusal
@@ -213,7 +218,7 @@ class Search:
                 raise
             self.callback(f"{origin}: a candidate was left out. {error}")
             return
-        trial = Trial(candidate, records, origin)
+        trial = Trial(candidate, records, origin, self.evaluator.options.cost)
         self.trials.append(trial)
         better = ", the best so far" if trial is max(self.trials, key=lambda t: t.e3) else ""
         self.callback(

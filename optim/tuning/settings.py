@@ -55,7 +55,10 @@ def halving(task: OptimizerTask) -> list[Candidate]:
     base, domains = task.incumbent.settings, {question.domain for question in task.dev}
     rule = (base.for_domain(*domains) if len(domains) == 1 else base).budget_rule
     variants = _settings_around(base, rule, width, seed)
-    racing = [Trial(replace(task.incumbent, settings=each), ()) for each in variants]
+    racing = [
+        Trial(replace(task.incumbent, settings=each), (), cost=task.evaluator.options.cost)
+        for each in variants
+    ]
     with suppress(SearchEndedError):
         for rung, count in enumerate(counts):
             racing = sorted(racing, key=_rank, reverse=True)[: math.ceil(width / 2**rung)]

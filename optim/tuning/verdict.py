@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 from optim.e3 import Sample, compare, describe, e3
@@ -29,11 +30,19 @@ _FEWEST = 2  # compared questions: one has no interval
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate's answers to one set of questions; ``origin`` is the optimizer's name."""
+    """A candidate's answers to one set of questions, and what each of them costs.
+
+    Attributes:
+        candidate: The candidate.
+        records: Its answers.
+        origin: Name of the optimizer that proposed it.
+        cost: The cost of an answer in completion tokens; E³ is taken by this cost.
+    """
 
     candidate: Candidate
     records: Sequence[Record]
     origin: str = ""
+    cost: Callable[[Record], int] = field(default=attrgetter("tokens"), repr=False)
 
     @property
     def scores(self) -> list[float]:
@@ -42,8 +51,8 @@ class Trial:
 
     @property
     def costs(self) -> list[int]:
-        """Completion tokens of each answer."""
-        return [record.tokens for record in self.records]
+        """The cost of each answer."""
+        return [self.cost(record) for record in self.records]
 
     @property
     def e3(self) -> float:
@@ -53,7 +62,7 @@ class Trial:
     def against(self, other: Trial) -> Comparison:
         """Compare with another candidate's answers to the same questions, paired."""
         mine, others = (
-            [Sample(each.question, each.score or 0.0, each.tokens) for each in trial.records]
+            [Sample(each.question, each.score or 0.0, self.cost(each)) for each in trial.records]
             for trial in (self, other)
         )
         return compare(mine, others)
@@ -112,7 +121,9 @@ def judge(evaluator: Evaluator, trials: Sequence[Trial], held_out: Sequence[Ques
     questions = [q for q in held_out if all(evaluator.known(each, [q]) for each in pair)]
     if len(questions) < _FEWEST:
         return Verdict("kept", "Too few held-out questions were answered.", winner)
-    before, after = (Trial(candidate, evaluator.known(candidate, questions)) for candidate in pair)
+    before, after = (
+        Trial(each, evaluator.known(each, questions), cost=evaluator.options.cost) for each in pair
+    )
     comparison = after.against(before)
     verdict = decide(after, before, comparison)
     reason = f"On the held-out questions, against the original: {describe(comparison)}."
