@@ -63,7 +63,8 @@ def _to_step_numbers(value: object) -> list[int] | None:
 
 def _to_line(text: str) -> str:
     """Return text on one line, without the Markdown around it."""
-    return " ".join(text.split()).replace("**", "").strip("*_` ")
+    line = " ".join(text.split()).replace("**", "").strip("*_` ;")
+    return line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' else line
 
 
 _Number = Annotated[float | None, BeforeValidator(_to_number)]

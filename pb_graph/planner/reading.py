@@ -30,7 +30,7 @@ _BARE_LATEX = re.compile(r"(?<!\\)\\(?=[A-Za-z]{2})(?!u[0-9a-fA-F]{4})")
 
 _FIELDS = {
     "question": "question subquestion part task subtask step subproblem problem goal section frage "
-    "schritt étape pregunta paso вопрос шаг 问题 子问题 步骤 description text content title name",
+    "schritt étape pregunta paso вопрос шаг 问题 子问题 步骤 description text action title name",
     "hint": "hint tip method how hinweis tipp indice astuce pista подсказка 提示 ヒント",
     "after": "after dependson dependencies requires needs prerequisites",
     "level": "level levels evaluatedlevel difficulty",
@@ -50,30 +50,39 @@ _NO_PLAN = re.compile(
     r"дано|причин|已知|条件|理由|原因|无法|不能",
     re.IGNORECASE,
 )
-_HAN, _ROMAN = (
-    "〇一二三四五六七八九十",
-    ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x"),
+_ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x")
+_COUNTED = (
+    "first second third fourth fifth",
+    "one two three four five",
+    "一 二 三 四 五 六 七 八 九 十",
+)
+_NUMBER_OF = {word: n for words in _COUNTED for n, word in enumerate(words.split(), 1)}
+_NUMERAL_MARK = re.compile(
+    r"([①-⒇❶-➓㈠-㈩㊀-㊉])[.、]?|(\d)\ufe0f?\u20e3"
+    r"|^[ \t]*[(（]?第?([一二三四五六七八九十])步?[、，．.:：)）]"
+    r"|\b(?:step|question|part) (one|two|three|four|five)\b:?"
+    r"|^(first|second|third|fourth|fifth)(?:ly)?[,:]",
+    re.IGNORECASE | re.MULTILINE,
 )
 _MARK = re.compile(
-    rf"""(?P<indent>[ \t]*)(?:>[ \t]*)*(?:\#+[ \t]*|[^\w\s\x00-\x7f]\ufe0f?[ \t]+(?=\d))?[*_`]*(?:
+    r"""(?P<indent>[ \t]*)(?:>[ \t]*)*(?:\#+[ \t]*|[^\w\s\x00-\x7f]\ufe0f?[ \t]+(?=\d))?[*_`]*(?:
       (?:(?P<word>(?:sub[- ]?)?(?:question|task|problem|part)|step|q|section|teil|(?:teil)?frage|
-        schritt|étape|paso|parte|шаг|вопрос|子?[问問][题題]|步[骤驟]|ステップ|단계|第)[ \t]*)?
-      (?P<open>[(（\[【])?(?:(?P<digits>\d{{1,2}})(?P<dots>(?:\.\d{{1,2}})+)?|(?P<han>[{_HAN}]{{1,2}}))
-      [步题題]?\ufe0f?(?:\u20e3|[ \t]*[*_`]*\\?[.)）\]】:：、．，](?!\d)|[*_`]+(?=[ \t:：]|$)
+        schritt|étape|paso|parte|шаг|вопрос|子?[問问質][题題問]|步[骤驟]|ステップ|단계|第)[ \t]*)?
+      (?P<open>[(（\[【])?(?P<digits>\d{1,2})(?P<dots>(?:\.\d{1,2})+)?(?:[步题題]|단계)?
+      (?:[ \t]*[*_`]*\\?[.)）\]】:：、．，](?!\d)|[*_`]+(?=[ \t:：]|$)
         |(?(word)(?:[ \t]*[-–—][ \t]|[ \t]*$)|(?P<dash>[ \t]*[-–—])(?=[ \t])))
-      |(?P<ring>[①-⑳❶-❿])[.、]?
-      |\(?(?P<letter>[a-j]|[ivx]{{1,4}})[.)](?=\s)
+      |\(?(?P<letter>[a-j]|[ivx]{1,4})[.)](?=\s)
       |(?P<bullet>[-*+]|[^\w\s\x00-\x7f“”„«»…¿¡]\ufe0f?)(?:[ \t]+\[[ x]?\])?(?=\s)
     )(?P<text>.*)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_INLINE = re.compile(r"(?:^|(?<=[\s?？。；;]))(?:\(?(\d{1,2})(?:[.)](?=\s)|[、．）])|([①-⑳]))")
+_INLINE = re.compile(r"(?:^|(?<=[\s?？。；;]))\(?(\d{1,2})(?:[.)](?=\s)|[、．）])")
 _FIELD_LINE = re.compile(r"[ \t>*_`+•-]*([^\W\d_][^:：\n]{1,24}?)[*_`]*[:：][*_`]*(.*)")
 _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t]*$")
 _TAGGED = re.compile(r"<(step|question|part|task|item|li)\b[^>]*>([^<]*)</\1>", re.IGNORECASE)
 _SAYS = re.compile(r"[^\W_]")
 _ENDS, _QUESTION = re.compile(r"[.?!。？！:：]\W*$"), re.compile(r"[?？؟]\W*(?:\||$)")
-_ORDINAL = re.compile(r"[^\W\d]{0,12}[\W_]{0,2}\d{1,2}\W?")
+_ORDINAL = re.compile(r"\D{0,16}\d{1,2}\W?")
 _FORM = re.compile(
     r"\W*(?:(?:your|the|an?|first|next)\W+)?(?:sub\W*)?(?:question|step|part)s?[^\w?]*\d*[^\w?]*",
     re.IGNORECASE,
@@ -127,31 +136,39 @@ def _json_values(text: str) -> list[tuple[str, Any, bool]]:
     return values
 
 
-def _named(value: object, depth: int = 3) -> Iterator[Found]:
-    """Yield the steps under the first key that names a plan, "steps" before all others."""
+def _named(value: object, depth: int = 3) -> list[Found]:
+    """Return the plans under keys that name one, last that under "steps"; else under any key."""
     if not isinstance(value, Mapping) or not depth:
-        return
-    keys = [key for key in value if _is_plan(str(key)) and not _ORDINAL.fullmatch(str(key))]
-    numbered = [entry for key, entry in value.items() if _ORDINAL.fullmatch(str(key))]
-    for key in sorted(keys, key=lambda key: _letters(key) != "steps"):
-        yield from _named(value[key], depth - 1)
+        return []
+    found: list[Found] = []
+    names = [key for key in value if _is_plan(str(key)) and not _ORDINAL.fullmatch(str(key))]
+    for key in sorted(names, key=lambda key: _letters(key) == "steps"):
+        found += _named(value[key], depth - 1)
         if steps := _steps(_entries(value[key])):
             for name, column in value.items():  # grades in lists of their own
                 field = _FIELD_OF.get(_letters(name).removesuffix("s"), "question")
                 if field != "question" and isinstance(column, list) and len(column) == len(steps):
                     pairs = zip(steps, column, strict=True)
                     steps = [{field: entry, **step} for step, entry in pairs]
-            yield Found(steps, value)
-    if steps := _steps(numbered):
-        yield Found(steps, value)
-    for inner in value.values():
-        yield from _named(inner, depth - 1)
+            found.append(Found(steps, value))
+    numbered = [
+        entry
+        for key, entry in value.items()
+        if _ORDINAL.fullmatch(str(key)) and _FIELD_OF.get(_letters(key), "question") == "question"
+    ]
+    if not found and (steps := _steps(numbered)):
+        found = [Found(steps, value)]
+    for inner in () if found else value.values():
+        steps = [] if isinstance(inner, Mapping) else _steps(_entries(inner))
+        found += [Found(steps, value)] if steps and _rank("unknown", steps) else []
+        found += _named(inner, depth - 1)
+    return found
 
 
 def _entries(value: object) -> Sequence[object]:
     """Return the items of a list, of an object by number, name or question, or of lines."""
     if isinstance(value, str):
-        return next((items for _, items in reversed(_lists_in_lines(value))), [])
+        return find_plan(value).steps if re.search(r"\n|\d[.)]|[\[{]", value) else []
     if not isinstance(value, Mapping):
         return value if isinstance(value, list) else []
     lists = [entry for entry in value.values() if isinstance(entry, list)]
@@ -226,7 +243,10 @@ def _lists_in_lines(text: str) -> list[tuple[str, _Steps]]:
 
 def _lines(text: str) -> Iterator[str]:
     """Yield the lines of a text; "1. … 2. …" on a line, table rows and tags are lists as well."""
-    lines = _TAGGED.sub(r"\n- \2\n", text).splitlines()
+    lines = _TAGGED.sub(r"\n- \2\n", _NUMERAL_MARK.sub(_to_digits, text)).splitlines()
+    said = [line.strip() for line in lines if line.strip()]
+    if all(_QUESTION.search(line) and line[0].isalpha() and not _MARK.match(line) for line in said):
+        lines = [f"- {line}" for line in said]
     in_table = False
     for line, below in pairwise([*lines, ""]):
         if _TABLE_RULE.match(below) or _TABLE_RULE.match(line):
@@ -238,7 +258,7 @@ def _lines(text: str) -> Iterator[str]:
             yield "- " + " | ".join(cell for cell in cells if any(map(str.isalpha, cell)))
             continue
         marks = [*_INLINE.finditer(line)]
-        numbers = [int(unicodedata.numeric(mark[2])) if mark[2] else int(mark[1]) for mark in marks]
+        numbers = [int(mark[1]) for mark in marks]
         is_list = len(marks) > 1 and numbers == [*range(1, len(marks) + 1)]
         places = [0, *(mark.start() for mark in marks if is_list), None]
         yield from (line[start:end] for start, end in pairwise(places))
@@ -304,16 +324,17 @@ def _indent(line: str) -> int:
 
 def _place_of(mark: re.Match[str]) -> tuple[str, int]:
     """Return the style and the number of a mark; 0 for a bullet."""
-    if digits := mark["digits"] or mark["ring"]:
-        style = "word" if mark["word"] else f"digits{mark['open'] or ''}"
-        return style, int(digits) if mark["digits"] else int(unicodedata.numeric(digits))
-    if han := mark["han"]:
-        tens, ten, ones = han.rpartition("十")
-        number = 10 * _HAN.index(tens or "一") if ten else 0
-        return "word" if mark["word"] else "han", number + (_HAN.index(ones) if ones else 0)
+    if mark["digits"]:
+        return "word" if mark["word"] else f"digits{mark['open'] or ''}", int(mark["digits"])
     letter = (mark["letter"] or "").casefold()
     number = _ROMAN.index(letter) + 1 if letter in _ROMAN else ord(letter or "`") - ord("`")
     return "letter" if letter else "bullet", number
+
+
+def _to_digits(mark: re.Match[str]) -> str:
+    """Return a number of another script, or in words, as a mark such as "2."."""
+    sign = next(filter(None, mark.groups())).casefold()
+    return f" {_NUMBER_OF.get(sign) or int(unicodedata.numeric(sign))}. "
 
 
 _SCALE = re.compile(
@@ -326,7 +347,8 @@ _SCALE = re.compile(
 )
 """What names a scale, or a level that it is not."""
 _NUMERAL = (
-    r"(?:L[ -]?|#)?(?:(?P<d>[1-5](?:[.,]\d+)?)(?=L[1-5]|级|級|\W|$)(?!\.\d|\s*(?:/|out of)\s*\d)"
+    r"(?:L[ -]?|#)?(?:(?P<d>[1-5](?:[.,]\d+)?)(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)"
+    r"(?!\.\d|\s*(?:/|out of)\s*\d)"
     r"|(?P<w>one|two|three|four|five|I{1,3}V?|IV|V|[一二三四五])(?=级|級|\W|$))"
 )
 _CALLED = re.compile(
