@@ -186,12 +186,8 @@ DATASETS: dict[str, DataSet] = {}
 def dataset(name: str, **about: Any) -> Callable[[Reader], Parser]:  # noqa: ANN401 - see below
     """Register a data set by the function that reads one of its rows.
 
-    Args:
-        name: The name that `load` takes.
-        about: The other fields of `DataSet`, as keywords.
-
-    Returns:
-        A decorator. The decorated function reads a row into a whole question (`DataSet.parse`).
+    The keywords are the other fields of `DataSet`. The decorated function reads a row into a whole
+    question.
     """
 
     def register(read: Reader) -> Parser:
@@ -228,12 +224,7 @@ def data_set(name: str) -> DataSet:
 
 
 def content_id(prefix: str, content: str) -> str:
-    """Return an id that depends on the content only, not on the file or the order.
-
-    Args:
-        prefix: First part of the id, such as the name of the data set.
-        content: Text that identifies the question within its data set.
-    """
+    """Return an id that depends on the content only, not on the file or the order."""
     return f"{prefix}-{hashlib.sha256(content.encode()).hexdigest()[:_ID_DIGITS]}"
 
 

@@ -36,14 +36,7 @@ _LETTER = r"Close with the letter of your choice alone inside the braces of one 
     scorer="rouge",  # makes no assumption about the answers; "math" suits numbers and expressions
 )
 def parse(row: Row) -> Question:
-    """Read one row: question and answer (or a list of answers); the other columns if present.
-
-    Columns that are not part of a `Question` are left out.
-
-    Raises:
-        InputError: If the question or the answer is missing, the level is not from 1 to 5, or
-            the answer is not the letter of a choice.
-    """
+    """Read one row; columns that are not part of a `Question` are left out."""
     question, targets = row.text("question"), row.targets("answers", "answer")
     fields = {
         name: row.optional_text(name) or "" for name in ("instruction", "answer_format", "domain")

@@ -42,13 +42,6 @@ def read_questions(
 ) -> list[Question]:
     """Read all questions of a data set, in the file's order.
 
-    Args:
-        dataset: The data set.
-        path: A local file (`KINDS`) instead of the data set's own place.
-        split: Another split of the hub's than the default one.
-        seed: Seed of generated questions.
-        fields: The file's names for columns of the data set.
-
     Raises:
         InputError: If the file or the hub cannot be read, a row is not a valid question, or two
             questions have the same id.

@@ -13,10 +13,7 @@ from pb_graph.errors import InputError
 
 
 def instances(task: Row) -> list[dict[str, Any]] | None:
-    """Turn an official task into rows: its definition goes before each instance's input.
-
-    Returns:
-        The rows, or None if the object is no official task.
+    """Turn an official task into rows; None if the object is none.
 
     Raises:
         InputError: If the task has no Definition or no Instances, or an instance has no input.

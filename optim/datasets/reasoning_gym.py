@@ -38,13 +38,7 @@ def _generate(task: str, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def make_task(task: str, level: int | None, seed: int) -> Any:  # noqa: ANN401 -- ProceduralDataset
-    """Make reasoning-gym's data set of a task.
-
-    Args:
-        task: Name of the task.
-        level: From 1 to 5, or None for the task's default settings.
-        seed: Seed of the questions.
-    """
+    """Make reasoning-gym's data set of a task, at a level from 1 to 5 or with default settings."""
     factory = import_or_explain("reasoning_gym.factory")
     if level is None:
         return factory.create_dataset(task, seed=seed, size=_SIZE)

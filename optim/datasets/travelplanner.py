@@ -49,12 +49,8 @@ _LEVELS = {"easy": 1, "medium": 3, "hard": 5}  # as the paper's released code ma
 def parse(row: Row) -> Question:
     """Read one row. The metadata holds the fields that the scorer checks, as plain JSON.
 
-    The solver gets the tables of `reference_information` as text. The levels easy, medium and hard
-    are 1, 3 and 5.
-
-    Raises:
-        InputError: If a column is missing or unreadable. The official test split has only queries,
-            so its plans cannot be checked.
+    The solver gets the tables of `reference_information` as text. The official test split has only
+    queries, so its plans cannot be checked, and its rows are refused.
     """
     query, tables = row.text("query"), _structure(row, "reference_information")
     if not isinstance(tables, list):

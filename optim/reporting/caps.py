@@ -112,11 +112,7 @@ def read_caps(
 
 
 def ladders(study: pd.DataFrame) -> pd.DataFrame:
-    """Return the figures at each ``cap`` of the methods that ran without a budget.
-
-    Args:
-        study: Answers of one data set, solver and planner, from `optim.reporting.answers`.
-    """
+    """Return the figures at each ``cap`` of a study's methods that ran without a budget."""
     found = []
     for _, table in study.dropna(subset="score").groupby("method", sort=False):
         is_capped = table.budget.notna().any()

@@ -76,15 +76,9 @@ def plot(records: Iterable[Record]) -> Chart:
 
 
 def plane(rows: pd.DataFrame, cost: Literal["tokens", "money"] = "tokens") -> Chart:
-    """Draw accuracy against tokens or money: 95 % intervals and the Pareto front.
+    """Draw `figures`: accuracy against tokens or money, 95 % intervals and the Pareto front.
 
-    Against tokens, dotted lines join equal E³.
-
-    Args:
-        rows: Figures with ``method``, ``accuracy``, ``tokens``, ``money``, ``money_unit``, ``e3``
-            and the ends of the intervals of accuracy and tokens. The method ``default`` has a
-            square mark and a bold name.
-        cost: The figure across.
+    Against tokens, dotted lines join equal E³. The default has a square mark and a bold name.
     """
     table = safe(rows.dropna(subset=["accuracy", cost, "e3"]))
     table = table.assign(is_default=table.method.isin(["default", "default_estimated"]))
@@ -128,11 +122,7 @@ def plane(rows: pd.DataFrame, cost: Literal["tokens", "money"] = "tokens") -> Ch
 
 
 def ladder(rows: pd.DataFrame) -> Chart:
-    """Draw accuracy against tokens at each cap, a line for each method.
-
-    Args:
-        rows: Figures with ``method`` and ``cap``, from `optim.reporting.caps.ladders`.
-    """
+    """Draw accuracy against tokens at each cap of `caps.ladders`, a line for each method."""
     base = alt.Chart(safe(rows), width=_WIDTH, height=_HEIGHT // 2).encode(
         x=alt.X("tokens:Q", title="T: completion tokens per question under the cap"),
         y=alt.Y("accuracy:Q", title="accuracy, %"),
@@ -187,12 +177,7 @@ def _contours(
 
 
 def parts(rows: pd.DataFrame, title: str = "mean completion tokens per question") -> alt.Chart:
-    """Draw a stacked bar for each method.
-
-    Args:
-        rows: ``method``, ``part`` and ``tokens``.
-        title: Title of the axis.
-    """
+    """Draw a stacked bar of the tokens of each part, for each method."""
     rows = safe(rows)
     order = list(dict.fromkeys([*PARTS.values(), *rows.part]))
     table = rows.assign(place=rows.part.map(order.index))
@@ -213,12 +198,7 @@ def parts(rows: pd.DataFrame, title: str = "mean completion tokens per question"
 
 
 def by_level(rows: pd.DataFrame, field: str = "accuracy") -> alt.FacetChart:
-    """Draw a figure by level with its interval, a panel for each method.
-
-    Args:
-        rows: Figures by method and level.
-        field: ``accuracy`` or ``tokens``.
-    """
+    """Draw the accuracy or the tokens of each level with intervals, a panel for each method."""
     title = {"accuracy": "accuracy, %", "tokens": "T"}[field]
     table = safe(rows.dropna(subset=["level", field]))
     base = alt.Chart(table).encode(alt.X("level:O", title="level"))

@@ -23,12 +23,7 @@ _WIDE = 200  # columns of a file or a pipe
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """Return a number as text.
-
-    Args:
-        value: The number. None, or NaN, gives a dash.
-        digits: Number of decimals.
-    """
+    """Return a number as text; None and NaN give a dash."""
     if value is None or math.isnan(value):
         return DASH
     return f"{value:,.{digits}f}".translate(_SIGNS)
@@ -177,12 +172,7 @@ PAIR_COLUMNS: dict[str, Callable[[Row], str]] = {
 
 
 def displayed(frame: pd.DataFrame, columns: Columns = COLUMNS) -> pd.DataFrame:
-    """Return a table as text, without empty columns.
-
-    Args:
-        frame: A table of `figures`, or of `paired`.
-        columns: Heads, each with the function that writes its cells.
-    """
+    """Return a table of `figures` or of `paired` as text, without empty columns."""
     studies = [name for name in STUDY if name in frame and len(set(frame[name])) > 1]
     labels = [*studies, *(name for name in ("method", "level", "cap", "reason") if name in frame)]
     rows = [defaultdict(lambda: None, row) for row in to_rows(frame)]

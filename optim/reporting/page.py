@@ -78,17 +78,7 @@ def report(
 def rendered(
     table: pd.DataFrame, kind: str, baseline: str | None = None, *, paper: bool = False
 ) -> str:
-    """Return a report as the text of a file.
-
-    Args:
-        table: Answers, from `answers`.
-        kind: ``html`` is the page, ``json`` all of its tables, ``csv`` one line per method.
-        baseline: Method to compare with.
-        paper: Whether to include the paper's published figures.
-
-    Raises:
-        InputError: If the kind or the baseline is unknown, or there is no answer.
-    """
+    """Return a report as HTML, JSON (all tables) or CSV (a line a method); see `report`."""
     if kind not in _KINDS:
         msg = f"a report ends with .html, .json or .csv, not .{kind}"
         raise InputError(msg)

@@ -165,11 +165,7 @@ def _figures(group: pd.DataFrame) -> dict[str, Any]:
 
 
 def choose_baseline(table: pd.DataFrame, name: str | None = None) -> str:
-    """Return the method to compare with.
-
-    Args:
-        table: Answers, from `answers`.
-        name: Name of the method; None for vanilla, else global_budget, else the first.
+    """Return the method to compare with: the named one, else vanilla, global_budget or the first.
 
     Raises:
         InputError: If no method has the wanted name.
@@ -182,15 +178,7 @@ def choose_baseline(table: pd.DataFrame, name: str | None = None) -> str:
 
 
 def comparisons(table: pd.DataFrame, baseline: str) -> dict[str, Comparison | str]:
-    """Compare each other method of one study with the baseline.
-
-    Args:
-        table: Answers of one study, from `answers`.
-        baseline: Method to compare with.
-
-    Returns:
-        The comparison by method, or the reason why there is none.
-    """
+    """Compare each other method of one study with the baseline; a text says why it cannot be."""
     columns = ["question", "score", "tokens"]
     arms = {
         method: [Sample(*row) for row in group[columns].dropna().itertuples(index=False)]
@@ -209,13 +197,8 @@ def comparisons(table: pd.DataFrame, baseline: str) -> dict[str, Comparison | st
 def paired(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """Return a row for each other method of one study: its comparison with the baseline.
 
-    Args:
-        table: Answers of one study, from `answers`.
-        baseline: Method to compare with.
-
-    Returns:
-        The fields of `optim.e3.Comparison`, ``p_value_holm`` and ``accuracy_p_value_holm`` (Holm's
-        correction over the methods), and ``reason`` where there is no comparison.
+    It has the fields of `optim.e3.Comparison`, ``p_value_holm`` and ``accuracy_p_value_holm``, and
+    ``reason`` where there is no comparison.
     """
     rows: list[dict[str, Any]] = [
         {"method": name, "baseline": baseline}

@@ -41,9 +41,6 @@ class InspectScorer:
     Attributes:
         name: The scorer's name in Inspect's registry, for logs.
         arguments: A digest of its arguments, which identify the scorer and may contain a key.
-
-    Args:
-        theirs: A scorer made by a function under Inspect's ``@scorer``.
     """
 
     def __init__(self, theirs: Any) -> None:  # noqa: ANN401 -- Inspect declares no such attributes

@@ -49,14 +49,7 @@ class Scorer(Protocol):
     """
 
     def score(self, output: str, question: Question) -> Score:
-        """Score an output.
-
-        Args:
-            output: The whole answer as the model wrote it.
-            question: The question, with its targets and metadata.
-
-        Returns:
-            The score, from 0 to 1.
+        """Return the score of a whole answer as the model wrote it.
 
         Raises:
             ScorerError: If the output could not be scored at all.

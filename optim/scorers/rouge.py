@@ -80,9 +80,7 @@ def _longest_common(first: list[str], second: list[str]) -> int:
 def read_answer(output: str, *, is_whole: bool = False) -> str:
     """Return the answer in an output: the last box, else a "Final answer:", else all of it.
 
-    Args:
-        output: The whole output.
-        is_whole: Whether a final answer ends with the output instead of with its paragraph.
+    A final answer ends with its paragraph, or with the output if `is_whole`.
     """
     text = without_thinking(output)[-_LONGEST:]
     boxed = boxed_answer(text)

@@ -34,25 +34,15 @@ _STAKE = 0.75  # of the capital that a bet may lose at once
 
 
 class NonInferiorityTest(NamedTuple):
-    """Result of testing one method against the baseline.
-
-    Attributes:
-        method: Name of the method.
-        loss: Measured loss of accuracy, from -1 to 1.
-        worse: Questions on which the method scores lower than the baseline.
-        better: Questions on which it scores higher.
-        bound: Upper confidence bound of the loss.
-        kind: ``exact`` (binomial bound of the flips) or ``betting``.
-        is_proven: Whether the bound is at most the allowed loss.
-    """
+    """Result of testing one method against the baseline. Losses are shares from -1 to 1."""
 
     method: str
     loss: float
-    worse: int
+    worse: int  # questions on which the method scores lower than the baseline
     better: int
-    bound: float
+    bound: float  # upper confidence bound of the loss
     kind: Literal["exact", "betting"]
-    is_proven: bool
+    is_proven: bool  # whether the bound is at most the allowed loss
 
 
 def run_in_order(
@@ -65,12 +55,7 @@ def run_in_order(
 ) -> Iterator[NonInferiorityTest]:
     """Test methods in an order that was fixed without these scores, up to the first failure.
 
-    Args:
-        order: Names of the methods, in the order of their tests.
-        baseline: Scores of the baseline.
-        methods: Scores of each method.
-        loss: Allowed loss of accuracy, between 0 and 1.
-        confidence: Coverage of the bound, between 0 and 1.
+    Allowed loss and confidence lie between 0 and 1.
 
     Raises:
         InputError: If a method shares no question with the baseline, or a number is out of range.
@@ -99,14 +84,10 @@ def run_in_order(
 
 
 def order_for_testing(methods: Mapping[str, tuple[float, float]], baseline: str) -> list[str]:
-    """Order methods for testing by their tokens and accuracy on other questions, dearest first.
+    """Order methods by their mean tokens and accuracy on other questions, dearest first.
 
     Methods that cost at least as much as the baseline are left out. Methods that a cheaper method
     matches in accuracy are left out, too, because their failure would end the tests.
-
-    Args:
-        methods: Mean tokens and accuracy of each method.
-        baseline: Name of the baseline among them.
     """
     order: list[str] = []
     best = -math.inf
@@ -126,14 +107,9 @@ def _clopper_pearson_upper(flips: int, questions: int, confidence: float) -> flo
 
 
 def betting_upper_bound(losses: Sequence[float], confidence: float) -> float:
-    """Return a one-sided upper bound of the mean of losses by betting, valid for any in [-1, 1].
+    """Return a one-sided upper bound of the mean of losses in [-1, 1], by betting.
 
-    Args:
-        losses: One loss per question, in an order that does not depend on the losses.
-        confidence: Coverage of the bound, between 0 and 1.
-
-    Raises:
-        InputError: If there is no loss, or a loss is outside [-1, 1].
+    The order of the losses, one a question, must not depend on them.
     """
     values = validate_scores([(1.0 + loss) / 2.0 for loss in losses])
     level = math.log(1.0 / (1.0 - confidence))

@@ -264,25 +264,13 @@ def standard_error(influence: Floats, pseudo: PseudoQuestions = _NONE) -> float:
 
 
 def exp_interval(centre: float, reach: float) -> tuple[float, float | None]:
-    """Return the ends of an interval whose logarithm is known.
-
-    Args:
-        centre: Middle of the logarithm's interval.
-        reach: Half the width of that interval.
-
-    Returns:
-        exp(centre - reach) and exp(centre + reach); None for what no double can hold.
-    """
+    """Return exp(centre - reach) and exp(centre + reach); None for what no double can hold."""
     high = None if centre + reach > _LARGEST_LOG else math.exp(centre + reach)
     return math.exp(centre - reach), high
 
 
 def validate_answers(scores: Sequence[float], tokens: Sequence[float]) -> tuple[Floats, Floats]:
-    """Return scores and tokens as arrays of shape (answers,).
-
-    Args:
-        scores: One per answer, each in [0, 1].
-        tokens: Completion tokens of the same answers.
+    """Return scores in [0, 1] and tokens as arrays of shape (answers,).
 
     Raises:
         InputError: If the lengths differ, a value is invalid, or there is no token at all.
