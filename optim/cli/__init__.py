@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from optim.cli import evaluate, logs, tune
-from pb_graph.cli.options import FAILED, INTERRUPTED, USAGE, Version, run_command
+from optim.cli.options import every_command
+from pb_graph.cli.options import FAILED, INTERRUPTED, USAGE, run_command
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "app", "main"]
 
@@ -17,11 +18,7 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _every_command(*, version: Version = False) -> None:
-    """Evaluate methods, report their figures, and tune prompts and settings."""
-
-
+app.callback()(every_command)
 app.command("eval")(evaluate.evaluate_methods)
 app.command()(logs.report)
 app.command()(logs.certify)

@@ -11,7 +11,7 @@ import typer
 
 from optim.cli.options import AsJson, echo, plain_errors, with_options
 from optim.datasets import Questions, sample
-from optim.options import option
+from optim.datasets.questions import option
 from optim.scorers import scorer_name
 from optim.tuning.options import TuneOptions, resolve_optimizer
 

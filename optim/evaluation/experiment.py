@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from optim.datasets import Questions
+from optim.datasets.questions import Limits, option
 from optim.methods import NAMES, PAPER, PUBLISHED, Method, methods, over_budgets
-from optim.options import Limits, option
 from optim.records.logs import REMOTE
 from optim.scorers import NAMES as SCORERS
 from optim.scorers import scorer_code, scorer_name
@@ -32,9 +32,9 @@ _LIMITS, _OUTPUT = "Limits", "Output"
 class Experiment(Limits, Questions):
     """Questions, methods, models and limits of an evaluation.
 
-    The questions are chosen by the fields of `optim.datasets.Questions`, and the run is limited by
-    those of `optim.options.Limits`; with ``part``, the limit is that of the part alone. The help of
-    each field is that of its option of `pb-optim eval`. Beyond it:
+    The fields of `Questions` choose the questions, and those of `Limits` limit the run; with
+    ``part``, the limit is that of the part alone. The help of each field is that of its option of
+    `pb-optim eval`. Beyond it:
 
     Attributes:
         methods: Names as `optim.methods.methods` takes them, or methods of your own.

@@ -51,7 +51,7 @@ from optim.e3 import interval
 from optim.evaluation.experiment import Experiment, Shard
 from optim.methods import methods
 from optim.records import PLANNING, planning_tokens
-from optim.records.conditions import Conditions
+from optim.records.record import Conditions
 from optim.scorers import as_scorer
 from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError, PlanAndBudgetError

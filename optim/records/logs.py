@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from optim.extras import require_modules
 from optim.methods import NAMES
-from optim.records.conditions import BY_LOG, BY_ROW, BY_RUN, differences
-from optim.records.record import Record, Records, level_source
+from optim.records.record import BY_LOG, BY_ROW, BY_RUN, Record, Records, differences, level_source
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:

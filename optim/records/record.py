@@ -1,14 +1,14 @@
-"""One measured answer, a list of them as a DataFrame, and readers of a graph's report."""
+"""One measured answer, answers as a DataFrame, and the conditions that are never mixed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from optim.extras import require_modules
+from optim.extras import missing_extra
 from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError
 
@@ -124,8 +124,10 @@ class Records(list[Record]):
         Raises:
             MissingPackageError: If pandas is not installed.
         """
-        require_modules("pandas")
-        import pandas as pd  # noqa: PLC0415 -- takes a second, and is of an extra
+        try:
+            import pandas as pd  # noqa: PLC0415 -- takes a second, and is of an extra
+        except ModuleNotFoundError as error:
+            raise (missing_extra(error) or error) from None
 
         names, rows = [*_FIELDS, "report", "tokens", "solving_tokens"], []
         for record in self:
@@ -160,3 +162,62 @@ def level_source(
     if report["level"] is None or not uses_level:
         return None
     return "estimated" if label is None or estimates else "label"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Everything that bears on the answers of a method and on their scores, as plain JSON.
+
+    Models, program, scorer and questions are digests. No address of a server is in them.
+    """
+
+    settings: Mapping[str, Any]
+    solver: str
+    planner: str
+    program: str | None
+    estimate_level: bool
+    temperature: float | None
+    epochs: int
+    seed: int
+    source: list[str | None]
+    scorer: str
+    scorer_code: str
+    part: str | None = None
+    parts: int | None = None
+    asked: str = ""
+
+
+BY_RUN: Final = frozenset({"asked", "epochs", "scorer", "scorer_code"})
+"""Conditions that a later run of the same folder may change: its log replaces the earlier one."""
+
+BY_LOG: Final = frozenset({"part"})
+"""Conditions in which the logs of one row may differ."""
+
+BY_ROW: Final = frozenset(
+    {"settings", "program", "estimate_level", "seed", "source", "part", "parts", "asked"}
+)
+"""Conditions in which the rows of one table may differ; each question is compared on its own."""
+
+_LABELS = {  # conditions that are digests, which say nothing to a person
+    "solver": "the model's parameters",
+    "planner": "the planner's parameters",
+    "program": "the planner's program",
+    "scorer_code": "the scorer's code",
+    "asked": "the questions",
+}
+
+
+def differences(
+    before: Mapping[str, Any], now: Mapping[str, Any], ignored: Collection[str] = ()
+) -> list[str]:
+    """Return the conditions in which two runs differ, such as "cutoff: 8192 → 77"."""
+    old, new = (
+        {name: value for name, value in each.items() if name not in ignored}
+        for each in (before, json.loads(json.dumps(now)))
+    )
+    old, new = (each | {"settings": None} | (each.get("settings") or {}) for each in (old, new))
+    return [
+        f"{_LABELS[key]} changed" if key in _LABELS else f"{key}: {old.get(key)} → {new.get(key)}"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    ]

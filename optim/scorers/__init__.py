@@ -63,10 +63,10 @@ def as_scorer(value: ScorerLike) -> Scorer:
         return as_scorer(made)
     if isinstance(value, type):
         return as_scorer(value())
-    if is_inspect_scorer(value):
-        return InspectScorer(value)
     if isinstance(value, Scorer):
         return value
+    if is_inspect_scorer(value):
+        return InspectScorer(value)
     if not callable(value) or inspect.iscoroutinefunction(value):
         msg = (
             f"{value!r} is not a scorer: give one of {', '.join(NAMES)}, an object with "

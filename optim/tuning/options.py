@@ -8,8 +8,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from optim.datasets.questions import Limits, option
 from optim.extras import named_object
-from optim.options import Limits, option
 from pb_graph.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from optim.datasets.dataset import digest
 from optim.datasets.examples import question_of
 from optim.datasets.loading import normalized, sample
 from optim.records import Records
-from optim.records.conditions import Conditions, differences
+from optim.records.record import Conditions, differences
 from optim.statistics.estimates import PERCENT
 from optim.tangent import ReferencePoint
 from optim.tuning.evaluator import OutageError, SearchEndedError
