@@ -389,8 +389,10 @@ def _claude_thinking(model: Any, options: CallOptions, effort: str | None) -> di
     return None
 
 
-# Models that take a thinking budget instead of a level, and the least that they take.
-_GEMINI_BUDGETS = re.compile(r"gemini-2\.5-(pro|flash)(?!.*(image|tts|audio|live|computer))")
+# Models that take a thinking budget instead of a level.
+_GEMINI_BUDGETS = re.compile(
+    r"gemini-(?:2\.5-(?=pro|flash)|(?=.*-latest))(pro|flash)(?!.*(image|tts|audio|live|computer))"
+)
 
 
 def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
@@ -404,12 +406,17 @@ def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     own = settings.thinking_budget
     if own is None:
         own = (settings.thinking_config or {}).get("thinking_budget")
-    is_own = own is not None and own >= 0  # -1 leaves it to the model
-    if with_budget := _GEMINI_BUDGETS.search(settings.model):
-        room = options.thinking_room
-        least = 128 if with_budget[1] == "pro" else 0
+    room, is_own = options.thinking_room, own is not None and own >= 0  # -1 leaves it to the model
+    takes_budget = _GEMINI_BUDGETS.search(settings.model)
+    if options.is_free:
+        return bound
+    if takes_budget or is_own:
         budget = min(own, room) if is_own else room if room >= MIN_THINKING else 0
-        return bound if options.is_free else bound | {"thinking_budget": max(least, budget)}
+        if takes_budget and takes_budget[1] == "pro":
+            budget = max(128, budget)  # cannot be turned off
+        elif "lite" in settings.model and budget < THINKING_TOKENS["minimal"]:
+            budget = 0
+        return bound | {"thinking_budget": budget}
     levels, default = known_levels(model)
     level = effort_level(levels, options, default=default, own=settings.reasoning_effort)
     return bound if level is None or own is not None else bound | {"thinking_level": level}

@@ -131,8 +131,9 @@ def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator
     name, fields = (model, {}) if isinstance(model, str) else (name_of(model), vars(model))
     if found := _SEARCHING.search(name):
         _refuse(f"A model whose name has {found[0]!r}")
-    if stored := [name for name in _STORED if fields.get(name) or arguments.get(name)]:
-        _refuse(stored[0])
+    for given in (fields, arguments):
+        if stored := [name for name in _STORED if given.get(name) not in (None, False)]:
+            _refuse(stored[0])  # an empty object turns a search on
     yield fields.get("system", "")  # Bedrock's
     # The arguments of a class that is not known here may have any name.
     is_known = not isinstance(model, str) and policy_for(model) is not generic
@@ -147,7 +148,7 @@ def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator
                 yield [*map(_schema, value)]
             elif name in _SENT:
                 yield value
-            elif value and name not in _FREE and not is_cap(name):
+            elif value not in (None, False) and name not in _FREE and not is_cap(name):
                 _refuse(name)
 
 

@@ -380,9 +380,22 @@ class TestGemini:
         assert config["max_output_tokens"] == cap
         assert config.get("thinking_config") == (sent and {"thinking_level": sent})
 
-    def test_a_thinking_budget_of_the_callers_is_sent_alone(self) -> None:
-        config = gemini_config(LIMITS, model="gemini-3-flash-preview", thinking_budget=100)
-        assert config["thinking_config"] == {"thinking_budget": 100}
+    @pytest.mark.parametrize(
+        ("model", "cap", "own", "sent"),
+        [
+            ("gemini-3-flash-preview", 400, 100, 100),
+            ("gemini-3-flash-preview", 400, 8000, 300),
+            ("gemini-2.5-flash", 400, None, 0),
+            ("gemini-2.5-flash", 4000, -1, 3000),
+            ("gemini-2.5-pro", 400, None, 128),
+            ("gemini-2.5-flash-lite", 400, 8000, 0),
+        ],
+    )
+    def test_a_thinking_budget_is_sent_alone_and_fits(
+        self, model: str, cap: int, own: int | None, sent: int
+    ) -> None:
+        config = gemini_config(CallOptions(cap), model=model, thinking_budget=own)
+        assert config["thinking_config"] == {"thinking_budget": sent}
 
 
 class TestOllama:
