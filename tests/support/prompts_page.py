@@ -30,6 +30,7 @@ TALK = {
     "messages": [("ai", "14 trays hold 168 rolls."), ("human", BAKER)],
     "reference": "A bag costs 10 cents.",
 }
+JUDGED = {"plan_from": 4}
 PLANNED = {"plan_from": 1}
 STEPWISE = PLANNED | {"execution": "stepwise"}
 TWO_CALL = STEPWISE | {"planning": "two_call"}
@@ -39,13 +40,18 @@ BOXED = {"answer_format": r"Put the final answer into \boxed{}."}
 PLAN, DUMB = "Plan how to", "I cannot say."
 # The sections of the page, and what `_record` takes for each.
 SECTIONS: dict[str, dict[str, Any]] = {
-    "The level": {"words": "from L1"},
-    "The level as JSON": {"words": '"level": <level', "planner": DUMB},
+    "The level": {"words": "from L1", "settings": JUDGED},
+    "The level as JSON": {"words": '"level": <level', "planner": DUMB, "settings": JUDGED},
     "The plan": {"words": PLAN, "settings": PLANNED},
     "The second ask": {"words": PLAN, "place": 1, "last": 1, "settings": PLANNED, "planner": DUMB},
     "The plan alone": {"words": PLAN, "settings": TWO_CALL},
     "Levels and credits": {"words": "its parts are", "settings": TWO_CALL},
-    "A problem in a conversation": {"words": "from L1", "last": 1, "given": TALK},
+    "A problem in a conversation": {
+        "words": "from L1",
+        "last": 1,
+        "given": TALK,
+        "settings": JUDGED,
+    },
     "A question of one step": {},
     "A calculation": {"given": {"domain": "arithmetic"}},
     "A draft": {"settings": {"style": "draft"}},
