@@ -7,7 +7,7 @@ class of a model is found.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -51,7 +51,6 @@ CLASSES: Mapping[ClassName, ModelClass] = {
 
 _SMALL = 3.0  # billions of parameters, at most
 _SIZE = re.compile(r"(?<![a-z0-9.])[ae]?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
-_OFF = {"none", "minimal", "disabled", "False"}
 
 
 def _words(pattern: str) -> re.Pattern[str]:
@@ -118,18 +117,16 @@ def takes_system_message(model: BaseChatModel) -> bool:
 
 def can_stop_thinking(model: BaseChatModel, policy: CapPolicy) -> bool:
     """Return whether a policy turns thinking off for a call, or nearly so."""
-    arguments = policy(model, CallOptions(1024, thinking="off"))
-    return any(f"{value}" in _OFF for value in _leaves(arguments))
+    sent = str(policy(model, CallOptions(1024, thinking="off")))
+    return any(word in sent for word in ("'none'", "'minimal'", "'disabled'", "False"))
 
 
 def _class_by_name(name: str) -> ClassName | None:
-    never = _NEVER.search(name)
-    if not never and _ALWAYS.search(name):
+    never, instruct = _NEVER.search(name), _INSTRUCT.search(name)
+    if not never and (_ALWAYS.search(name) or (not instruct and _THINKING.search(name))):
         return "thinking"
-    is_plain = never or _INSTRUCT.search(name)
-    if not is_plain and _THINKING.search(name):
-        return "thinking"
-    return _class_by_size(name) or ("large" if is_plain or _PLAIN.search(name) else None)
+    is_known = never or instruct or _PLAIN.search(name)
+    return _class_by_size(name) or ("large" if is_known else None)
 
 
 def _class_by_size(name: str) -> ClassName | None:
@@ -149,11 +146,3 @@ def _own_thinking(model: BaseChatModel | str) -> bool | None:
         if own is not None:
             return own not in {"none", "disabled", 0}  # 0: also False
     return None
-
-
-def _leaves(arguments: object) -> Iterator[object]:
-    if isinstance(arguments, Mapping):
-        for value in arguments.values():
-            yield from _leaves(value)
-    else:
-        yield arguments

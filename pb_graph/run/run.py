@@ -26,7 +26,7 @@ from pb_graph.budget.rates import MOST_TOKENS, Dollars
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.local.weights import LOCAL_PREFIX
-from pb_graph.models.caps import policy_for
+from pb_graph.models.caps import MIN_THINKING, policy_for
 from pb_graph.models.chat_models import describe_model, key_of
 from pb_graph.models.classes import (
     FoundClass,
@@ -176,7 +176,8 @@ class Run:
         room: int = 0 if budget is None else self.state.get("thinking_room", 0)
         if budget and room:  # a smaller limit around the question may leave none of it
             room = max(0, min(room, int(self.budget.left) - budget))
-            if self.models.replied.get(await self._key()):
+            solver = (await self._client("solver", self.budget)).model
+            if self.models.replied.get(key_of(solver)):
                 budget, room = budget + room, 0
         options = CallOptions(
             self.cap_for(budget),
@@ -191,8 +192,12 @@ class Run:
             reserve = account.grant(self._reserve(account, closing=closing) if forces else 0)
             options = replace(options, cap=max(1, account.tokens_left()))
             prompt, reply = await self._work(prompt, options, account, reserve)
-            reply = self._unclosed(reply)
             finish: Finish = "length" if reply.finish == "length" else "stop"
+            usage: Any = reply.charge["usage"]
+            thought = reply.thought or usage["output_token_details"].get("reasoning")
+            may_think = self.thinks and options.thinking_room >= MIN_THINKING
+            if may_think and finish == "length" and not thought:  # cut before its closing mark
+                reply = replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
             if reply.finish == "filter":
                 note = (
                     "the provider's content filter ended a reply: change the question or the model"
@@ -201,13 +206,13 @@ class Run:
             if compute and finish == "stop" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, int(account.spent), finish)
             is_open = compute is not None and stated_answer(reply.text) is None
-            forced, is_cut = None, reply.finish == "length"
-            turns_out_to_think = room > 0 and is_cut and _thought_tokens(reply) > 0
+            turns_out_to_think = bool(room and thought) and finish == "length"
             is_open = is_open or self._is_unfinished(reply, query, forces=forces, closing=closing)
+            forced = None
             if is_open and not turns_out_to_think:
-                ending = replace(options, stream=stream)
+                ending, accounts = replace(options, stream=stream), (account, reserve)
                 forced = await self._force(
-                    prompt, reply, query, ending, closing=closing, accounts=(account, reserve)
+                    prompt, reply, query, ending, closing=closing, accounts=accounts
                 )
             result = forced.text if forced else ""
         if turns_out_to_think:
@@ -298,10 +303,6 @@ class Run:
             return True
         model = (await self._client(role, self.budget)).model
         return can_stop_thinking(model, self.models.cap_policy or policy_for(model))
-
-    async def _key(self) -> str:
-        """Return the key of the solver in the ledger."""
-        return key_of((await self._client("solver", self.budget)).model)
 
     @property
     def thinks(self) -> bool:
@@ -439,10 +440,8 @@ class Run:
 
         The thought of a thinking model is continued where its server can continue a message.
         """
-        answer_type, prompt = (
-            self.options.answer_type if closing else None,
-            without_tools(prompt, shortened=bool(reply.text)),
-        )
+        prompt = without_tools(prompt, shortened=bool(reply.text))
+        answer_type = self.options.answer_type if closing else None
         schema = answer_type.schema if answer_type else None
         account, reserve = accounts
         if account.left >= reserve.left:  # less if others spent from a shared budget
@@ -473,16 +472,6 @@ class Run:
             self.warn(failure.code, f"{step}the call for its result failed. {failure}")
             return None
 
-    def _unclosed(self, reply: Reply) -> Reply:
-        """Return a reply whose text is a thought that was cut off before its closing mark as such.
-
-        Some chat templates write the opening mark into the prompt.
-        """
-        is_marked = reply.thought or _thought_tokens(reply)
-        if not self.thinks or is_marked or reply.finish != "length":
-            return reply
-        return replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
-
     def _reserve(self, account: Budget, *, closing: bool) -> int:
         """Return the tokens to keep back for a forced ending.
 
@@ -509,11 +498,6 @@ class Run:
         make = partial(self.models.client, model, self.settings)
         is_named = isinstance(model, str | None)  # creating a model from its name is slow
         return _ChargedClient(await self.io.load(make) if is_named else make(), self, account)
-
-
-def _thought_tokens(reply: Reply) -> int:
-    details: Any = reply.charge["usage"]["output_token_details"]
-    return details.get("reasoning") or 0
 
 
 def _without_system(messages: list[BaseMessage]) -> list[BaseMessage]:
