@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 import numpy as np
 
 from optim.statistics.estimates import Floats
-from pb_graph.budget import LEVELS, Schedule, schedule_weights
+from pb_graph.budget import LEVELS
+from pb_graph.budget.allocation import ScheduleName
 from pb_graph.errors import InputError
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-_SCHEDULES: Final[tuple[Schedule, ...]] = get_args(Schedule)
+_SCHEDULES: Final[tuple[ScheduleName, ...]] = get_args(ScheduleName)
 RULES: Final = (*_SCHEDULES, "bam", "closed_form", "optimal")
 """Rules that split a budget: by position and credits, by level, and by the true parameters."""
 
@@ -110,8 +111,8 @@ def optimal_allocation(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> Float
 class World:
     """Distribution of the simulated questions, whose hardest sub-questions come first.
 
-    `settings.bam` gives the median c and beta of each level. Levels are uniform. Credits follow the
-    levels, or are `credits` by position.
+    `settings.shape` gives the median c and beta of each level. Levels are uniform. Credits
+    follow the levels, or are `credits` by position.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -194,7 +195,7 @@ def _allocations(world: World, sample: Questions, total: float) -> Iterator[tupl
         graded = np.ones(graded.shape) * np.array(world.credits)[:, None]
     for name in _SCHEDULES:
         credit = np.ones(graded.shape) if name == "uniform" else graded
-        rho = schedule_weights(name, world.steps, **world.settings.shape)
+        rho = world.settings.shape.model_copy(update={"name": name}).weights(world.steps)
         share = credit * np.array(rho)[:, None]
         yield name, share * (total / share.sum(axis=0))
     c, beta = _typical(world, sample.level)
@@ -278,6 +279,6 @@ def fit(tokens: ArrayLike, answers: ArrayLike, right: ArrayLike) -> Fit:
 
 def _typical(world: World, level: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the settings' c and beta at these levels."""
-    bam = world.settings.bam
+    bam = world.settings.shape
     c, beta = ([values[each] for each in LEVELS] for values in (bam.c, bam.beta))
     return np.array(c)[level - LEVELS.start], np.array(beta)[level - LEVELS.start]

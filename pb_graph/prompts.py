@@ -457,8 +457,8 @@ def question_block(query: Query, *, show_level: bool) -> str:
 
 
 def _format_budget(tokens: int, settings: Settings) -> str:
-    """Return a budget as the solver is told it, in the unit of ``Settings.prompt_unit``."""
-    return f"{tokens} {'tokens' if settings.prompt_unit == 'tokens' else 'words'}"
+    """Return a budget as the solver is told it, in words where the paper calls tokens words."""
+    return f"{tokens} {'words' if settings.is_paper else 'tokens'}"
 
 
 def as_data(text: str) -> str:

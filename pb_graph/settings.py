@@ -10,6 +10,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     Field,
+    NonNegativeInt,
     PositiveInt,
     ValidationError,
     ValidationInfo,
@@ -18,8 +19,7 @@ from pydantic import (
 )
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.allocation import Bam
-from pb_graph.budget.allocation import Schedule as PositionalSchedule
+from pb_graph.budget.allocation import Schedule, ScheduleName
 from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, Limit
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS, known_method
@@ -35,11 +35,11 @@ Method = Annotated[
 ]
 """A name of `pb_graph.methods.METHODS`."""
 
-Schedule = Literal[PositionalSchedule, "bam"]
-"""A rule that splits a total: by position, or by the Budget Allocation Model."""
-
 ClassName = Literal["small", "large", "thinking"]
 """A class of models, with defaults of its own: `pb_graph.models.classes`."""
+
+MIN_SHARE = 24
+"""Smallest share of a step in tokens, where the budget allows; the paper has none."""
 
 PLANNED = "plan_and_budget"
 """The default method."""
@@ -110,17 +110,10 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         description="fused: one planner call writes the plan with its levels and credits. "
         "two_call: a second call judges them, as in the paper.",
     )
-    schedule: Schedule = Field(
-        default="weighted", description="How the total is split across the sub-questions."
-    )
-    power: float = Field(default=2.0, gt=0, le=10, description="p of the polynomial schedule.")
-    gamma: float = Field(default=0.9, gt=0, le=1, description="Decay of the exponential schedule.")
-    epsilon: float = Field(default=0.1, ge=0, le=10, description="Floor of the cosine schedule.")
-    bam: Bam = Field(default_factory=Bam, description="Parameters of schedule='bam'.")
-    remainder: Literal["largest", "floor"] = Field(
-        default="largest",
-        description="Tokens left over by rounding down go to the largest remainders, or are "
-        "dropped as in the paper.",
+    schedule: Literal[ScheduleName, "bam"] | Schedule = Field(
+        default="weighted",
+        description="How the budget is split across the sub-questions: a name, or a name with "
+        'parameters, such as {"name": "polynomial", "power": 3}.',
     )
     limit: Limit | _Tokens | None = Field(
         default=None,
@@ -134,22 +127,15 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         "page, 150 a day of a trip), or no budget if the method has none. A budget that you set "
         "also limits methods of one call.",
     )
-    min_step: int = Field(
-        default=24, ge=0, description="Smallest share of a step in tokens, if the total allows."
-    )
-    rollover: bool = Field(
-        default=True,
-        description="Split the unspent tokens of finished steps across the steps still to come.",
-    )
-    enforcement: Literal["prompt", "cap", "force"] = Field(
+    enforcement: Literal["prompt", "force"] = Field(
         default="force",
-        description="prompt: the model is only told its budget. cap: each call has a hard cap. "
-        "force: a call that reaches its cap is also asked for its result.",
+        description="prompt: the model is only told its budget. force: each call has a hard cap, "
+        "and a call that reaches its cap is asked for its result, unless `reserve` is 0.",
     )
-    reserve: PositiveInt | None = Field(
+    reserve: NonNegativeInt | None = Field(
         default=None,
-        description="Tokens of a share that 'force' reserves for the result. None: by the class of "
-        "the model; 48, and 256 for a thinking one.",
+        description="Tokens of a share that are kept for the result; 0: a call ends at its cap. "
+        "None: by the class of the model; 48, and 256 for a thinking one.",
     )
     cutoff: PositiveInt = Field(
         default=8192, description="Hard limit of completion tokens for each call."
@@ -164,11 +150,6 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         description="How the answer is made of the parts of a stepwise plan. last_step: the last "
         "part gives it. join: the parts are the answer, one behind the other, without a call. "
         "call: a further call writes it. auto: join or last_step, as the plan says.",
-    )
-    prompt_unit: Literal["tokens", "words_as_tokens"] = Field(
-        default="tokens",
-        description="The unit in which the solver is told its budget. words_as_tokens calls the "
-        "number of tokens words, as the paper does for the share of a step.",
     )
     review_plan: bool = Field(
         default=False,
@@ -250,12 +231,8 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         row: dict[str, Any] = {"method": method, "style": "paper", "plan_from": 1}
         row |= {"execution": "single_pass", "planning": "two_call", "planner_cap": 2048}
         row["enforcement"] = "prompt"
-        row |= {"min_step": 0, "remainder": "floor"}
-        entry = METHODS[known_method(method)]
-        if entry.budgets:
+        if METHODS[known_method(method)].budgets:
             row["budget"] = LevelTable()
-        if entry.splits:
-            row["prompt_unit"] = "words_as_tokens"
         return cls.read(row | changes)
 
     def merged_with(self, changes: Self | None) -> Self:
@@ -305,7 +282,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         }
         if not self.splits_budget:  # the baselines keep the paper's prompts
             update.pop("style", None)
-        if thinking and self.has_budget and self.enforcement != "prompt":
+        if thinking and self.has_budget and self.is_enforced:
             tokens = {level: self.budget_for(level) for level in LEVELS}
             update["budget"] = LevelTable(tokens=tokens, thinking=dict(thinking))
         return self.model_copy(update=update | {"model_class": name})
@@ -318,7 +295,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
             level: The level of the question; None if it is unknown.
         """
         rule = self.budget_rule
-        if not isinstance(rule, LevelTable) or not rule.thinking or self.enforcement == "prompt":
+        if not isinstance(rule, LevelTable) or not rule.thinking or not self.is_enforced:
             return tokens
         level = level or max(LEVELS)
         return max(1, tokens * rule.tokens[level] // rule.budget_for(level))
@@ -350,9 +327,19 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         return "draft" if style == "calculation" and is_stepwise else style
 
     @property
-    def shape(self) -> dict[str, float]:
-        """The parameters of the schedules."""
-        return {"power": self.power, "gamma": self.gamma, "epsilon": self.epsilon}
+    def shape(self) -> Schedule:
+        """The schedule with its parameters."""
+        return Schedule(name=self.schedule) if isinstance(self.schedule, str) else self.schedule
+
+    @property
+    def is_enforced(self) -> bool:
+        """Return whether a budget caps calls, rather than only being stated."""
+        return self.enforcement != "prompt"
+
+    @property
+    def is_paper(self) -> bool:
+        """Return whether this is a row of the paper, whose shares are words, rounded down."""
+        return self.style == "paper" and self.splits_budget
 
     @property
     def has_plan(self) -> bool:
@@ -378,7 +365,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     def has_budget(self) -> bool:
         """Return whether the question has a budget: the method's own, or an enforced one."""
         entry = METHODS[self.method]
-        is_enforced = self.budget is not None and self.enforcement != "prompt"
+        is_enforced = self.budget is not None and self.is_enforced
         return entry.budgets or (is_enforced and entry.is_prompt)
 
     @property
@@ -394,7 +381,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     @property
     def needs_credits(self) -> bool:
         """Return whether the split depends on the grades of the sub-questions."""
-        return self.splits_budget and self.schedule != "uniform"
+        return self.splits_budget and self.shape.name != "uniform"
 
     @property
     def is_stepwise(self) -> bool:
@@ -419,7 +406,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
             planning += LEVEL_CAP + 2 * self.planner_room
         if self.has_budget:
             budget = self.budget_for(level)
-            if self.enforcement != "prompt":  # planning costs at most the budget once more
+            if self.is_enforced:  # planning costs at most the budget once more
                 planning = min(planning, budget)
         return planning, self.solving_bound(query, budget, self.max_steps if self.has_plan else 1)
 
@@ -433,7 +420,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         """
         limit = METHODS[self.method].limit
         bound = limit(self, query) if limit else self.cutoff
-        if budget is None or self.enforcement == "prompt":  # only the cutoff limits a call
+        if budget is None or not self.is_enforced:  # only the cutoff limits a call
             return self.cutoff * (steps + 1) if self.is_stepwise else bound  # + 1: synthesis
         if not self.is_stepwise:
             return min(budget, bound)
@@ -450,7 +437,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
             budget: The solving tokens of the question.
             steps: The sub-questions, at least 1.
         """
-        least = budget if asked_length(query) else self.min_step
+        least = budget if asked_length(query) else MIN_SHARE
         return max(-(-budget // steps), min(least, budget))
 
 

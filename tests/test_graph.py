@@ -123,7 +123,7 @@ def test_in_any_world_the_account_is_right_and_the_first_limit_holds(
 
 
 @hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(worlds.models(), worlds.settings(**STEPWISE, remainder="largest"))
+@given(worlds.models(), worlds.settings(**STEPWISE))
 def test_in_any_world_each_step_is_done_once_and_after_those_it_needs(
     model: ScriptedChat, chosen: dict[str, Any]
 ) -> None:

@@ -122,7 +122,7 @@ def test_the_hosts_context_is_its_own_and_ours_is_found_in_it(
     kind: str, way: Way, ours: Any
 ) -> None:
     solver = ScriptedChat()
-    graph = stepwise(solver, method="global_budget", budget=111, enforcement="cap")
+    graph = stepwise(solver, method="global_budget", budget=111, reserve=0)
     run(host_of(kind, graph), ASK, way, context=HostContext(plan_and_budget=ours))
     assert [call.cap for call in solver.solving()] == [BUDGET if ours else 111]
 

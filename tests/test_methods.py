@@ -38,7 +38,7 @@ def twice() -> Iterator[str]:
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 def test_a_method_of_several_calls_has_each_in_the_ledger(twice: str, way: Way) -> None:
     model = ScriptedChat(solve="one two three Final answer: 42")
-    report = report_of(model, way=way, method=twice, budget=100, enforcement="cap")
+    report = report_of(model, way=way, method=twice, budget=100, reserve=0)
     assert {name: part["calls"] for name, part in report["usage"]["by_node"].items()} == {
         "draft": 1,
         "answer": 1,

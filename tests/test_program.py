@@ -62,9 +62,9 @@ class TestRefusals:
             PlannerProgram.load(path)
 
     def test_a_damaged_part_is_named(self, path: Path) -> None:
-        damaged = json.loads(path.read_text("utf-8")) | {"settings": {"power": 99}}
+        damaged = json.loads(path.read_text("utf-8")) | {"settings": {"max_steps": 99}}
         path.write_text(json.dumps(damaged), "utf-8")
-        with pytest.raises(PlannerProgramError, match=r"is damaged: settings\.power: .*to 10"):
+        with pytest.raises(PlannerProgramError, match=r"is damaged: settings\.max_steps: .*to 20"):
             PlannerProgram.load(path)
 
 

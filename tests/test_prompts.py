@@ -67,7 +67,7 @@ def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
 
 def test_an_amount_is_said_in_its_unit() -> None:
     assert _format_budget(200, SETTINGS) == "200 tokens"
-    assert _format_budget(200, Settings(prompt_unit="words_as_tokens")) == "200 words"
+    assert _format_budget(200, Settings.paper()) == "200 words"
 
 
 class TestSingleCall:

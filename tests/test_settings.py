@@ -21,8 +21,8 @@ from tests.support import worlds
         ({"methd": "vanilla"}, "methd"),
         ({"method": "vanila"}, "no method 'vanila'; available: .*did you mean 'vanilla'"),
         ({"budget": 0}, "at least 1"),
-        ({"power": 0}, "greater than 0"),
-        ({"bam": {"c": {1: 1.0}}}, "levels 1 to 5"),
+        ({"schedule": {"name": "polynomial", "power": 0}}, "greater than 0"),
+        ({"schedule": {"name": "bam", "c": {1: 1.0}}}, "levels 1 to 5"),
     ],
     ids=str,
 )

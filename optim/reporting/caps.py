@@ -50,7 +50,7 @@ class Caps:
         """Return settings that cut answers off at the chosen cap, or at those of each level."""
         tokens = {level: self.by_level.get(level, self.chosen) for level in LEVELS}
         budget = LevelTable(tokens=tokens).model_dump(mode="json") if by_level else self.chosen
-        return {"budget": budget, "enforcement": "cap"}
+        return {"budget": budget, "reserve": 0}
 
 
 def read_caps(
@@ -82,7 +82,7 @@ def read_caps(
     for question, nodes in zip(table.question, table.by_node, strict=True):
         if _solving_calls(nodes) != 1:
             msg = f"question {question!r} was solved in several calls, so no cap can be read off: "
-            msg += "run it with plan_from=null, enforcement=cap and a large budget"
+            msg += "run it with plan_from=null, reserve=0 and a large budget"
             raise InputError(msg)
     caps = caps or _usual_caps(table)
     longest = int(max(table.solving_tokens.max(), *caps))

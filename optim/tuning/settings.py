@@ -34,11 +34,22 @@ REFERENCES = ("vanilla", "global_budget")
 
 DIMENSIONS: dict[str, Sequence[Any]] = {
     "plan_from": (None, 1, 3, 4, 5),
-    "schedule": ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine", "bam"),
+    "schedule": (
+        "uniform",
+        "weighted",
+        "linear",
+        "polynomial",
+        "exponential",
+        "cosine",
+        "bam",
+        {"name": "polynomial", "power": 3},
+        {"name": "exponential", "gamma": 0.7},
+    ),
     "budget": (-4, -3, -2, -1, 1, 2, 3, 4),
     "execution": ("single_pass", "stepwise"),
     "planning": ("two_call", "fused"),
-    "enforcement": ("prompt", "cap", "force"),
+    "enforcement": ("prompt", "force"),
+    "reserve": (0, 48),
 }
 """Values by dimension; the budget as k of a factor 2^(k/2) on all its levels."""
 

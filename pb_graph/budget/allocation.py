@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from pb_graph.budget.account import whole_number
 from pb_graph.budget.rules import EveryLevel, Level
 
-Schedule = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
+ScheduleName = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
 """The schedules that position alone decides."""
 
 Remainder = Literal["largest", "floor"]
@@ -24,7 +24,7 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def schedule_weights(
-    name: Schedule, m: int, *, power: float = 2.0, gamma: float = 0.9, epsilon: float = 0.1
+    name: ScheduleName, m: int, *, power: float = 2.0, gamma: float = 0.9, epsilon: float = 0.1
 ) -> list[float]:
     """Return the positional weight rho_j of each of `m` sub-questions (the paper's decay table).
 
@@ -45,8 +45,8 @@ def schedule_weights(
     Raises:
         ValueError: If the schedule is unknown, or `m` is not a whole number of at least 1.
     """
-    if name not in get_args(Schedule):
-        msg = f"schedule must be one of {', '.join(get_args(Schedule))}, not {name!r}"
+    if name not in get_args(ScheduleName):
+        msg = f"schedule must be one of {', '.join(get_args(ScheduleName))}, not {name!r}"
         raise ValueError(msg)
     whole_number("m", m, minimum=1)
     match name:
@@ -121,23 +121,31 @@ def _quotas(shares: list[float], total: int, minimum: int) -> list[int]:
         raised |= low
 
 
-class Bam(BaseModel, frozen=True, extra="forbid"):
-    """Parameters of the Budget Allocation Model (Eq. 1) for each difficulty level.
+class Schedule(BaseModel, frozen=True, extra="forbid"):
+    """A schedule with its parameters; each schedule reads its own.
 
-    A sub-question of level l keeps an epistemic uncertainty of ``c[l] / b ** beta[l]`` after b
-    tokens. The defaults are an assumption, not a fit: 50 tokens leave an uncertainty of 2, 10, 35,
-    50 and 60 % at the levels 1 to 5, and harder sub-questions give way more slowly (smaller beta).
-    With them the paper's closed form gives the middle level most.
+    For ``bam``, the Budget Allocation Model (Eq. 1), a sub-question of level l keeps an uncertainty
+    of ``c[l] / b ** beta[l]`` after b tokens. The defaults are an assumption, not a fit: 50 tokens
+    leave 2, 10, 35, 50 and 60 % at the levels 1 to 5.
     """
 
+    name: Literal[ScheduleName, "bam"] = Field(description="Name of the schedule.")
+    power: float = Field(default=2.0, gt=0, le=10, description="p of the polynomial schedule.")
+    gamma: float = Field(default=0.9, gt=0, le=1, description="Decay of the exponential schedule.")
+    epsilon: float = Field(default=0.1, ge=0, le=10, description="Floor of the cosine schedule.")
     c: Annotated[dict[Level, _Positive], EveryLevel] = Field(
         default={1: 2500.0, 2: 1750.0, 3: 875.0, 4: 120.0, 5: 30.0},
-        description="Epistemic uncertainty after one token, for each level; positive.",
+        description="For bam: uncertainty after one token, for each level; positive.",
     )
     beta: Annotated[dict[Level, _Positive], EveryLevel] = Field(
         default={1: 3.0, 2: 2.5, 3: 2.0, 4: 1.4, 5: 1.0},
-        description="Speed at which tokens reduce the uncertainty, for each level; positive.",
+        description="For bam: speed at which tokens reduce the uncertainty; positive.",
     )
+
+    def weights(self, m: int) -> list[float]:
+        """Return the positional weights of `m` sub-questions; equal ones for ``bam``."""
+        name: ScheduleName = "uniform" if self.name == "bam" else self.name
+        return schedule_weights(name, m, power=self.power, gamma=self.gamma, epsilon=self.epsilon)
 
 
 def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) -> list[float]:

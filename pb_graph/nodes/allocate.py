@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from langgraph.types import Send
 
-from pb_graph.budget import optimal_allocation, schedule_weights, split
+from pb_graph.budget import optimal_allocation, split
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import most_billed, spending, spent
 from pb_graph.budget.scope import available_tokens
@@ -15,7 +15,7 @@ from pb_graph.nodes.plan import single_step
 from pb_graph.planner.plans import MIDDLE
 from pb_graph.run.pause import decide
 from pb_graph.run.run import Run
-from pb_graph.settings import Settings
+from pb_graph.settings import MIN_SHARE, Settings
 from pb_graph.state import SolveTask, State
 from pb_graph.types import SubQuestion
 
@@ -47,12 +47,12 @@ def _reallocate(state: State, run: Run) -> State:
     """Split the unspent tokens of finished steps over the remaining steps, in their old ratio."""
     done = {result["index"] for result in state["results"]}
     rest = [step for step in state["plan"] if step["index"] not in done]
-    if not run.settings.rollover or not rest:
+    if not rest:
         return {}
     shares, query = state["shares"], state["query"]
     level, budget = query["level"], query["budget"] or 0
     left = budget - most_billed(row for row in state["charges"] if row["node"] == "solve")
-    if run.settings.enforcement == "prompt":
+    if not run.settings.is_enforced:
         # Nothing enforces a stated budget: overspending must not shrink the shares of later steps.
         left = max(left, sum(shares[step["index"]] for step in rest))
     left = max(left, len(rest))  # a server that ignores caps may have used up the budget
@@ -93,12 +93,13 @@ def _split(
     settings: Settings,
 ) -> list[int]:
     """Return the tokens of each step; steps keep their position in the plan."""
-    if settings.schedule == "bam":
+    shape = settings.shape
+    if shape.name == "bam":
         levels = [step["level"] or level or MIDDLE for step in steps]
-        c, beta = settings.bam.c, settings.bam.beta
+        c, beta = shape.c, shape.beta
         relative = optimal_allocation([c[n] for n in levels], [beta[n] for n in levels], tokens)
     else:
-        rho = schedule_weights(settings.schedule, len(plan), **settings.shape)
+        rho = shape.weights(len(plan))
         credit = [step["credit"] for step in plan]
         if not settings.needs_credits or None in credit or not any(credit):
             credit = [1.0] * len(plan)
@@ -107,8 +108,8 @@ def _split(
         # A schedule may be zero where all the credits are.
         relative if any(relative) else [1.0] * len(steps),
         tokens,
-        remainder=settings.remainder,
-        minimum=max(1, settings.min_step),  # no call can be made with a cap of 0
+        remainder="floor" if settings.is_paper else "largest",
+        minimum=1 if settings.is_paper else MIN_SHARE,  # no call can be made with a cap of 0
     )
 
 

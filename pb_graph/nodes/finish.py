@@ -78,7 +78,7 @@ def _build_report(state: State, run: Run) -> Report:
     return Report(
         method=settings.method,
         execution=settings.execution if method.splits else None,
-        schedule=settings.schedule if method.splits else None,
+        schedule=settings.shape.name if method.splits else None,
         style=settings.solver_style(query["domain"], query["level"]),
         effort=state["effort"],
         model_class=settings.model_class or "",

@@ -20,7 +20,7 @@ async def solve(task: SolveTask, run: Run) -> State:
     plan, index, share, query = task["plan"], task["index"], task["share"], task["query"]
     closes, style = is_final(plan, index, run.settings), await run.style(query)
     if _is_single_step(plan, query):
-        stated = share if run.settings.enforcement == "prompt" or run.thinks else None
+        stated = share if not run.settings.is_enforced or run.thinks else None
         prompt = question_prompt(query, run.settings, style, budget=stated)
     else:
         prompt = step_prompt(task, run.settings, style, is_final=closes)
@@ -122,7 +122,7 @@ async def answer(state: State, run: Run) -> State:
         if method.function:
             prompt = method.function(inputs)
         else:  # a stated budget lengthens short answers: an enforced one is told to thinkers only
-            is_told = settings.enforcement == "prompt" or run.thinks
+            is_told = not settings.is_enforced or run.thinks
             is_split = method.splits and (plan or not is_told)
             total = budget if method.budgets and not is_split else None
             told = shares if plan else None

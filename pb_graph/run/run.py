@@ -170,8 +170,9 @@ class Run:
         Raises:
             ModelCallError: If the request and its retries fail; a failed ending is a warning.
         """
-        enforcement = "prompt" if budget is None else self.settings.enforcement
-        forces, stream = enforcement == "force", stream and not compute
+        is_capped = budget is not None and self.settings.is_enforced
+        forces = is_capped and self.settings.reserve != 0
+        stream = stream and not compute
         free: Thinking = "low" if self.settings.style == "paper" else "free"
         room: int = 0 if budget is None else self.state.get("thinking_room", 0)
         if budget and room:  # a smaller limit around the question may leave none of it
@@ -183,7 +184,7 @@ class Run:
             self.cap_for(budget),
             purpose=purpose,
             # A budget that the prompt states must not change other arguments.
-            thinking=thinking or ("bounded" if enforcement != "prompt" else free),
+            thinking=thinking or ("bounded" if is_capped else free),
             # With tools, a text may turn out to be no answer.
             stream=stream and not self.options.tools,
             tools=self.options.tools,
@@ -311,7 +312,7 @@ class Run:
 
     def cap_for(self, budget: int | None) -> int:
         """Return the tokens a request may cost: its budget if that is enforced, else the cutoff."""
-        if budget is None or self.settings.enforcement == "prompt":
+        if budget is None or not self.settings.is_enforced:
             return self.settings.cutoff
         return min(budget, self.settings.cutoff)
 

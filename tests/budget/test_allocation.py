@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optim import bam
-from pb_graph.budget import Schedule, optimal_allocation, schedule_weights, split
-from pb_graph.budget.allocation import Remainder
+from pb_graph.budget import optimal_allocation, schedule_weights, split
+from pb_graph.budget.allocation import Remainder, ScheduleName
 
-SCHEDULE = st.sampled_from(get_args(Schedule))
+SCHEDULE = st.sampled_from(get_args(ScheduleName))
 REMAINDER = st.sampled_from(get_args(Remainder))
 TOTAL = st.integers(1, 10_000)
 MINIMUM = st.integers(0, 200)
@@ -37,7 +37,7 @@ QUERIES = st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(0.1, 8)), min_size=
     ],
 )
 def test_each_schedule_follows_its_formula(
-    name: Schedule, weights: list[float], shares: list[int]
+    name: ScheduleName, weights: list[float], shares: list[int]
 ) -> None:
     assert schedule_weights(name, 5) == pytest.approx(weights, rel=1e-12)
     assert split(schedule_weights(name, 5), 100) == shares
@@ -55,7 +55,7 @@ def test_a_single_step_has_cosine_weight_one() -> None:
 
 @given(SCHEDULE, st.integers(1, 60), st.floats(0.01, 10), st.floats(0.01, 1), st.floats(0, 1e300))
 def test_weights_never_increase_nor_turn_negative(
-    name: Schedule, m: int, power: float, gamma: float, epsilon: float
+    name: ScheduleName, m: int, power: float, gamma: float, epsilon: float
 ) -> None:
     weights = schedule_weights(name, m, power=power, gamma=gamma, epsilon=epsilon)
     assert len(weights) == m

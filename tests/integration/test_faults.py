@@ -177,14 +177,14 @@ def test_a_planner_that_fails_does_not_keep_the_question_from_being_answered(fau
     assert bool(report["warnings"]) is (fault != "no_usage")
 
 
-@pytest.mark.parametrize(("enforcement", "seed"), [("cap", 0), ("force", 1)])
+@pytest.mark.parametrize(("reserve", "seed"), [(0, 0), (48, 1)])
 async def test_the_limit_holds_and_the_account_is_true_however_much_goes_wrong(
-    enforcement: str, seed: int
+    reserve: int, seed: int
 ) -> None:
     faults = tuple(fault for fault in get_args(Fault) if fault != "stall")
     rough = now_and_then(0.3, seed, faults)
     with FaultServer(rough, answer="so it goes on and on " * 100) as server:
-        graph = graph_to(server, execution="stepwise", enforcement=enforcement, budget=240)
+        graph = graph_to(server, execution="stepwise", reserve=reserve, budget=240)
 
         async def one() -> dict[str, Any]:
             try:

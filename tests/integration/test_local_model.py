@@ -99,7 +99,7 @@ def test_stepwise_solves_each_part_within_its_share(way: Way) -> None:
 
 
 def test_a_single_pass_after_one_planning_call_keeps_to_the_whole_budget() -> None:
-    report = answered(plan_from=1, planning="fused", enforcement="cap", budget=BUDGET)
+    report = answered(plan_from=1, planning="fused", reserve=0, budget=BUDGET)
     parts = report["usage"]["by_node"]
     (solving,) = parts.keys() - {"estimate", "plan"}  # "solve" for a plan of one step
     assert parts[solving]["output_tokens"] <= BUDGET

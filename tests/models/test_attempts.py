@@ -9,7 +9,7 @@ import pytest
 from pb_graph import NoAnswerError, Settings, build_graph
 from pb_graph.models.client import ChatClient, RetryPolicy
 from tests.support.chat_model import CutOffError, Said, ScriptedChat, in_turn, runs_on, with_schema
-from tests.support.graphs import CHAIN, QUESTION, Way, checked, codes, run
+from tests.support.graphs import CHAIN, ENFORCED, QUESTION, Way, checked, codes, run
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 WORDS = "so it is 42"
@@ -40,7 +40,7 @@ def test_a_step_pays_for_the_attempt_that_failed(way: Way) -> None:
 
 @both_ways
 def test_an_attempt_of_unknown_cost_uses_up_the_limit_and_is_said_to(way: Way) -> None:
-    report = report_of(way, TimeoutError(), WORDS, method="vanilla", enforcement="cap")
+    report = report_of(way, TimeoutError(), WORDS, method="vanilla", reserve=0)
     assert report["usage"]["calls"] == 1
     assert not report["usage"]["measured"]
     assert codes(report) == ["call_failed", "unknown_bill"]
@@ -48,11 +48,11 @@ def test_an_attempt_of_unknown_cost_uses_up_the_limit_and_is_said_to(way: Way) -
 
 
 @both_ways
-@pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
+@pytest.mark.parametrize("enforcement", ENFORCED)
 def test_what_may_be_billed_never_passes_the_limit(way: Way, enforcement: str) -> None:
     long = str(runs_on(None))  # type: ignore[arg-type]
     rough = (TimeoutError(), long, CutOffError(10), TimeoutError(), WORDS, TimeoutError())
     for first in range(len(rough)):
         said = (*rough[first:], long)
-        report = report_of(way, *said, enforcement=enforcement, cutoff=300)
+        report = report_of(way, *said, cutoff=300, **ENFORCED[enforcement])
         assert report["most_billed"] <= report["limit"]

@@ -11,7 +11,7 @@ from tests.support.chat_model import CutOffError, HTTPError, ScriptedChat, runs_
 from tests.support.graphs import QUESTION, Way, run
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
-ONE_CALL = Settings(method="global_budget", budget=50, enforcement="cap")
+ONE_CALL = Settings(method="global_budget", budget=50, reserve=0)
 
 
 @both_ways

@@ -14,8 +14,7 @@ STEPWISE: dict[str, Any] = {
     "method": "plan_and_budget",
     "execution": "stepwise",
     "schedule": "uniform",
-    "enforcement": "cap",
-    "min_step": 1,
+    "reserve": 0,
 }
 
 
@@ -26,7 +25,7 @@ def budgets(outcome: Outcome) -> list[list[int]]:
 
 def test_rollover_gives_what_a_step_left_to_those_to_come() -> None:
     model = ScriptedChat(plan=CHAIN, solve=Reply("ok", reasoning=9))
-    outcome = followed(model, **STEPWISE, budget=400, rollover=True)
+    outcome = followed(model, **STEPWISE, budget=400)
     assert budgets(outcome) == [
         [100, 100, 100, 100],
         [100, 130, 130, 130],
@@ -38,7 +37,7 @@ def test_rollover_gives_what_a_step_left_to_those_to_come() -> None:
 
 def test_a_budget_that_is_only_said_can_be_overspent_without_harm_to_later_steps() -> None:
     model = ScriptedChat(plan=CHAIN, solve=runs_on)
-    chosen = STEPWISE | {"enforcement": "prompt", "budget": 100, "rollover": True, "cutoff": 50}
+    chosen = STEPWISE | {"enforcement": "prompt", "budget": 100, "cutoff": 50}
     assert [step["share"] for step in followed(model, **chosen).report["steps"]] == [25] * 4
 
 

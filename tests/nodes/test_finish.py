@@ -37,9 +37,9 @@ ENDS = {"stop": "Final answer: 42", "length": runs_on, "forced": runs_on}
 @pytest.mark.parametrize("finish", ENDS)
 @pytest.mark.parametrize("execution", ["single_pass", "stepwise"])
 def test_a_report_says_how_the_answer_ended(execution: str, finish: str) -> None:
-    enforcement = "cap" if finish == "length" else "force"
+    reserve = 0 if finish == "length" else 48
     model = ScriptedChat(plan=CHAIN, solve=ENDS[finish])
-    report = report_of(model, enforcement=enforcement, execution=execution, budget=200)
+    report = report_of(model, reserve=reserve, execution=execution, budget=200)
     assert report["finish"] == finish
 
 

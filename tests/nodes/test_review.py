@@ -50,7 +50,7 @@ def questions(steps: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @pytest.mark.parametrize("way", get_args(Way))
 def test_a_run_waits_with_plan_and_budgets_and_goes_on_when_they_are_accepted(way: Way) -> None:
-    review = Review(way, planning="two_call", budget=400, rollover=False)
+    review = Review(way, planning="two_call", execution="single_pass", budget=400)
     asked = review.asked
     planned = review.model.output_tokens
     assert review.model.solving() == []
@@ -84,7 +84,7 @@ def test_an_edited_plan_is_budgeted_anew_without_another_estimate(planning: str)
 
 
 def test_the_reviewers_budget_is_the_budget_of_the_run_and_its_limit() -> None:
-    review = Review(schedule="uniform", rollover=False, budget=400)
+    review = Review(schedule="uniform", execution="single_pass", budget=400)
     planned = review.model.output_tokens
     review.answer({"budget": 800})
     report = review.out["report"]

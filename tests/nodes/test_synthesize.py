@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, in_turn, runs_on
-from tests.support.graphs import CHAIN, codes, report_of
+from tests.support.graphs import CHAIN, ENFORCED, codes, report_of
 
 STEPWISE: dict[str, Any] = {
     "method": "plan_and_budget",
     "execution": "stepwise",
     "schedule": "uniform",
     "budget": 400,
-    "rollover": False,
-    "enforcement": "cap",
+    "reserve": 0,
 }
 LAST_STEP = STEPWISE | {"synthesis": "last_step"}
 CALL = STEPWISE | {"synthesis": "call"}
@@ -107,10 +106,10 @@ def test_if_that_call_fails_too_the_last_answer_of_a_step_stands() -> None:
     assert codes(report)[-1] == "answer_from_step"
 
 
-@pytest.mark.parametrize("enforcement", ["prompt", "cap", "force"])
+@pytest.mark.parametrize("enforcement", ENFORCED)
 def test_the_limit_includes_the_closing_call(enforcement: str) -> None:
     model = ScriptedChat(plan=CHAIN, solve=runs_on)
-    report = report_of(model, **(CALL | {"enforcement": enforcement, "cutoff": 120}))
+    report = report_of(model, **(CALL | {"reserve": 48, "cutoff": 120} | ENFORCED[enforcement]))
     assert report["usage"]["output_tokens"] <= report["limit"]
     assert report["usage"]["by_node"]["synthesize"]["output_tokens"] >= 100
 

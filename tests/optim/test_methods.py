@@ -26,15 +26,13 @@ def test_paper_stands_for_the_rows_of_the_papers_tables() -> None:
 
 def test_the_papers_budgets_are_only_said_as_words_and_rounded_down() -> None:
     rows = {row.name: row.settings for row in methods("paper")}
-    told = {name: settings.prompt_unit for name, settings in rows.items()}
     for row in rows.values():
-        assert (row.enforcement, row.min_step, row.remainder) == ("prompt", 0, "floor")
+        assert row.enforcement == "prompt"
         assert row.budget == LevelTable() or not row.has_budget
-    assert {told[name] for name in ("weighted", "cosine", "uniform")} == {"words_as_tokens"}
-    assert told["planned_global_budget"] == "tokens"  # a total is said in tokens there
-    (other,) = methods("cosine", {"enforcement": "cap", "budget": 300, "min_step": 24})
-    changed = other.settings
-    assert (changed.enforcement, changed.budget, changed.min_step) == ("cap", 300, 24)
+    assert all(rows[name].is_paper for name in ("weighted", "cosine", "uniform"))
+    assert not rows["planned_global_budget"].is_paper  # a total is said in tokens there
+    (other,) = methods("cosine", {"enforcement": "force", "budget": 300})
+    assert (other.settings.enforcement, other.settings.budget) == ("force", 300)
 
 
 def test_the_default_and_stepwise_are_what_a_graph_does_unless_asked_otherwise() -> None:

@@ -29,7 +29,7 @@ class Pens(BaseModel):
 FOUND = {"pens": 21, "why": ""}
 METHODS: list[dict[str, Any]] = [
     {"method": "vanilla"},
-    {"method": "global_budget", "enforcement": "cap"},
+    {"method": "global_budget", "reserve": 0},
     {"execution": "single_pass"},
     {"execution": "stepwise"},
     {"execution": "stepwise", "synthesis": "call"},

@@ -12,7 +12,7 @@ from pb_graph.budget import PerLevel
 from tests.support.chat_model import ScriptedChat, with_schema
 from tests.support.graphs import QUESTION, graph_of, run
 
-BASE: dict[str, Any] = {"method": "global_budget", "budget": 111, "enforcement": "cap"}
+BASE: dict[str, Any] = {"method": "global_budget", "budget": 111, "reserve": 0}
 OWN = Settings(budget=222)
 
 

@@ -29,7 +29,7 @@ both_ways = pytest.mark.parametrize("way", get_args(Way))
 @both_ways
 async def test_progress_is_told_as_custom_events(way: Way) -> None:
     model = ScriptedChat(plan=CHAIN)
-    chosen = STEPWISE | {"planning": "two_call", "schedule": "weighted", "rollover": False}
+    chosen = STEPWISE | {"planning": "two_call", "schedule": "weighted"}
     events = await streamed(graph_of(model, **chosen), QUESTION, way, stream_mode="custom")
     calls = [event for event in events if event["event"] == "call"]
     assert sum(call["usage"]["output_tokens"] for call in calls) == model.output_tokens
@@ -38,8 +38,7 @@ async def test_progress_is_told_as_custom_events(way: Way) -> None:
         "estimate",
         "plan",
         "estimate",
-        "allocate",
-        *["step_started", "step_done"] * 4,
+        *["allocate", "step_started", "step_done"] * 4,
         "answer",
     ]
     json.dumps(events)
@@ -65,7 +64,7 @@ async def test_fifty_questions_at_once_have_an_account_each() -> None:
         return f"the answer {'so ' * number}{number}"
 
     model = ScriptedChat(plan=CHAIN, solve=echoes)
-    graph = graph_of(model, **STEPWISE, budget=1000, enforcement="cap")
+    graph = graph_of(model, **STEPWISE, budget=1000, reserve=0)
     outs = await asyncio.gather(
         *(graph.ainvoke({"question": f"This is question number {n}."}) for n in range(50))
     )

@@ -47,8 +47,8 @@ def test_a_prompt_above_the_limit_is_not_asked() -> None:
 
 
 def test_a_prompt_that_fits_once_is_asked_without_a_reserve() -> None:
-    def smallest(enforcement: str) -> int:
-        settings = {"enforcement": enforcement, "plan_from": None}
+    def smallest(reserve: int) -> int:
+        settings = {"reserve": reserve, "plan_from": None}
         for total in range(100, 3000, 100):
             model = ScriptedChat(solve="Final answer: 42")
             graph = graph_of(model, {"total_tokens": total}, settings=settings)
@@ -57,7 +57,7 @@ def test_a_prompt_that_fits_once_is_asked_without_a_reserve() -> None:
                 return total
         raise AssertionError
 
-    assert smallest("force") == smallest("cap") > 100
+    assert smallest(48) == smallest(0) > 100
 
 
 def test_a_planner_without_a_price_is_named() -> None:

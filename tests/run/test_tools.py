@@ -48,18 +48,16 @@ def test_the_solver_gets_the_results_of_the_tools_it_calls(way: Way) -> None:
 
 
 @both_ways
-@pytest.mark.parametrize("enforcement", ["cap", "force"])
+@pytest.mark.parametrize("reserve", [0, 48])
 @pytest.mark.parametrize("execution", ["single_pass", "stepwise"])
-def test_calls_of_tools_come_out_of_the_share(execution: str, enforcement: str, way: Way) -> None:
+def test_calls_of_tools_come_out_of_the_share(execution: str, reserve: int, way: Way) -> None:
     def solve(call: Call) -> Said:
         return "Final answer: 42" if call.forced else wants("add", "hm " * 9, a=1, b=1)
 
     model = ScriptedChat(solve=solve)
-    graph = graph_of(
-        model, add, method="plan_and_budget", execution=execution, enforcement=enforcement
-    )
+    graph = graph_of(model, add, method="plan_and_budget", execution=execution, reserve=reserve)
     report = checked(run(graph, QUESTION, way)["report"])
-    assert enforcement == "cap" or "Final" in report["answer"]
+    assert reserve == 0 or "Final" in report["answer"]
     assert model.output_tokens == report["usage"]["output_tokens"] <= report["limit"]
     for step in report["steps"]:
         assert execution == "single_pass" or step["tokens"] <= step["share"]

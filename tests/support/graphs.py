@@ -14,6 +14,12 @@ from pb_graph.types import Report
 from tests.support.chat_model import ScriptedChat, with_schema
 
 Way = Literal["invoke", "ainvoke"]
+ENFORCED: dict[str, dict[str, Any]] = {
+    "prompt": {"enforcement": "prompt"},
+    "cap": {"reserve": 0},
+    "force": {},
+}
+"""The three ways to hold a solver to its budget, as settings."""
 QUESTION = {"question": "How many pens does $14 buy at 3 for $2?"}
 REPORT: TypeAdapter[Report] = TypeAdapter(Report)
 

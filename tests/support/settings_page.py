@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from pb_graph.budget.allocation import Bam
+from pb_graph.budget.allocation import Schedule
 from pb_graph.budget.rules import LevelTable, Limit, PerLevel
 from pb_graph.settings import Settings
 
@@ -20,7 +20,7 @@ This page lists every field of `Settings`. It is generated from the code.
 |---|---|
 | Python | `build_graph(settings=Settings(…))`, or a mapping |
 | one run | `Context(settings=…)` |
-| command line | `--set NAME=VALUE`; objects are JSON: `--set 'bam={"c": {…}}'` |
+| command line | `--set NAME=VALUE`; objects are JSON: `--set 'limit={"usd": 0.02}'` |
 | evaluation | `pb-optim eval --methods FILE` with a JSON file of settings |
 
 An unknown or wrong setting in a mapping, a file or an option raises an `InputError` that lists the
@@ -40,8 +40,8 @@ RULES = """
 `budget` takes a whole number or one of these rules. In JSON the field `rule` names the rule.
 
 """
-BAM = """
-## `bam`
+SCHEDULE = """
+## Parameters of the schedule
 
 [The budget model](concepts/bam.md) explains c and β, and how to fit them.
 
@@ -62,7 +62,7 @@ def page() -> str:
     rules.append(
         f"## The limit\n\n`limit` takes a whole number or one of these.\n\n{_table(Limit)}"
     )
-    return f"{HEAD}\n{_table(Settings)}{BAM}{_table(Bam)}{RULES}" + "\n".join(rules)
+    return f"{HEAD}\n{_table(Settings)}{SCHEDULE}{_table(Schedule)}{RULES}" + "\n".join(rules)
 
 
 def _table(model: type[BaseModel]) -> str:
@@ -81,8 +81,6 @@ def _default(model: type[BaseModel], name: str) -> str:
     value = field.get_default(call_default_factory=True)
     if isinstance(value, LevelTable):
         return "by level: " + ", ".join(map(str, value.tokens.values()))
-    if isinstance(value, BaseModel):
-        return f"[below](#{name})"
     return f"`{json.dumps(value)}`"
 
 
@@ -90,9 +88,8 @@ def _taken(model: type[BaseModel], name: str, schema: dict[str, Any]) -> str:
     if name == "method":
         return "[a method](concepts/methods.md)"
     if model is Settings and (named := choices(name)):
-        return ", ".join(f"`{choice}`" for choice in named)
-    if name == "bam":
-        return "an object"
+        others = ", [with parameters](#parameters-of-the-schedule)" if name == "schedule" else ""
+        return ", ".join(f"`{choice}`" for choice in named) + others
     if name == "limit":
         return "a whole number, or [another limit](#the-limit)"
     if name == "budget":

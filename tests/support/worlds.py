@@ -74,14 +74,11 @@ def settings(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:  # noqa: ANN401
         "plan_from": st.sampled_from([None, 1, 4]),
         "execution": st.sampled_from(["single_pass", "stepwise"]),
         "planning": st.sampled_from(["two_call", "fused"]),
-        "schedule": st.sampled_from(choices("schedule")),
-        "remainder": st.sampled_from(["largest", "floor"]),
+        "schedule": st.sampled_from([*choices("schedule"), {"name": "polynomial", "power": 3}]),
         "budget": st.integers(1, 12) | st.integers(1, 2000),
-        "min_step": st.sampled_from([0, 1, 24, 500]),
-        "reserve": st.integers(1, 100),
+        "reserve": st.integers(0, 100),
         "cutoff": st.integers(1, 200) | st.just(8192),
-        "enforcement": st.sampled_from(["prompt", "cap", "force"]),
-        "rollover": st.booleans(),
+        "enforcement": st.sampled_from(["prompt", "force"]),
         "synthesis": st.sampled_from(["last_step", "call"]),
     }
     return st.fixed_dictionaries(free | {name: st.just(value) for name, value in fixed.items()})
