@@ -3,7 +3,7 @@
 A method of your own is a function under `method`, registered wherever its module is imported. A
 plain function takes a `MethodInput` and returns the prompt, which the ``answer`` node sends once. A
 coroutine makes several calls through the `Run` that it also takes, and returns what the node adds
-to the state. docs/recipes/method.md has an example of each.
+to the state. docs/recipes/extend.md has an example of each.
 
 A `ModelCallError` that a method lets pass ends in an empty answer and a warning.
 """

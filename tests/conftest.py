@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,11 @@ def pytest_collection_finish() -> None:
     """Collect garbage from here on."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Say nothing of the connections that clients of models keep until the process ends."""
+    warnings.simplefilter("ignore", ResourceWarning)
 
 
 class ByFile(LoadScopeScheduling):

@@ -122,6 +122,7 @@ def test_the_incumbent_is_measured_once_and_feedback_says_where_the_tokens_went(
     told = judge(examples([question])[0], pred, None, "decompose", None)
     assert 0.0 <= told.score < 1.0
     lines = told.feedback.splitlines()
+    assert f" The answer is {question.targets[0]}." in lines[0]
     assert lines[1] == f"It cost {pred.tokens} tokens, no more than the 933 on average."
     assert "of them went into planning (estimate " in lines[2]
 

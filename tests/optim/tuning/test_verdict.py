@@ -61,7 +61,7 @@ def test_a_few_questions_do_not_prove_it(tmp_path: Path) -> None:
     result = judged(tmp_path, world(styles), held_out=3)
     assert result.verdict.verdict == "undecided"
     assert result.candidate.instructions == {"decompose": MINIMAL}
-    assert "not a proven improvement" in result.verdict.reason
+    assert "90 % required" in result.verdict.reason
 
 
 def test_as_good_by_other_right_answers_is_undecided(tmp_path: Path) -> None:
