@@ -73,6 +73,8 @@ def constructor_overrides(model: BaseChatModel) -> dict[str, Any]:
         change["max_tokens"] = None
         if settings.stream_usage is None:  # only for OpenAI's own server LangChain asks for it
             change["stream_usage"] = chat_models.key_of(model) not in _WITHOUT_STREAM_OPTIONS
+    if "langchain_aws.ChatBedrock" in classes_of(model):
+        change["max_tokens"] = None  # would replace that of a call
     if _CLAUDE in classes_of(model) and settings.thinking is not None:
         kwargs = change.get("model_kwargs", settings.model_kwargs) | {"thinking": settings.thinking}
         change |= {"thinking": None, "model_kwargs": kwargs}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_anthropic import ChatAnthropic
+from langchain_aws import ChatBedrock
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
 from langchain_deepseek import ChatDeepSeek
 from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_ollama import ChatOllama
@@ -18,6 +22,7 @@ from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph import InputError, build_graph
+from pb_graph.errors import ModelCallError
 from pb_graph.local import server as local
 from pb_graph.models import caps
 from pb_graph.models.caps import (
@@ -30,7 +35,9 @@ from pb_graph.models.caps import (
     policy_for,
     vllm,
 )
+from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions, Thinking
+from pb_graph.models.reply import BLOCKING, run_sync
 from tests.support.chat_model import ScriptedChat
 from tests.support.payloads import (
     ELSEWHERE,
@@ -396,6 +403,27 @@ class TestGemini:
     ) -> None:
         config = gemini_config(CallOptions(cap), model=model, thinking_budget=own)
         assert config["thinking_config"] == {"thinking_budget": sent}
+
+
+def test_bedrocks_older_class_takes_the_cap_of_the_call() -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def invoke_model(**request: Any) -> Any:  # noqa: ANN401
+        bodies.append(json.loads(request["body"]))
+        raise ConnectionError
+
+    double: Any = SimpleNamespace(invoke_model=invoke_model)
+    model: Any = ChatBedrock(
+        model="anthropic.claude-sonnet-4-5-v1:0",
+        client=double,
+        bedrock_client=double,
+        region="us-east-1",
+        max_tokens=9_999,
+    )
+    client = ChatClient(model, retry_policy=RetryPolicy(max_retries=0))
+    with suppress(ModelCallError):
+        run_sync(client.call([HumanMessage("?")], CallOptions(50), BLOCKING))
+    assert [body["max_tokens"] for body in bodies] == [50]
 
 
 class TestOllama:

@@ -59,13 +59,18 @@ class Row:
 
 
 def _openai(name: str = "m", **options: Any) -> Callable[[StrictServer], BaseChatModel]:  # noqa: ANN401
-    given: dict[str, Any] = {"extra_body": TRAP} | options
+    given: dict[str, Any] = {"max_tokens": 9_999, "extra_body": TRAP} | options
     return lambda server: ChatOpenAI(model=name, base_url=f"{server.url}/v1", api_key=KEY, **given)
 
 
 def _azure(server: StrictServer) -> BaseChatModel:
     return AzureChatOpenAI(
-        model="gpt-5-nano", azure_endpoint=server.url, api_version="1", api_key=KEY, extra_body=TRAP
+        model="gpt-5-nano",
+        azure_endpoint=server.url,
+        api_version="1",
+        api_key=KEY,
+        max_tokens=9_999,
+        extra_body=TRAP,
     )
 
 
@@ -73,6 +78,7 @@ def _deepseek(server: StrictServer) -> BaseChatModel:
     # The policy is chosen by the address, so the server is reached as a proxy for it.
     return ChatDeepSeek(
         model="deepseek-v4",
+        max_tokens=9_999,
         base_url="http://api.deepseek.com/v1",
         api_key=KEY,
         model_kwargs={"max_completion_tokens": 9_999},
@@ -82,7 +88,9 @@ def _deepseek(server: StrictServer) -> BaseChatModel:
 
 
 def _gemini(name: str) -> Callable[[StrictServer], BaseChatModel]:
-    return lambda server: ChatGoogleGenerativeAI(model=name, base_url=server.url, api_key=KEY, n=1)
+    return lambda server: ChatGoogleGenerativeAI(
+        model=name, base_url=server.url, api_key=KEY, max_output_tokens=9_999
+    )
 
 
 def _bedrock(server: StrictServer) -> BaseChatModel:
@@ -92,6 +100,7 @@ def _bedrock(server: StrictServer) -> BaseChatModel:
         client=server,
         bedrock_client=server,
         region_name="us-east-1",
+        max_tokens=9_999,
         additional_model_request_fields=thinking | {"max_tokens": 9_999},
     )
 
@@ -154,6 +163,7 @@ ROWS = (
         "anthropic",
         lambda server: ChatAnthropic(
             model_name="claude-sonnet-4-6",
+            max_tokens_to_sample=9_999,
             base_url=server.url,
             api_key=KEY,
             model_kwargs={"extra_body": TRAP},
@@ -163,7 +173,10 @@ ROWS = (
     Row("ChatGoogleGenerativeAI, levels", "gemini", _gemini("gemini-3.5-flash"), **_GEMINI),
     Row("ChatGoogleGenerativeAI, Gemini 2.5", "gemini", _gemini("gemini-2.5-flash"), **_GEMINI),
     Row(
-        "ChatOllama", "ollama", lambda server: ChatOllama(model="m", base_url=server.url), **_OLLAMA
+        "ChatOllama",
+        "ollama",
+        lambda server: ChatOllama(model="m", base_url=server.url, num_predict=9_999),
+        **_OLLAMA,
     ),
     Row("ChatBedrockConverse", "bedrock", _bedrock, **_CONVERSE),
 )
