@@ -206,6 +206,9 @@ def remarks(frame: pd.DataFrame) -> list[str]:
         notes.append(
             f"{names}: the data set told the levels, free of charge; --estimate-level charges them."
         )
+    for row in frame[frame.planned < frame.plans_wanted].itertuples():
+        rest = "the other questions were solved as one step, not by this method."
+        notes.append(f"{row.method}: planned {row.planned} of {row.plans_wanted}; {rest}")
     if (frame.runs > 1).any():
         notes.append("±: standard deviation over runs (epochs).")
     if not frame.is_measured.all():

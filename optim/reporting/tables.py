@@ -47,7 +47,8 @@ _MEASURES = (  # the order in CSV and JSON; what is not named here comes after i
     "n", "errors", "questions", "accuracy", "accuracy_lower", "accuracy_upper", "accuracy_sd",
     "tokens", "tokens_lower", "tokens_upper", "tokens_sd", "solving_tokens", "input_tokens",
     "cached_tokens", "money", "cached_money", "money_unit", "e3", "e3_lower", "e3_upper", "e3_sd",
-    "ock_score", "seconds", "level_source", "runs", "is_measured",
+    "ock_score", "seconds", "level_source", "runs", "planned",
+    "plans_wanted", "is_measured",
 )  # fmt: skip
 _CACHED = 0.1  # units of a cached prompt token, as most providers price it
 _PICO = 1e12  # in which `Dollars` counts
@@ -91,6 +92,7 @@ def answers(
         money=money,
         money_unit="units" if dollars is None else "US $ per 1,000 questions",
         is_measured=[usage["measured"] for usage in usages],
+        is_planned=[_is_planned(record) for record in pooled],
         made_by=[record.made_by for record in pooled],
         by_node=[usage["by_node"] for usage in usages],
     )
@@ -105,6 +107,14 @@ def _dollars(record: Record, dollars: Dollars) -> float:
         model = record.planner if is_planner else record.model
         picos += dollars.cost(Bill.of(model, part))
     return 1000 * picos / _PICO
+
+
+def _is_planned(record: Record) -> bool | None:
+    """Return whether a question has a plan; None where none was wanted."""
+    codes = {warning["code"] for warning in record.report["warnings"]}
+    return (
+        True if len(record.report["steps"]) > 1 else None if "single_step" not in codes else False
+    )
 
 
 def figures(table: pd.DataFrame, by: Sequence[str] = BY) -> pd.DataFrame:
@@ -140,6 +150,8 @@ def _figures(group: pd.DataFrame) -> dict[str, Any]:
         "level_source": max(group.level_source.dropna(), default=None),  # label, if any has one
         "money_unit": group.money_unit.iloc[0],
         "runs": scored.epoch.nunique(),
+        "planned": int(scored.is_planned.eq(other=True).sum()),
+        "plans_wanted": int(scored.is_planned.notna().sum()),
     }
     if not any(tokens):
         return row

@@ -11,6 +11,7 @@ import pytest
 from optim.e3 import Sample, compare, e3, holm
 from optim.records import Record
 from optim.reporting import tables
+from optim.reporting.formatting import remarks
 from optim.reporting.tables import answers, figures, paired, to_rows
 from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError
@@ -143,3 +144,13 @@ def test_a_grid_of_budgets_keeps_two_models_apart() -> None:
     assert list(grid.index.get_level_values("initial")) == [50, 100, 50, 100]
     assert list(grid.columns) == [0, 50]
     assert pd.isna(grid.loc[(slice(None), "a", slice(None), "cosine", 50), 50].iloc[0])
+
+
+def test_a_method_whose_plans_were_not_found_says_so() -> None:
+    found, lost = record("weighted", 0), record("weighted", 1)
+    lost.report["steps"] = lost.report["steps"][:1]
+    lost.report["warnings"] = [{"code": "single_step", "message": "no plan"}]
+    table = figures(answers([found, lost, record("vanilla", 0)]))
+    assert table.set_index("method").planned.to_dict() == {"weighted": 1, "vanilla": 0}
+    (note,) = [note for note in remarks(table) if "planned" in note]
+    assert note.startswith("weighted: planned 1 of 2;")
