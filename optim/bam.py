@@ -35,7 +35,7 @@ RULES: Final = (*_SCHEDULES, "bam", "closed_form", "optimal")
 _C_SPREAD, _BETA_SPREAD = 0.5, 0.1  # standard deviations of the logarithms, in a simulated world
 _ALEATORIC = 0.1  # the largest aleatoric uncertainty there
 _LAST_STEP = 1e-12  # relative size of a Newton step that changes nothing
-_MOST_STEPS = 64
+_MAX_STEPS = 64
 _CLIP = 1e-3  # the lowest and highest modelled chance of an error, so that no answer is impossible
 _MAX_BETA = 8.0
 _MIN_BETA = 0.05
@@ -96,7 +96,7 @@ def optimal_allocation(c: ArrayLike, beta: ArrayLike, total: ArrayLike) -> Float
     gain = np.log(np.asarray(c) * np.asarray(beta))
     totals = np.asarray(total, dtype=np.float64)[..., None]
     x = (gain - np.log(totals) / power).max(axis=-1, keepdims=True)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         share = np.exp(power * (gain - x) - np.log(totals))
         sums = share.sum(axis=-1, keepdims=True)
         step = np.log(sums) * sums / (power * share).sum(axis=-1, keepdims=True)

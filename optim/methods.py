@@ -55,7 +55,7 @@ class Method:
 
     Raises:
         InputError: If the settings pause for a review.
-        PlannerProgramError: If the program cannot be read, or does not fit.
+        InputError: If the program cannot be read, or does not fit.
     """
 
     name: str
@@ -164,7 +164,7 @@ def methods(
     Raises:
         InputError: If a name is unknown, a file cannot be read, an override is invalid or
             contradicts a name, or a program is given and no method is the default.
-        PlannerProgramError: If a program is damaged.
+        InputError: If a program is damaged.
     """
     rows: list[Method] = []
     for entry in names.split(",") if isinstance(names, str) else names:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pb_graph.errors import ModelSetupError as ModelSetupError
     from pb_graph.errors import NoAnswerError as NoAnswerError
     from pb_graph.errors import PlanAndBudgetError as PlanAndBudgetError
-    from pb_graph.errors import PlannerProgramError as PlannerProgramError
-    from pb_graph.errors import WeightsError as WeightsError
     from pb_graph.graph import build_graph as build_graph
     from pb_graph.planner.planner import Planner as Planner
     from pb_graph.program import PlannerProgram as PlannerProgram
@@ -49,11 +47,9 @@ _HOMES = {
     "PlanAndBudgetError": "errors",
     "Planner": "planner.planner",
     "PlannerProgram": "program",
-    "PlannerProgramError": "errors",
     "Report": "types",
     "Settings": "settings",
     "TokenBudgetMiddleware": "agents.middleware",
-    "WeightsError": "errors",
     "build_graph": "graph",
     "plan_and_budget_tool": "agents.tool",
 }

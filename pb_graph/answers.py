@@ -172,7 +172,7 @@ def without_lead(text: str) -> str:
 
 
 _SHORT = 80  # characters of an answer that is nothing but its result
-_LONGEST = 20_000  # characters read from the end, where the answer stands
+_MAX_LENGTH = 20_000  # characters read from the end, where the answer stands
 
 
 def stated_answer(output: str) -> str | None:
@@ -180,7 +180,7 @@ def stated_answer(output: str) -> str | None:
 
     It is the last `\boxed{…}`, else what the last "Final answer:" line says.
     """
-    text = without_thinking(output)[-_LONGEST:]
+    text = without_thinking(output)[-_MAX_LENGTH:]
     return boxed_answer(text) or final_answer(text)
 
 
@@ -228,7 +228,7 @@ class AnswerType:
 
     def read(self, text: str) -> Any:  # noqa: ANN401 -- JSON
         """Return the last object in a text that fits, as plain JSON; None if none fits."""
-        fitting, text = None, text[-_LONGEST:]
+        fitting, text = None, text[-_MAX_LENGTH:]
         decoder, at = json.JSONDecoder(strict=False), text.find("{")
         while at >= 0:
             end = at + 1

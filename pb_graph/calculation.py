@@ -8,7 +8,7 @@ import operator
 from fractions import Fraction
 from typing import Any
 
-_LONGEST, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
+_MAX_LENGTH, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
 
 
 def evaluate(code: str) -> str | None:
@@ -24,7 +24,7 @@ def evaluate(code: str) -> str | None:
         The figure in digits, worked out exactly and shown with at most six decimals. None if there
         is any other statement, or a value that is not rational.
     """
-    if len(code) > _LONGEST:
+    if len(code) > _MAX_LENGTH:
         return None
     names: dict[str, Fraction] = {}
     value = None

@@ -30,23 +30,15 @@ def how_to_install(extra: str) -> str:
 
 
 class InputError(PlanAndBudgetError, ValueError):
-    """A question, a setting or an option is invalid."""
+    """A question, a setting, an option or a file is invalid."""
 
 
 class ModelSetupError(PlanAndBudgetError):
-    """There is no usable chat model: an extra or a key is missing, or a server does not start."""
+    """There is no usable chat model: an extra, a key or the weights are missing."""
 
 
 class UnknownModelError(ModelSetupError, InputError):
     """No provider and no local model has the given name."""
-
-
-class WeightsError(PlanAndBudgetError):
-    """The weights of a local model could not be fetched, stored or verified."""
-
-
-class PlannerProgramError(PlanAndBudgetError, ValueError):
-    """A saved planner program does not fit the planner of this version."""
 
 
 class ModelCallError(PlanAndBudgetError):

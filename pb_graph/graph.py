@@ -88,13 +88,13 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             and the decision to stop raise `BudgetUsedUpError`.
 
     Returns:
-        A graph that takes `Input` and gives `Output`, sync and async. Its ``plan`` returns the plan
-        of a question without solving it.
+        A graph that takes `Input` and gives `Output`, sync and async. Its ``plan`` and
+        ``aplan`` return the plan of a question without solving it.
 
     Raises:
         ModelSetupError: If a model cannot be made.
         InputError: If a setting is wrong, or no cap policy has the given name.
-        PlannerProgramError: If the saved planner does not fit this version.
+        InputError: If the saved planner does not fit this version.
     """
     if on_used_up not in get_args(OnUsedUp):
         msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"
@@ -168,19 +168,13 @@ class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
         Raises:
             InputError: If the question is empty, or its level is not from 1 to 5.
         """
-        state = self.invoke(
-            Input(question=question) if level is None else Input(question=question, level=level),
-            config,
-            interrupt_before=["review", "answer", "solve"],
-            output_keys=["query", "plan", "shares", "charges", "warnings"],
-        )
-        return {
-            "level": state["query"]["level"],
-            "steps": state["plan"],
-            "shares": state["shares"],
-            "tokens": spent(state["charges"]),
-            "warnings": state["warnings"],
-        }
+        return _plan_of(self.invoke(_asked(question, level), config, **_UP_TO_SOLVING))
+
+    async def aplan(
+        self, question: str, level: int | None = None, config: RunnableConfig | None = None
+    ) -> QuestionPlan:
+        """Return the plan of a question as `plan` does, in an event loop."""
+        return _plan_of(await self.ainvoke(_asked(question, level), config, **_UP_TO_SOLVING))
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
         """Return the drawing of the graph."""
@@ -195,6 +189,26 @@ class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
     ) -> Graph:
         """Return the drawing of the graph."""
         return self.get_graph(config, xray=xray)
+
+
+_UP_TO_SOLVING: Any = {
+    "interrupt_before": ["review", "answer", "solve"],
+    "output_keys": ["query", "plan", "shares", "charges", "warnings"],
+}
+
+
+def _asked(question: str, level: int | None) -> Input:
+    return Input(question=question) if level is None else Input(question=question, level=level)
+
+
+def _plan_of(state: Mapping[str, Any]) -> QuestionPlan:
+    return {
+        "level": state["query"]["level"],
+        "steps": state["plan"],
+        "shares": state["shares"],
+        "tokens": spent(state["charges"]),
+        "warnings": state["warnings"],
+    }
 
 
 def _next_nodes(settings: Settings) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from pb_graph.errors import did_you_mean
+from pb_graph.errors import InputError, did_you_mean
 
 PAPER = "Plan and Budget, arXiv:2505.16122"
 """The source of the paper's own methods."""
@@ -69,14 +69,14 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
         options: Fields of `Method`: ``source`` at least.
 
     Raises:
-        ValueError: If another method has that name.
+        InputError: If another method has that name.
     """
 
     def register(function: _Function) -> _Function:
         existing = METHODS.get(name)
         if existing and getattr(existing.function, "__qualname__", "") != function.__qualname__:
             msg = f"the method {name!r} is registered already"
-            raise ValueError(msg)
+            raise InputError(msg)
         is_prompt = not inspect.iscoroutinefunction(function)
         METHODS[name] = Method(name, description, function=function, is_prompt=is_prompt, **options)
         return function
@@ -88,12 +88,12 @@ def known_method(name: str) -> str:
     """Return the name, if there is a method of that name.
 
     Raises:
-        ValueError: If no method has this name; the message lists the known names.
+        InputError: If no method has this name; the message lists the known names.
     """
     if name not in METHODS:
         close = did_you_mean(name, METHODS)
         msg = f"there is no method {name!r}; available: {', '.join(METHODS)}{close}"
-        raise ValueError(msg)
+        raise InputError(msg)
     return name
 
 

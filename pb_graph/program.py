@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ValidationError
 
-from pb_graph.errors import PlannerProgramError, describe_errors
+from pb_graph.errors import InputError, describe_errors
 from pb_graph.settings import Settings
 
 
@@ -47,14 +47,14 @@ class PlannerProgram(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
         """Read a file that `save` wrote.
 
         Raises:
-            PlannerProgramError: If the file cannot be read, or is not a planner program.
+            InputError: If the file cannot be read, or is not a planner program.
         """
         try:
             return cls.model_validate_json(Path(path).read_bytes())
         except OSError as error:
             msg = f"Cannot read the planner program {path}: {error.strerror}."
-            raise PlannerProgramError(msg) from error
+            raise InputError(msg) from error
         except ValidationError as error:
             msg = f"{path} is not a planner program, or is damaged: {describe_errors(error)}. "
             msg += "Give a file that `pb-optim tune` or Planner.save wrote."
-            raise PlannerProgramError(msg) from error
+            raise InputError(msg) from error

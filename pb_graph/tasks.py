@@ -13,9 +13,9 @@ TOKENS_OF = {"word": 2, "sign": 2, "day": 150, "sentence": 45, "paragraph": 200,
 MATHEMATICS = frozenset({"arithmetic", "mathematics"})
 """Domains in which every question has something to work out."""
 TRAVEL = "travel planning"
-_MOST = 20_000
+_MAX_LENGTH = 20_000
 _SHOWN = 1_500  # characters of the head and of the tail of a question
-_LONGEST_TRIP = 31
+_MAX_TRIP = 31
 
 _UNITS = {
     "word": r"words?|w[öo]rtern?|worten?|mots|palabras|parole|palavras|слова?|단어",
@@ -99,11 +99,11 @@ def asked_length(query: Query) -> int | None:
         unit, written = found.lastgroup or "word", found[1].casefold()
         digits = re.sub(r"[,. ]", "", written)
         number = int(digits) if digits.isdecimal() else _NUMBER_OF.get(written, 1)
-        if (is_trip and number <= _LONGEST_TRIP) if unit == "day" else writes:
+        if (is_trip and number <= _MAX_TRIP) if unit == "day" else writes:
             sizes.append(number * TOKENS_OF[unit])
     if is_trip and (_WEEKS.search(text) or (is_travel and len(sizes) == 1)):
         sizes.append(7 * TOKENS_OF["day"])
-    return min(max(sizes), _MOST) or None
+    return min(max(sizes), _MAX_LENGTH) or None
 
 
 def ends_of(text: str, head: int = _SHOWN, tail: int = _SHOWN) -> str:

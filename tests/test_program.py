@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from pb_graph import Context, Settings, build_graph
-from pb_graph.errors import PlannerProgramError
+from pb_graph.errors import InputError
 from pb_graph.planner.planner import Planner
 from pb_graph.program import PlannerProgram
 from tests.support.chat_model import ScriptedChat
@@ -58,13 +58,13 @@ class TestRefusals:
     def test_other_content_is_no_planner_program(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "tuned.json"
         path.write_bytes(content)
-        with pytest.raises(PlannerProgramError, match=r"not a planner program.*Planner\.save"):
+        with pytest.raises(InputError, match=r"not a planner program.*Planner\.save"):
             PlannerProgram.load(path)
 
     def test_a_damaged_part_is_named(self, path: Path) -> None:
         damaged = json.loads(path.read_text("utf-8")) | {"settings": {"max_steps": 99}}
         path.write_text(json.dumps(damaged), "utf-8")
-        with pytest.raises(PlannerProgramError, match=r"is damaged: settings\.max_steps: .*to 20"):
+        with pytest.raises(InputError, match=r"is damaged: settings\.max_steps: .*to 20"):
             PlannerProgram.load(path)
 
 

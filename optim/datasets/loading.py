@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from optim.datasets.dataset import DataSet, Question
 
 KINDS = ".jsonl, .ndjson, .json, .csv or .tsv, each also as .gz, or .parquet"
-_LONGEST_CELL = 16 * 2**20  # characters; TravelPlanner's reference exceeds csv's own limit
+_MAX_CELL = 16 * 2**20  # characters; TravelPlanner's reference exceeds csv's own limit
 _log = logging.getLogger(__name__)
 
 
@@ -171,7 +171,7 @@ def _read_file(path: Path, dataset: DataSet) -> Iterable[Mapping[str, Any]]:
 
 def _read_table(file: TextIO, delimiter: str | None) -> Iterator[dict[Any, Any]]:
     """Yield the rows of a CSV file, without those of empty cells. A cell may hold a list."""
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(_MAX_CELL)
     head = file.readline()
     file.seek(0)
     if delimiter is None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _TIME_LIMIT = 5.0  # seconds of CPU time; a sound comparison takes milliseconds
 _MEMORY_LIMIT = 4 * 2**30  # bytes of address space: 10^(10^10) must not take the machine down
 _IDLE = 600  # seconds after which an unused worker ends
-_LONGEST = 20_000  # characters kept from the end, where the answer stands
+_MAX_LENGTH = 20_000  # characters kept from the end, where the answer stands
 _GSM8K_MARK = re.compile(r"####\s*(?=[-+$€£.\d])")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
@@ -68,7 +68,7 @@ class MathScorer:
         if not question.targets:
             msg = "a question without a target cannot be scored by the math scorer"
             raise ScorerError(msg)
-        text = without_thinking(output)[-_LONGEST:]
+        text = without_thinking(output)[-_MAX_LENGTH:]
         boxed = boxed_answer(text)
         result = last_answer(text) if boxed is None else boxed
         expected = " or ".join(question.targets)

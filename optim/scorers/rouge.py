@@ -14,7 +14,7 @@ from pb_graph.answers import boxed_answer, final_answer, without_thinking
 if TYPE_CHECKING:
     from optim.datasets import Question
 
-_LONGEST = 100_000  # characters read from the end
+_MAX_LENGTH = 100_000  # characters read from the end
 # A word in letters that are not Latin, or a letter of a script without spaces.
 _FOREIGN = re.compile(rf"[^\W\d_A-Za-z\u00aa-\u024f\u1e00-\u1eff]{{2}}|{UNSPACED.pattern}")
 
@@ -82,7 +82,7 @@ def read_answer(output: str, *, is_whole: bool = False) -> str:
 
     A final answer ends with its paragraph, or with the output if `is_whole`.
     """
-    text = without_thinking(output)[-_LONGEST:]
+    text = without_thinking(output)[-_MAX_LENGTH:]
     boxed = boxed_answer(text)
     if boxed is not None:
         return unwrapped(boxed)

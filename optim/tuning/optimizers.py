@@ -39,7 +39,7 @@ _GRADING = (
     "among them by how much work each one takes."
 )
 _SIZES = (2, 4, 6)  # sets of examples for the solver; a single one shows its subject, not a style
-_LONGEST = 1200  # characters of an example's problem and solution: every later prompt has them
+_MAX_LENGTH = 1200  # characters of an example's problem and solution: every later prompt has them
 _BREADTH = 5  # instructions of a round of COPRO
 
 
@@ -168,7 +168,7 @@ def shortest(task: OptimizerTask) -> list[Candidate]:
             nodes = record.report["usage"]["by_node"]
             solving = [part for name, part in nodes.items() if name not in PLANNING]
             answer = record.report["answer"].strip()
-            fits = len(answer) <= _LONGEST and len(question.question) <= _LONGEST
+            fits = len(answer) <= _MAX_LENGTH and len(question.question) <= _MAX_LENGTH
             if fits and record.score == 1.0 and sum(part["calls"] for part in solving) == 1:
                 right.append((sum(part["output_tokens"] for part in solving), question, answer))
     turns: dict[int | None, Iterator[int]] = defaultdict(count)

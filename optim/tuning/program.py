@@ -226,7 +226,7 @@ class GraphProgram(TunableProgram):
 
     Raises:
         InputError: If a setting is unknown.
-        PlannerProgramError: If the planner program does not fit.
+        InputError: If the planner program does not fit.
     """
 
     def __init__(

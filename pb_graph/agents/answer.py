@@ -33,7 +33,7 @@ from pydantic import PrivateAttr
 from pb_graph import errors
 from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.bill import Bill
-from pb_graph.budget.rates import MOST_TOKENS
+from pb_graph.budget.rates import MAX_TOKENS
 from pb_graph.errors import InputError
 from pb_graph.models.caps import (
     answers_in,
@@ -269,7 +269,7 @@ async def call_within(  # noqa: PLR0913, PLR0917 -- those of LangChain's models,
             watch,
             io,
             keep=limits.keep,
-            at_least=min(max(limits.at_least, made.least_cap), cap or MOST_TOKENS),
+            at_least=min(max(limits.at_least, made.least_cap), cap or MAX_TOKENS),
             wait_for=limits.wait_for,
         )
     except errors.BudgetUsedUpError as error:

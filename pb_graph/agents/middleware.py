@@ -27,12 +27,13 @@ from pb_graph.agents.answer import Answer, BudgetedModelRequest, CallLimits, sha
 from pb_graph.budget.account import Budget, whole_number
 from pb_graph.budget.bill import add_spending, subtract_spending
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
+from pb_graph.errors import InputError
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.pause import OnUsedUp, decide
 from pb_graph.types import Spending
 
 _LOCK = threading.Lock()
-_MOST_RUNS = 1000  # accounts that a middleware keeps; abandoned runs count as well
+_MAX_RUNS = 1000  # accounts that a middleware keeps; abandoned runs count as well
 
 
 class TokenBudgetState(AgentState[Any]):
@@ -102,7 +103,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 model is always told when less than a fifth is left; 0 means only then.
 
         Raises:
-            ValueError: If an argument is out of its range.
+            InputError: If an argument is out of its range.
         """
         super().__init__()
         is_account = isinstance(budget, Budget)
@@ -112,10 +113,10 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         )
         if not 0 < reserve < 1:
             msg = f"reserve must lie between 0 and 1, not {reserve}"
-            raise ValueError(msg)
+            raise InputError(msg)
         if on_used_up not in get_args(OnUsedUp):
             msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"
-            raise ValueError(msg)
+            raise InputError(msg)
         self.tell_every = whole_number("tell_every", tell_every, minimum=0)
         self.reserve, self.on_used_up = reserve, on_used_up
         self._runs: dict[str, Budget] = {}
@@ -178,7 +179,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                     account.raise_to(total)  # a decision in an earlier process raised it
                 if run:
                     self._runs[run] = account
-                if len(self._runs) > _MOST_RUNS:
+                if len(self._runs) > _MAX_RUNS:
                     del self._runs[next(iter(self._runs))]
             return account
 

@@ -22,7 +22,7 @@ from pb_graph.models.chat_models import identity_of, llm_type_of, ls_params_of, 
 from pb_graph.models.client import RetryPolicy
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 
-_LONGEST_WAIT = 60.0
+_MAX_WAIT = 60.0
 _RESERVE = "reserved for the last answer"
 
 
@@ -184,7 +184,7 @@ class BudgetedChatModel(BaseChatModel):
             last=(last, *accounts[1:]) if last else (),
             by_tool=self._by_tool,
         )
-        response = await self.retry_policy.repeat(answer.respond, io, _LONGEST_WAIT)
+        response = await self.retry_policy.repeat(answer.respond, io, _MAX_WAIT)
         return ChatResult(
             generations=[ChatGeneration(message=message) for message in response.result]
         )

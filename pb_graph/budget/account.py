@@ -23,7 +23,7 @@ from pb_graph.budget.bill import Bill, add_bills, bills_of, spending_of
 from pb_graph.budget.rates import (
     ALL_TOKENS,
     COMPLETION_TOKENS,
-    MOST_TOKENS,
+    MAX_TOKENS,
     Dollars,
     Prices,
     Rate,
@@ -64,7 +64,7 @@ class Budget:
 
     Raises:
         InputError: If a price is no number, or not exactly one total is given.
-        ValueError: If a figure, here and in the methods, is not whole or is too small.
+        InputError: If a figure, here and in the methods, is not whole or is too small.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Budget:
         Raises:
             BudgetUsedUpError: If less than `at_least` is left, or the input alone does not fit.
             InputError: If a budget counts the input, and `call` is missing.
-            ValueError: If a number of tokens is not whole, or is negative.
+            InputError: If a number of tokens is not whole, or is negative.
         """
         with suppress(RuntimeError):
             asyncio.get_running_loop()
@@ -279,14 +279,14 @@ class Budget:
         Waiting callers continue, and child accounts as large as this one grow, too.
 
         Raises:
-            ValueError: If the total would fall.
+            InputError: If the total would fall.
         """
         units = self._units("total", total, minimum=1)
         with _LOCK:
             more = units - self._size()
             if more < 0:
                 msg = f"total must not fall below {self.rate.text(self.total)}, but is {total}"
-                raise ValueError(msg)
+                raise InputError(msg)
             target = self._free(after_pending=True) + more
             for account in self._chains()[0]:
                 short = more if account is self else target - account._rest(after_pending=True)
@@ -373,7 +373,7 @@ class Budget:
         Kept amounts and grants in completion tokens pay for one more call, whose input also
         contains the completion of this call.
         """
-        cap, aside = MOST_TOKENS, 0
+        cap, aside = MAX_TOKENS, 0
         for first, *_ in self._chains():
             free = first._free(after_pending=after_pending)
             if not first.rate.needs_input:
@@ -421,7 +421,7 @@ class Budget:
         if call.model == "" and any(account.needs_input for account in accounts):
             msg = "A budget that counts the input needs the model and the prompt of a call. "
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
-        limit = MOST_TOKENS if tokens is None else whole_number("tokens", tokens, minimum=1)
+        limit = MAX_TOKENS if tokens is None else whole_number("tokens", tokens, minimum=1)
         with _LOCK:
             cap = min(limit, self._cap(call, kept), *(account._cap(call) for account in also))
             is_short = cap < min(limit, wait_for)
@@ -490,7 +490,7 @@ class Reservation:
 
 
 def whole_number(name: str, value: object, *, minimum: int) -> int:
-    """Return a whole number as an int; raise a ValueError for every other value.
+    """Return a whole number as an int; raise InputError for every other value.
 
     Args:
         name: Name of the number, for the error.
@@ -499,7 +499,7 @@ def whole_number(name: str, value: object, *, minimum: int) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < minimum:
         msg = f"{name} must be a whole number of at least {minimum}, not {value!r}"
-        raise ValueError(msg)
+        raise InputError(msg)
     return int(value)
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from pb_graph.budget.account import whole_number
 from pb_graph.budget.rules import EveryLevel, Level
+from pb_graph.errors import InputError
 
 ScheduleName = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
 """The schedules that position alone decides."""
@@ -43,11 +44,11 @@ def schedule_weights(
         `m` weights in the order of the plan, never negative and never increasing.
 
     Raises:
-        ValueError: If the schedule is unknown, or `m` is not a whole number of at least 1.
+        InputError: If the schedule is unknown, or `m` is not a whole number of at least 1.
     """
     if name not in get_args(ScheduleName):
         msg = f"schedule must be one of {', '.join(get_args(ScheduleName))}, not {name!r}"
-        raise ValueError(msg)
+        raise InputError(msg)
     whole_number("m", m, minimum=1)
     match name:
         case "uniform" | "weighted":
@@ -85,12 +86,12 @@ def split(
         Tokens per share, in order; they sum to `total`, under "floor" to as much as m - 1 less.
 
     Raises:
-        ValueError: If an argument is unusable; the message names it.
+        InputError: If an argument is unusable; the message names it.
     """
     numbers = [*shares]
     if not any(numbers) or not all(isfinite(number) and number >= 0 for number in numbers):
         msg = f"shares must be finite numbers of at least 0, and one above 0, not {numbers}"
-        raise ValueError(msg)
+        raise InputError(msg)
     largest = max(numbers)
     total = whole_number("total", total, minimum=1)
     minimum = min(whole_number("minimum", minimum, minimum=0), total // len(numbers))
@@ -165,11 +166,11 @@ def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) 
         Tokens of each sub-question as real numbers; they sum to `total`.
 
     Raises:
-        ValueError: If an argument is not above 0, or the two lists differ in length.
+        InputError: If an argument is not above 0, or the two lists differ in length.
     """
     if not c or min(*c, *beta, total) <= 0:
         msg = f"c, beta and total must be above 0, not {list(c)}, {list(beta)} and {total}"
-        raise ValueError(msg)
+        raise InputError(msg)
     gains = [(log(a * b), b + 1) for a, b in zip(c, beta, strict=True)]
 
     def tokens_at(log_lambda: float) -> list[float]:

@@ -21,7 +21,7 @@ Prices = Mapping[str, Sequence[float]]
 
 SURCHARGES = {"priority": 20, "us": 11}
 """What a service tier or a region costs, in tenths of the usual price; part of a model's key."""
-MOST_TOKENS = 10**9
+MAX_TOKENS = 10**9
 """Completion tokens of a call or a question that nothing limits."""
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
 _PER_MILLION = 10**6
@@ -74,7 +74,7 @@ class Rate:
             each += self.cost(longer) - base
         if base > units:
             return 0
-        return (units - base) // each if each else MOST_TOKENS
+        return (units - base) // each if each else MAX_TOKENS
 
     def text(self, value: float) -> str:
         """Return a figure with its unit."""
@@ -160,14 +160,14 @@ def pico_dollars(name: str, value: object, *, minimum: int) -> int:
         minimum: 1 for a figure that must be above 0, else 0.
 
     Raises:
-        ValueError: If the value is no number, or too small.
+        InputError: If the value is no number, or too small.
     """
     is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
     number = Decimal(str(value)) if is_number else Decimal("NaN")
     if not number.is_finite() or number < 0 or (minimum and number <= 0):
         size = "more than 0" if minimum else "at least 0"
         msg = f"{name} must be a number of dollars, {size}, not {value!r}"
-        raise ValueError(msg)
+        raise InputError(msg)
     return int(number * _PER_DOLLAR)
 
 

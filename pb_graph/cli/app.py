@@ -15,7 +15,7 @@ import typer
 from pb_graph.cli.options import (
     INTERRUPTED,
     USAGE,
-    Caps,
+    CapPolicy,
     Model,
     Planner,
     Program,
@@ -58,7 +58,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     model: Model = None,
     planner: Planner = None,
     program: Program = None,
-    caps: Caps = None,
+    cap_policy: CapPolicy = None,
     method: Annotated[
         str | None, budget_option(help=f"plan_and_budget (default), or a baseline: {_METHODS}.")
     ] = None,
@@ -95,7 +95,7 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
             options: dict[str, object] = {"method": method, "budget": budget, "limit": dollars}
             if plan:
                 options |= {"plan_from": 1, "execution": "stepwise"}
-            graph = _graph(model, planner, program, caps, set_, most=limit, **options)
+            graph = _graph(model, planner, program, cap_policy, set_, most=limit, **options)
             # An event loop ends a call immediately on Ctrl-C.
             report = asyncio.run(display.follow(graph, inputs))
         except KeyboardInterrupt:
@@ -114,7 +114,7 @@ def _graph(  # noqa: PLR0913 -- the options of two commands
     model: str | None,
     planner: str | None,
     program: str | None,
-    caps: str | None,
+    cap_policy: str | None,
     set_: list[str] | None,
     *,
     most: int | None = None,
@@ -142,7 +142,7 @@ def _graph(  # noqa: PLR0913 -- the options of two commands
         planner=planner,
         settings=settings,
         planner_program=tuned,
-        cap_policy=caps,
+        cap_policy=cap_policy,
         limit=most,
     )
 
@@ -173,7 +173,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     model: Model = None,
     planner: Planner = None,
     program: Program = None,
-    caps: Caps = None,
+    cap_policy: CapPolicy = None,
     host: Annotated[
         str, _server_option(help=f"Addresses other than this machine need {KEY_VARIABLE}.")
     ] = "127.0.0.1",
@@ -203,7 +203,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     if key is None and not is_loopback(host):
         exits.fail(f"{host} can be reached from outside: set {KEY_VARIABLE} to a key", USAGE)
     with exits.handle_errors():
-        graph = _graph(model, planner, program, caps, set_)
+        graph = _graph(model, planner, program, cap_policy, set_)
         table: Prices | Literal["auto"] = prices or "auto"
         served = Endpoint(graph, key, table).app()
     uvicorn.run(served, host=host, port=port, log_level="info", timeout_graceful_shutdown=10)
@@ -213,7 +213,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 def probe(model: Annotated[str, typer.Argument(help="'provider:model' or 'local:NAME'.")]) -> None:
     """Check with at most 6 calls and 2,000 tokens whether an endpoint keeps budgets.
 
-    The exit code is 1 when a check fails. The last line names the policy for `--caps`.
+    The exit code is 1 when a check fails. The last line names the policy for `--cap-policy`.
     """
     from pb_graph import probe as probing  # noqa: PLC0415 -- what a probe needs takes a second
     from pb_graph.local import weights  # noqa: PLC0415
@@ -223,7 +223,7 @@ def probe(model: Annotated[str, typer.Argument(help="'provider:model' or 'local:
         result = probing.probe(model)
     for name, (verdict, observed) in result.findings.items():
         typer.echo(f"{verdict:<12} {probing.CHECKS[name]}: {printable(observed)}")
-    typer.echo(f"{result.calls} calls, {result.tokens:,} tokens; --caps {result.policy}")
+    typer.echo(f"{result.calls} calls, {result.tokens:,} tokens; --cap-policy {result.policy}")
     if result.failed:
         exits.fail(f"{result.model} failed: {', '.join(result.failed)}")
 

@@ -87,7 +87,7 @@ Model = Annotated[
 ]
 Planner = Annotated[str | None, model_option(help="Planner. Default: the solver.")]
 Program = Annotated[str | None, model_option(help="File of tuned prompts, by `pb-optim tune`.")]
-Caps = Annotated[str | None, model_option(help="Cap policy, such as vllm; `probe` names it.")]
+CapPolicy = Annotated[str | None, model_option(help="Cap policy, such as vllm; `probe` names it.")]
 Sets = Annotated[
     list[str] | None,
     budget_option("--set", metavar="NAME=VALUE", help="A setting: schedule=linear; repeatable."),

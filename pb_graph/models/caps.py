@@ -340,7 +340,7 @@ def _thinking_budget(
 
 _CLAUDE = "langchain_anthropic.ChatAnthropic"
 # Least thinking of models that think by default. Other models from version 5 on always think.
-_LEAST_THINKING = {
+_MIN_THINKING = {
     "claude-opus-5": "disabled",
     "claude-sonnet-5": "disabled",
     "claude-sonnet-5-5": "between_tools",
@@ -382,7 +382,7 @@ def _claude_thinking(model: Any, options: CallOptions, effort: str | None) -> di
     own = model.thinking or model.model_kwargs.get("thinking") or {}
     if own.get("type") == "enabled":
         return _lowered(own, options)
-    least = _LEAST_THINKING.get(re.sub(r"-\d{8}$", "", model.model))
+    least = _MIN_THINKING.get(re.sub(r"-\d{8}$", "", model.model))
     if own.get("type") == "adaptive" and "-4-" in model.model:
         least = "disabled"
     is_tight = options.thinking == "bounded" and options.thinking_room < MIN_THINKING

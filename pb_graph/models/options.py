@@ -21,7 +21,7 @@ answer is missing.
 
 TIMEOUT = 120.0
 """Default time limit of an attempt, in seconds."""
-LEAST_ANSWER, MOST_ANSWER = 64, 1024
+MIN_ANSWER, MAX_ANSWER = 64, 1024
 _ANSWER = Purpose("answer")
 
 
@@ -65,4 +65,4 @@ class CallOptions:
         """
         if self.thinking == "off":
             return 0
-        return max(0, self.cap - min(max(LEAST_ANSWER, self.cap // 4), MOST_ANSWER))
+        return max(0, self.cap - min(max(MIN_ANSWER, self.cap // 4), MAX_ANSWER))

@@ -30,7 +30,7 @@ from langchain_core.outputs import LLMResult
 from pb_graph.answers import thinking_in
 from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.bill import Bill, spent
-from pb_graph.budget.rates import MOST_TOKENS
+from pb_graph.budget.rates import MAX_TOKENS
 from pb_graph.models.provider_errors import may_be_billed
 from pb_graph.types import Charge, ReportWarning
 
@@ -62,7 +62,7 @@ _SAYING_WHY = {
     *("openai", "azure", "anthropic", "google_genai", "google_vertexai", "ollama", "deepseek"),
     *("amazon_bedrock", "mistral", "groq", "xai", "together", "fireworks", "cohere", "perplexity"),
 }
-_LONGEST_TOKEN = 12  # characters: no running text has longer ones on average
+_MAX_TOKEN = 12  # characters: no running text has longer ones on average
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
     usage: Any = message.usage_metadata or {}
     given = [_whole(usage.get(name)) for name in ("input_tokens", "output_tokens", "total_tokens")]
     inputs, output, total = (number or 0 for number in given)
-    seen = len(message.text) // _LONGEST_TOKEN
+    seen = len(message.text) // _MAX_TOKEN
     reasoning = _numbers_of(usage, "output_token_details").get("reasoning", 0)
     output = max(output, total - inputs)
     if reasoning > output or output - reasoning < seen:
@@ -259,7 +259,7 @@ def tokens_of_error(error: Exception) -> Bill | None:
 
 def _whole(value: object) -> int | None:
     """Return a number of tokens; None for what is none, such as `true`, NaN, a fraction or text."""
-    is_number = type(value) in (int, float) and 0 <= value < MOST_TOKENS  # type: ignore[operator]
+    is_number = type(value) in (int, float) and 0 <= value < MAX_TOKENS  # type: ignore[operator]
     return int(value) if is_number and value == int(value) else None  # type: ignore[call-overload]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableWithFallbacks
 
-from pb_graph.errors import ModelSetupError, UnknownModelError, how_to_install
+from pb_graph.errors import ModelSetupError, UnknownModelError, did_you_mean, how_to_install
 from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
@@ -61,7 +62,7 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
     Raises:
         ModelSetupError: If the provider is unknown, its package or key is missing, or the local
             server does not start.
-        WeightsError: If a local model's weights cannot be fetched or verified.
+        ModelSetupError: If a local model's weights cannot be fetched or verified.
     """
     if name.startswith(LOCAL_PREFIX):
         timeout = server.TIMEOUT if settings.timeout is None else settings.timeout
@@ -78,7 +79,13 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
     try:
         chat_model: BaseChatModel = init_chat_model(model, model_provider=provider, **options)
     except Exception as error:
-        msg = f"Cannot set up {name!r}: {' '.join(redact(str(error)).split())}"
+        reason = " ".join(redact(str(error)).split())
+        if reason.startswith("Unsupported provider"):
+            close = did_you_mean(provider, set(re.findall(r"[\w-]+", reason)) - {provider})
+            known = "" if close else f". {reason.rpartition('. ')[2]}"
+            msg = f"no provider is called {provider!r}{close}{known}"
+            raise UnknownModelError(msg) from error
+        msg = f"Cannot set up {name!r}: {reason}"
         raise ModelSetupError(msg) from error
     return chat_model
 

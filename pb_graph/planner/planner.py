@@ -7,7 +7,7 @@ from typing import Self, TypeVar, cast
 
 import dspy
 
-from pb_graph.errors import PlannerProgramError
+from pb_graph.errors import InputError
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.planner.plans import clean_plan
 from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
@@ -138,7 +138,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             program: A program, or the path of one that `save` or ``pb-optim tune`` wrote.
 
         Raises:
-            PlannerProgramError: If the file is no planner program, or its planner has other fields.
+            InputError: If the file is no planner program, or its planner has other fields.
         """
         if not isinstance(program, PlannerProgram):
             program = PlannerProgram.load(program)
@@ -147,13 +147,13 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
                 fields = program.state[name]["signature"]["fields"]
                 if len(fields) != len(predictor.signature.fields):
                     msg = f"The planner program has other fields in {name!r}. Tune it again."
-                    raise PlannerProgramError(msg)
+                    raise InputError(msg)
             self.load_state(program.state)
         except (LookupError, TypeError, AttributeError) as error:
             msg = (
                 f"The planner program is damaged, or of another version: {error!r}. Tune it again."
             )
-            raise PlannerProgramError(msg) from error
+            raise InputError(msg) from error
         return self
 
 
@@ -161,7 +161,7 @@ def load_planner(program: Planner | PlannerProgram | str | Path | None) -> Plann
     """Return the planner of a program; None for the package's own prompts.
 
     Raises:
-        PlannerProgramError: If the program does not fit, as in `Planner.load`.
+        InputError: If the program does not fit, as in `Planner.load`.
     """
     if isinstance(program, Planner):
         return program

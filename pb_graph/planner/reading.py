@@ -20,8 +20,8 @@ from json_repair import repair_json
 
 from pb_graph.answers import without_thinking
 
-_LONGEST, _MOST_STARTS, _MOST_VALUES = 40_000, 40, 4
-_MOST_REPAIRED = 2_000  # characters: the time to repair JSON grows with the square of its length
+_MAX_LENGTH, _MAX_STARTS, _MAX_VALUES = 40_000, 40, 4
+_MAX_REPAIRED = 2_000  # characters: the time to repair JSON grows with the square of its length
 
 # JSON begins a line, or is an object or a list of quoted texts: "{1, 2}" is mathematics.
 _JSON_START = re.compile(r"^[ \t>]*(?=[\[{])|(?=[\[{]\s*\{?\s*[\"'“])", re.MULTILINE)
@@ -103,7 +103,7 @@ def find_plan(text: str) -> Found:
     Args:
         text: The reply, with its thinking.
     """
-    text = without_thinking(text)[:_LONGEST]
+    text = without_thinking(text)[:_MAX_LENGTH]
     values = _json_values(text)
     whole = [value for _, value, is_whole in values if is_whole]
     named = [found for value in whole for found in _named(value)][-1:]  # drafts stand before it
@@ -122,16 +122,16 @@ def find_plan(text: str) -> Found:
 def _json_values(text: str) -> list[tuple[str, Any, bool]]:
     """Return the JSON values of a text: the words before each, and whether it was whole."""
     body, end, values = _BARE_LATEX.sub(r"\\\\", text), 0, list[tuple[str, Any, bool]]()
-    for start in islice((match.end() for match in _JSON_START.finditer(body)), _MOST_STARTS):
+    for start in islice((match.end() for match in _JSON_START.finditer(body)), _MAX_STARTS):
         if start < end:
             continue
         label, value = body[end:start].strip(" \t\n`").removesuffix("json").strip(" \t\n`"), None
         with suppress(ValueError, RecursionError):
             value, end = json.JSONDecoder(strict=False).raw_decode(body, start)
         is_whole = end > start
-        if not is_whole and len(values) < _MOST_VALUES:
+        if not is_whole and len(values) < _MAX_VALUES:
             with suppress(ValueError, RecursionError):
-                value = repair_json(body[start : start + _MOST_REPAIRED], return_objects=True)
+                value = repair_json(body[start : start + _MAX_REPAIRED], return_objects=True)
         values.append((label, value, is_whole))
     return values
 
@@ -370,7 +370,7 @@ def find_level(text: str) -> int | None:
     Args:
         text: The reply, with its thinking.
     """
-    text = without_thinking(text)[:_LONGEST].translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
+    text = without_thinking(text)[:_MAX_LENGTH].translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
     signs = unicodedata.normalize("NFKC", text)
     plain = "".join(f"{unicodedata.decimal(sign, sign)}" for sign in signs)
     plain, scales = _SCALE.subn(" ", plain)
@@ -401,7 +401,7 @@ def find_grades(text: str) -> dict[str, Any]:
     Args:
         text: The reply, with its thinking.
     """
-    text = without_thinking(text)[:_LONGEST]
+    text = without_thinking(text)[:_MAX_LENGTH]
     lines = {line[1]: line[2] for line in map(_FIELD_LINE.match, text.splitlines()) if line}
     values = [*(value for _, value, _ in _json_values(text)), lines]
     return next((grades for value in values if (grades := _grades(value))), {})

@@ -52,7 +52,7 @@ class Models:
     Raises:
         InputError: If a setting is wrong.
         ModelSetupError: If a model cannot be made.
-        PlannerProgramError: If the saved planner does not fit.
+        InputError: If the saved planner does not fit.
     """
 
     def __init__(  # noqa: PLR0913 -- the parts of a graph
@@ -130,7 +130,7 @@ class Models:
             program: The prompts; None for those of the graph. A file is read once.
 
         Raises:
-            PlannerProgramError: If the saved planner does not fit, or cannot be read.
+            InputError: If the saved planner does not fit, or cannot be read.
         """
         from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
 

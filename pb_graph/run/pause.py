@@ -16,7 +16,7 @@ from pb_graph.types import Spending
 OnUsedUp = Literal["answer", "pause", "error"]
 Decision = Literal["raise", "finish", "stop"]
 
-_MOST_SHOWN = 2000  # characters of a message
+_MAX_SHOWN = 2000  # characters of a message
 
 
 class BudgetPause(TypedDict):
@@ -81,7 +81,7 @@ def decide(
         spent=account.spent + account.unknown,
         left=account.left,
         tokens=account.spending,
-        asked=prompt[-_MOST_SHOWN:],
+        asked=prompt[-_MAX_SHOWN:],
     )
     decision = interrupt(pause, response_schema=BudgetDecision)
     if decision.by is not None and decision.action == "raise":

@@ -22,7 +22,7 @@ from langgraph.runtime import get_runtime
 from pb_graph.answers import AnswerType, boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spending
-from pb_graph.budget.rates import MOST_TOKENS, Dollars
+from pb_graph.budget.rates import MAX_TOKENS, Dollars
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.local.weights import LOCAL_PREFIX
@@ -357,7 +357,7 @@ class Run:
     @cached_property
     def budget(self) -> Budget:
         """The account of the question: its limit, charged with earlier spending."""
-        run, limit = self.state.get("run_id", ""), self.state.get("limit") or MOST_TOKENS
+        run, limit = self.state.get("run_id", ""), self.state.get("limit") or MAX_TOKENS
         return open_run(limit=limit, run=run, earlier=self.earlier) or Budget(limit)
 
     @cached_property

@@ -128,7 +128,7 @@ class TestErrors:
             (("--method", "guess"), "no method 'guess'; available: .*vanilla"),
             (("--model", "gpt-5"), "'gpt-5' is not the name of a model"),
             (("--program", "red\x1b[31m\x07.json"), r"red\[31m.json"),
-            (("--caps", "vlm"), "did you mean 'vllm'"),
+            (("--cap-policy", "vlm"), "did you mean 'vllm'"),
         ],
     )
     def test_a_wrong_option_is_named_with_what_would_be_right(

@@ -12,7 +12,7 @@ from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_openai import ChatOpenAI
 
 from pb_graph import NoAnswerError, build_graph
-from pb_graph.errors import WeightsError
+from pb_graph.errors import ModelSetupError
 from pb_graph.local import server as local
 from pb_graph.probe import probe
 from tests.support.graphs import Way, checked, codes, run
@@ -30,7 +30,7 @@ def server() -> Iterator[local.LocalServer]:
         patch.setenv("PB_THREADS", "1")  # beside other tests, more threads are slower
         try:
             running = local.serve(NAME)
-        except WeightsError as error:
+        except ModelSetupError as error:
             pytest.skip(f"neither the cache nor an index delivers {NAME}: {error}")
     yield running
     running.close()

@@ -107,6 +107,6 @@ def test_the_command_prints_the_findings_and_ends_with_an_exit_code(
     with PromiseServer(misdeed, thinks=False) as server:
         monkeypatch.setattr("pb_graph.probe.resolve", lambda *_: chat_to(server.url))
         result = CliRunner().invoke(app, ["probe", "fake:m"])
-    assert "--caps openai_compatible" in result.stdout
+    assert "--cap-policy openai_compatible" in result.stdout
     assert result.exit_code == (FAILED if misdeed else 0)
     assert ("output_cap" in result.stderr) == bool(misdeed)

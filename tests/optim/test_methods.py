@@ -10,7 +10,6 @@ from optim.methods import Method, methods, over_budgets
 from optim.reporting.tables import paper_figures
 from pb_graph import InputError, Settings
 from pb_graph.budget import LevelTable
-from pb_graph.errors import PlannerProgramError
 from pb_graph.planner.planner import Planner
 
 
@@ -108,7 +107,7 @@ def test_a_program_is_a_method_under_the_settings_that_it_was_tuned_with(tmp_pat
     with pytest.raises(InputError, match="'cosine' is a method of its own"):
         methods(f"cosine={file}")
     file.write_text('{"format": "plan-and-budget planner"}')
-    with pytest.raises(PlannerProgramError, match="is not a planner program, or is damaged"):
+    with pytest.raises(InputError, match="is not a planner program, or is damaged"):
         methods(str(file))
 
 

@@ -9,7 +9,7 @@ import dspy
 import pytest
 
 from pb_graph import Planner
-from pb_graph.errors import PlannerProgramError
+from pb_graph.errors import InputError
 from pb_graph.planner.planner import load_planner
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.signatures import Decompose, PlannerAdapter
@@ -133,5 +133,5 @@ class TestSaved:
     def test_a_program_of_other_fields_is_refused(self) -> None:
         other = Planner()
         other.decompose.signature = Decompose.append("audience", dspy.InputField(), str)
-        with pytest.raises(PlannerProgramError, match="other fields in 'decompose'"):
+        with pytest.raises(InputError, match="other fields in 'decompose'"):
             Planner().load(other.program())

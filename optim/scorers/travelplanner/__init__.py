@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["TravelPlannerScorer", "rates"]
 
 _UNREAD = "no plan could be read"
-_LONGEST = 100_000  # characters kept from the end; a plan of seven days has five thousand
+_MAX_LENGTH = 100_000  # characters kept from the end; a plan of seven days has five thousand
 
 
 @register("travelplanner")
@@ -47,7 +47,7 @@ class TravelPlannerScorer:
 
     def score(self, output: str, question: Question) -> Score:
         """Score a plan as `Scorer.score`."""
-        text = without_thinking(output)[-_LONGEST:]
+        text = without_thinking(output)[-_MAX_LENGTH:]
         days = read_plan(text)
         try:
             query = Query.from_metadata(question.metadata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 
-_LONGEST_FIELD = 2_000  # characters; searching a hostile megabyte is quadratic
+_MAX_FIELD = 2_000  # characters; searching a hostile megabyte is quadratic
 _DAY = re.compile(r"^\W*day\s*(?P<number>\d{1,2})\b", re.IGNORECASE)
 _FIELD = re.compile(
     r"^[\W\d_]*"  # bullets, numbers, an emoji
@@ -145,5 +145,5 @@ def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:
 
 def _day(fields: dict[str, str]) -> Day:
     """Return a day with these fields, and "" for "-"."""
-    values = {name: text[:_LONGEST_FIELD].strip() for name, text in fields.items()}
+    values = {name: text[:_MAX_FIELD].strip() for name, text in fields.items()}
     return Day(**{name: "" if _EMPTY.fullmatch(text) else text for name, text in values.items()})
