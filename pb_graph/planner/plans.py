@@ -41,7 +41,7 @@ _PUNCTUATION = re.compile(r"[\s.,;:?!\"'`]+")
 _EMPTY = {"", "sub-question"}
 """Sub-questions that ask nothing; some models repeat the form of the reply."""
 
-_FEWEST_WORDS = 10
+_FEWEST_WORDS = 6
 """Fewer words in common by chance, and not a word of a short question, say nothing."""
 _WORD = re.compile(r"[^\W_ᄀ-￿]{4,}|\d+|[ᄀ-￿]")
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
