@@ -1,12 +1,14 @@
-"""Print the tables of docs/measured.md from the answers in `answers.csv`, beside this file.
+"""Print the tables of docs/measured.md, and rebuild the page and its picture, from `answers.csv`.
 
-    python tests/benchmarks/measured.py math500 --rows default,vanilla --against vanilla
+    python tests/benchmarks/measured.py math500 --rows level_first,vanilla --against vanilla
+    python tests/benchmarks/measured.py          # every table of the page, and its picture
 
-`answers.csv` holds what was counted and nothing of the questions: the day, the data set, the place
-of a question in its draw (``--limit 300 --seed 0``; of arithmetic 24 and 1), the row, the score,
+`answers.csv`, beside this file, holds what was counted: the day, the data set, the place of a
+question in its draw (``--limit 300 --seed 0``; of arithmetic 24 and 1), the row, the score,
 completion and prompt tokens of all calls, whether the answer ended by itself, and in the row
-``default`` the estimated level. ``NAME@400`` is a row's answers cut off at 400 tokens, wrong where
-they had not ended: at temperature 0 that is what such a cap gives.
+``level_first`` the estimated level. ``NAME@400`` is a row's answers cut off at 400 tokens, wrong
+where they had not ended: at temperature 0 that is what such a cap gives. `texts.jsonl.xz` holds
+the answers of 28 November in words, by data set, place and row.
 
 Rows are compared on the questions that both have; p-values of E³ are Holm's. Money is prompt tokens
 plus four times completion tokens, nothing cached, relative to the row that is compared with.
@@ -14,17 +16,42 @@ plus four times completion tokens, nothing cached, relative to the row that is c
 
 import argparse
 import csv
+import re
+import shlex
 import sys
 from pathlib import Path
 from statistics import mean
+from typing import NamedTuple
+
+import altair as alt
+import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from optim.e3 import Sample, compare, holm
-from optim.statistics.estimates import accuracy_interval, interval, token_interval
+from optim.e3 import Comparison, Sample, compare, holm
+from optim.reporting.charts import to_svg
+from optim.statistics.estimates import accuracy_interval, interval
 
 _DAYS = "2026-11-25,2026-11-26,2026-11-27,2026-11-28"
 ANSWERS = Path(__file__).with_name("answers.csv")
+TEXTS = Path(__file__).with_name("texts.jsonl.xz")
+PAGE = Path(__file__).parents[2] / "docs" / "measured.md"
+PICTURE = PAGE.parent / "pictures" / "measured.svg"
 OUTPUT_PRICE = 4  # prompt tokens that cost as much as one completion token
+_TABLE = re.compile(r"(<!-- measured\.py (.*) -->\n\n)(?:(?:\|.*\n)+\n)?")
+
+
+class DataSet(NamedTuple):
+    """A data set of the results: title, name, places, the default's row, and the goals."""
+
+    title: str
+    name: str
+    places: str
+    default: str
+    days: str
+    goals: str
+
+
+RESULTS: list[DataSet] = []
 
 
 class Row:
@@ -62,40 +89,41 @@ class Row:
             f"{100 * mean(scores):.1f} ({low:.0f} to {high:.0f})",
             f"{mean(tokens):.0f}",
             f"{mean(self.prompts.values()):.0f}" if self.prompts else "?",
-            f"{e3.e3:.2f} ({e3.lower:.2f} to {shown(e3.upper)})",
+            f"{e3.e3:.2f}",
         ]
 
-    def figures(self) -> dict[str, float | None]:
-        """Return accuracy in percent and completion tokens, with the ends of their intervals."""
-        scores = [answer.score for answer in self.answers.values()]
-        tokens = [answer.tokens for answer in self.answers.values()]
-        ends = (*accuracy_interval(scores), *token_interval(tokens))
-        names = ("accuracy_lower", "accuracy_upper", "tokens_lower", "tokens_upper")
-        means = (100 * mean(scores), mean(tokens))
-        return dict(zip(("accuracy", "tokens", *names), (*means, *ends), strict=True))
+
+class Pair(NamedTuple):
+    """A row against the reference: the comparison, the ratio of money, and Holm's p-value."""
+
+    comparison: Comparison
+    money: float | None
+    p: float | None
+
+    def cells(self) -> list[str]:
+        """Return the difference of accuracy, and the ratios of money and of E³."""
+        one = self.comparison
+        p = "below 0.01" if self.p is not None and self.p < 0.01 else shown(self.p)
+        ends = f"{shown(one.lower)} to {shown(one.upper)}; p {p}"
+        points = f"{one.accuracy_difference:+.1f} ({one.gained} won, {one.lost} lost)"
+        return [points, shown(self.money), f"{shown(one.ratio)} ({ends})"]
 
 
-def beside(rows: dict[str, Row], reference: Row) -> dict[str, list[str]]:
-    """Return the cells that compare each row with the reference, on the questions of both."""
+def beside(rows: dict[str, Row], reference: Row) -> dict[str, Pair]:
+    """Return each other row against the reference, on the questions of both."""
     others = {name: row for name, row in rows.items() if row is not reference}
     pairs = {
         name: compare(row.answers.values(), reference.answers.values(), missing="drop")
         for name, row in others.items()
     }
     known = {name: one.p_value for name, one in pairs.items() if one.p_value is not None}
-    adjusted = holm(known)
-    cells = {}
+    adjusted, found = holm(known), {}
     for name, pair in pairs.items():
         both = rows[name].answers.keys() & reference.answers.keys()
         price, usual = rows[name].money(both), reference.money(both)
-        ends = f"{shown(pair.lower)} to {shown(pair.upper)}; p {shown(adjusted.get(name))}"
-        cells[name] = [
-            f"{shown(pair.ratio)} ({ends})",
-            f"{pair.accuracy_difference:+.1f} ({pair.discordant} of {pair.questions} differ)",
-            shown(pair.tokens_ratio),
-            shown(price / usual if price and usual else None),
-        ]
-    return cells
+        money = price / usual if price and usual else None
+        found[name] = Pair(pair, money, adjusted.get(name))
+    return found
 
 
 def shown(value: float | None) -> str:
@@ -103,35 +131,122 @@ def shown(value: float | None) -> str:
     return "?" if value is None else f"{value:.2f}"
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("dataset", help="such as math500")
-    parser.add_argument("--places", default="0:300", help="of the draw, FIRST:END")
-    parser.add_argument("--levels", default=",1,2,3,4,5", help="as the default estimated them")
-    parser.add_argument("--rows", required=True, help="NAME or NAME@CAP, with commas between")
-    parser.add_argument("--against", required=True, help="the row that they are compared with")
-    parser.add_argument("--days", default=_DAYS, help="of the answers")
-    given = parser.parse_args()
-    places = range(*map(int, given.places.split(":")))
+def answers(
+    dataset: str, places: str, days: str, levels: str | None = None
+) -> list[dict[str, str]]:
+    """Return the lines of a data set at places FIRST:END, on days, at estimated levels."""
+    chosen = range(*map(int, places.split(":")))
     with ANSWERS.open(encoding="utf-8", newline="") as file:
         lines = [
             line
             for line in csv.DictReader(file)
-            if (line["dataset"], line["day"] in given.days.split(",")) == (given.dataset, True)
-            and int(line["place"]) in places
+            if line["dataset"] == dataset and line["day"] in days.split(",")
+            if int(line["place"]) in chosen
         ]
-    wanted = {line["place"] for line in lines if line["level"] in given.levels.split(",")}
-    lines = [line for line in lines if line["place"] in wanted]
-    rows = {name: Row(name, lines) for name in [*given.rows.split(","), given.against]}
+    at = None if levels is None else levels.split(",")
+    wanted = {line["place"] for line in lines if at is None or line["level"] in at}
+    return [line for line in lines if line["place"] in wanted]
+
+
+def table(arguments: list[str]) -> str:
+    """Return the table that these arguments of the command line ask for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dataset", help="such as math500")
+    parser.add_argument("--places", default="0:690", help="of the draw, FIRST:END")
+    parser.add_argument("--levels", help="as the default of then estimated them")
+    parser.add_argument("--rows", required=True, help="NAME or NAME@CAP, with commas between")
+    parser.add_argument("--against", required=True, help="the row that they are compared with")
+    parser.add_argument("--days", default=_DAYS, help="of the answers")
+    given = parser.parse_args(arguments)
+    lines = answers(given.dataset, given.places, given.days, given.levels)
+    names = dict.fromkeys([*given.rows.split(","), given.against])
+    rows = {name: Row(name, lines) for name in names}
     compared = beside(rows, rows[given.against])
-    titles = ["row", "questions", "accuracy, % (95 %)", "completion tokens", "prompt tokens"]
-    titles += ["E³ (95 %)", "E³, paired", "accuracy, points", "tokens", "money"]
-    print(f"| {' | '.join(titles)} |")
-    print("|---" * len(titles) + "|")
-    for name, row in rows.items():
-        cells = [f"`{name}`", *row.cells(), *compared.get(name, ["", "", "", ""])]
-        print(f"| {' | '.join(cells)} |")
+    heads = ["row", "questions", "accuracy, % (95 %)", "completion", "prompt", "E³"]
+    cells = [
+        [f"`{name}`", *row.cells(), *(compared[name].cells() if name in compared else [""] * 3)]
+        for name, row in rows.items()
+    ]
+    return _markdown([*heads, "accuracy, points", "money", "E³, times (95 %)"], cells)
+
+
+def results() -> str:
+    """Return the first table of the page: the default against the plain prompt, with the goals."""
+    cells = []
+    for one in RESULTS:
+        lines = answers(one.name, one.places, one.days)
+        default, plain = Row(one.default, lines), Row("vanilla", lines)
+        pair = beside({one.default: default, "vanilla": plain}, plain)[one.default]
+        both = default.answers.keys() & plain.answers.keys()
+        right = [100 * mean(row.answers[p].score for p in both) for row in (plain, default)]
+        tokens = [mean(row.answers[p].tokens for p in both) for row in (plain, default)]
+        points, money, e3 = pair.cells()
+        cells.append(
+            [
+                f"{one.title} ({len(both)})",
+                f"{right[0]:.1f} → {right[1]:.1f}",
+                points,
+                f"{tokens[0]:.0f} → {tokens[1]:.0f}",
+                money,
+                e3,
+                one.goals,
+            ]
+        )
+    heads = ["data set (questions)", "accuracy, %", "points", "completion tokens", "money"]
+    return _markdown([*heads, "E³, times (95 %)", "goals"], cells)
+
+
+def _markdown(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines).replace("| --- ", "|---")
+
+
+def page(text: str) -> str:
+    """Return a page with every table below a comment ``measured.py ...`` built anew."""
+    return _TABLE.sub(
+        lambda found: (
+            found[1] + (results() if found[2] == "results" else table(shlex.split(found[2])))
+        ),
+        text,
+    )
+
+
+def picture() -> str:
+    """Return the drawing of accuracy against money as an SVG."""
+    points = []
+    for one in RESULTS:
+        lines = answers(one.name, one.places, one.days)
+        plain = Row("vanilla", lines)
+        for name, row in (("default", Row(one.default, lines)), ("vanilla", plain)):
+            both = row.answers.keys() & plain.answers.keys()
+            scores = [row.answers[place].score for place in both]
+            ends = accuracy_interval(scores)
+            money = (row.money(both) or 0.0) / (plain.money(both) or 1.0)
+            figures = {"accuracy": 100 * mean(scores), "lower": ends[0], "upper": ends[1]}
+            points.append({"dataset": one.title, "method": name, "money": money, **figures})
+    x = alt.X("money:Q", title="money (vanilla = 1)").scale(domain=[0, 1.25]).axis(tickCount=5)
+    y = alt.Y("accuracy:Q", title="accuracy, %").scale(domain=[0, 100])
+    base = alt.Chart().encode(x, y)
+    shape = alt.Shape("method:N", legend=None).scale(
+        domain=["default", "vanilla"], range=["square", "circle"]
+    )
+    layers = [
+        base.mark_rule(opacity=0.5).encode(y="lower:Q", y2="upper:Q"),
+        base.mark_point(filled=True, opacity=1, size=90).encode(shape=shape),
+        base.mark_text(align="center", dy=-12).encode(text="method:N"),
+    ]
+    panels = alt.layer(*layers, data=pd.DataFrame(points)).properties(width=150, height=170)
+    titles = alt.Column("dataset:N", title=None, sort=[one.title for one in RESULTS])
+    return f"{to_svg(panels.facet(titles))}\n"
+
+
+def main() -> None:
+    """Print one table, or rebuild the page and its picture."""
+    if sys.argv[1:]:
+        print(table(sys.argv[1:]), end="")
+        return
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PICTURE.write_text(picture(), encoding="utf-8")
 
 
 if __name__ == "__main__":
