@@ -93,6 +93,13 @@ class TestSolve:
         assert any("a=b" in call.ask for call in model.calls)
         assert "What is\n7 * 8?" in str(model.solving()[0].ask)
 
+    def test_a_budget_and_a_limit_stand_side_by_side(self) -> None:
+        limits = ("--budget", "50", "--limit", "70", "--set", 'limit={"total_tokens": 9000}')
+        report = reported(solve("--json", "--level", "1", *limits))
+        assert (report["budget"], report["limit"]) == (50, 50)
+        report = reported(solve("--json", "--level", "1", "--budget", "500", "--limit", "70"))
+        assert report["budget"] == report["limit"] == 70
+
     def test_the_planner_may_be_another_model(self, resolved: dict[str, ScriptedChat]) -> None:
         reported(solve("--json", "--planner", "fake:planner"))
         assert {call.node for call in resolved["fake:planner"].calls} <= {"plan", "estimate"}

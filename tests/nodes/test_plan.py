@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from pb_graph import Budget
 from tests.support.chat_model import ScriptedChat, in_turn, runs_on
 from tests.support.graphs import CHAIN, QUESTION, codes, report_of
 from tests.support.worlds import followed
@@ -76,3 +78,19 @@ def test_a_runaway_planner_cannot_raise_the_limit(planning: str, budget: int) ->
     outcome = followed(model, planning=planning, budget=budget, execution="stepwise")
     told = outcome.events[0]["limit"]
     assert model.output_tokens <= outcome.report["limit"] <= told <= 2 * budget
+
+
+def test_every_call_of_a_question_draws_on_one_tree_of_accounts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines: list[list[Budget]] = []
+    reserve = Budget.reserve
+
+    def watched(own: Budget, *args: Any, **options: Any) -> Any:  # noqa: ANN401
+        lines.extend(account.line for account in (own, *options.get("also", ())))
+        return reserve(own, *args, **options)
+
+    monkeypatch.setattr(Budget, "reserve", watched)
+    limit = Budget(9000)
+    report_of(ScriptedChat(plan=CHAIN), limit=limit)
+    assert {id(line[-1]) for line in lines} == {id(limit)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -82,3 +84,23 @@ def test_each_role_may_have_a_model_of_its_own() -> None:
         "model": ["solve"],
     }
     assert "What is given?" in models["easy"].calls[0].ask
+
+
+async def test_an_event_loop_goes_on_while_a_local_model_loads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def load(*_: object) -> ScriptedChat:
+        time.sleep(0.5)
+        return ScriptedChat()
+
+    monkeypatch.setattr("pb_graph.run.models.resolve", load)
+    graph = build_graph("local:smollm2-135m", settings={"method": "vanilla"}, limit=1000)
+    first = asyncio.create_task(graph.ainvoke(QUESTION))
+    await asyncio.sleep(0.2)
+    second, lags = asyncio.create_task(graph.ainvoke(QUESTION)), [0.0]
+    while not second.done():
+        before = time.perf_counter()
+        await asyncio.sleep(0.01)
+        lags.append(time.perf_counter() - before)
+    assert (await first)["answer"] == (await second)["answer"]
+    assert max(lags) < 0.25
