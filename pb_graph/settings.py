@@ -288,12 +288,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         return self.model_copy(update=update | {"model_class": name})
 
     def told(self, tokens: int, level: int | None) -> int:
-        """Return the part of an amount of tokens that the solver is told: none of the thinking.
-
-        Args:
-            tokens: The budget of the question, or a share.
-            level: The level of the question; None if it is unknown.
-        """
+        """Return the part of a budget or share that the solver is told: none of the thinking."""
         rule = self.budget_rule
         if not isinstance(rule, LevelTable) or not rule.thinking or not self.is_enforced:
             return tokens
@@ -313,12 +308,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         return max(map(rule.budget_for, LEVELS)) if level is None else rule.budget_for(level)
 
     def solver_style(self, domain: str, level: int | None) -> str | None:
-        """Return the style in which the solver writes; None for a method with a style of its own.
-
-        Args:
-            domain: The field of the question.
-            level: The level of the question; None if it is unknown.
-        """
+        """Return the style of the solver; None for a method with a style of its own."""
         own = METHODS[self.method].style
         style = own and (self.style or own)
         if style == "auto":
@@ -489,15 +479,7 @@ class Context:
 
 
 def require_limit(name: str, value: object) -> int | Budget | None:
-    """Return a limit as it is: a number of completion tokens, a `Budget`, or None.
-
-    Args:
-        name: Name of the argument.
-        value: The given value.
-
-    Raises:
-        InputError: If the limit has another type, or is below 1.
-    """
+    """Return the limit that an argument gives; raise InputError for every other value."""
     if value is None or isinstance(value, Budget) or (type(value) is int and value >= 1):
         return value
     msg = f"{name} must be completion tokens, such as 4000, or a Budget, such as "

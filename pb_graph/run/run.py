@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.messages import (
     BaseMessage,
-    HumanMessage,
     MessageLikeRepresentation,
     convert_to_messages,
 )
@@ -49,7 +48,7 @@ from pb_graph.prompts import (
 from pb_graph.run.journal import Journal
 from pb_graph.run.models import Models, Role
 from pb_graph.run.pause import OnUsedUp
-from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_tools
+from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_tools
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 from pb_graph.tasks import is_composed
@@ -65,8 +64,6 @@ from pb_graph.types import (
 )
 
 T = TypeVar("T")
-
-
 _REFUSALS = (401, 403, 404)  # of a key or a model's name: asking again cannot help
 
 
@@ -125,7 +122,6 @@ class Run:
 
         Raises:
             ModelCallError: If the call and its retries fail.
-            ModelSetupError: If there is no model to call.
         """
         level, cap = options.purpose.level, min(options.cap, self.settings.cutoff)
         options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
@@ -133,7 +129,7 @@ class Run:
         client = await self._client(role, account or self.budget)
         messages = convert_to_messages(prompt)
         if self.thinks and not takes_system_message(client.model):
-            messages = _without_system(messages)
+            messages = without_system(messages)
         reply = await client.call(messages, options, self.io)
         if options.stream and reply.message_id:
             self._update["answer_id"] = reply.message_id
@@ -200,10 +196,8 @@ class Run:
             if may_think and finish == "length" and not thought:  # cut before its closing mark
                 reply = replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
             if reply.finish == "filter":
-                note = (
-                    "the provider's content filter ended a reply: change the question or the model"
-                )
-                self.warn("content_filter", note)
+                note = "the provider's content filter ended a reply"
+                self.warn("content_filter", f"{note}: change the question or the model")
             if compute and finish == "stop" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, int(account.spent), finish)
             is_open = compute is not None and stated_answer(reply.text) is None
@@ -217,10 +211,9 @@ class Run:
                 )
             result = forced.text if forced else ""
         if turns_out_to_think:
-            options_: Any = {"closing": closing, "stream": stream, "thinking": thinking}
-            again = await self.call_within_budget(
-                prompt, budget, query, purpose, **options_, compute=compute
-            )
+            same: Any = {"closing": closing, "stream": stream, "thinking": thinking}
+            same["compute"] = compute
+            again = await self.call_within_budget(prompt, budget, query, purpose, **same)
             text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
             return BudgetedReply(text, again.tokens + int(account.spent), finish)
         if not result:
@@ -231,13 +224,10 @@ class Run:
         return BudgetedReply(result, int(account.spent), finish if is_whole else "forced")
 
     async def ask_planner(self, request: PlannerRequest[T]) -> T | None:
-        """Ask the planner; if the reply cannot be read, say why and ask once more.
+        """Return the planner's value; None, after a warning, if none can be read or a call fails.
 
-        A request with its own cap is not repeated, because some models cannot answer in so few
-        tokens.
-
-        Returns:
-            The value; None after a warning if no reply can be read or the call fails.
+        Where a reply cannot be read, the planner is told why and asked once more; but not within
+        the cap of a request, because some models cannot answer in so few tokens.
         """
         role: Role = "estimator" if request.node == "estimate" else "planner"
         client, program = await self._client(role, self.budget), self.context.planner_program
@@ -317,30 +307,15 @@ class Run:
         return min(budget, self.settings.cutoff)
 
     def warn(self, code: WarningCode, message: str) -> None:
-        """Add a warning to the report; the name of the node is put in front.
-
-        Args:
-            code: The kind of the warning.
-            message: The deviation and its remedy.
-        """
+        """Add a warning to the report: its kind, and the deviation with its remedy."""
         self._warnings.append(ReportWarning(code=code, message=message))
 
     def emit(self, event: str, **fields: Any) -> None:  # noqa: ANN401 -- plain JSON
-        """Send a progress event to hosts that stream in ``custom`` mode.
-
-        Args:
-            event: The kind of the event.
-            **fields: The data of the event.
-        """
+        """Send an event of a kind, with its data, to hosts that stream in ``custom`` mode."""
         get_stream_writer()({"event": event, **fields})
 
     def charge(self, charges: Sequence[Charge], warnings: Sequence[ReportWarning] = ()) -> None:
-        """Charge a call to the question, and send a progress event.
-
-        Args:
-            charges: The charges of its attempts.
-            warnings: Warnings about the server's usage.
-        """
+        """Charge the attempts of a call to the question, and send a progress event for each."""
         self._charges += charges
         self._warnings += warnings
         for charge in charges:
@@ -402,12 +377,9 @@ class Run:
         account: Budget,
         reserve: Budget,
     ) -> tuple[Sequence[PromptMessage | BaseMessage], Reply]:
-        """Ask and, while the reply calls tools, ask again with their results.
+        """Ask, and while the reply calls tools ask again; return the last prompt and reply.
 
         The reserve is given up where the prompt fits into the budget once, but not twice.
-
-        Returns:
-            The prompt with the tool results, and the last reply.
         """
         rounds = 0
         while True:
@@ -474,11 +446,7 @@ class Run:
             return None
 
     def _reserve(self, account: Budget, *, closing: bool) -> int:
-        """Return the tokens to keep back for a forced ending.
-
-        At most half of the cap, or two thirds if the call gives the final answer: 16 tokens of the
-        smallest share (24 by default).
-        """
+        """Return the tokens to keep for an ending: at most half of the cap, or two thirds."""
         answer_type = self.options.answer_type if closing else None
         minimum = max(self.settings.reserve or 0, answer_type.reserve if answer_type else 0)
         cap = min(int(account.total), account.tokens_left())
@@ -501,15 +469,6 @@ class Run:
         return _ChargedClient(await self.io.load(make) if is_named else make(), self, account)
 
 
-def _without_system(messages: list[BaseMessage]) -> list[BaseMessage]:
-    """Return a prompt with its system message at the head of the first message after it."""
-    if len(messages) < 2 or (messages[0].type, messages[1].type) != ("system", "human"):  # noqa: PLR2004
-        return messages
-    text, content = f"{messages[0].text}\n\n", messages[1].content
-    joined: Any = text + content if isinstance(content, str) else [text, *content]
-    return [HumanMessage(joined), *messages[2:]]
-
-
 class _ChargedClient(WrapperClient):
     """A client that charges its calls to a run, and never repeats a call in its journal."""
 
@@ -530,10 +489,8 @@ class _ChargedClient(WrapperClient):
                 reply = await make(messages, options, io)
         except ModelCallError as failure:
             if failure.status in _REFUSALS:
-                run.models.refused = {
-                    **dict([*run.models.refused.items()][-99:]),
-                    asked: failure.status,
-                }
+                kept = dict([*run.models.refused.items()][-99:])
+                run.models.refused = {**kept, asked: failure.status}
             if isinstance(failure, BudgetUsedUpError):
                 run._update["budget_used_up"] = True  # noqa: SLF001 -- a part of it
             run.charge(failure.lost)

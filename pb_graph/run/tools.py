@@ -79,6 +79,15 @@ def without_tools(messages: Sequence[Any], *, shortened: bool) -> list[Any]:
     return plain
 
 
+def without_system(messages: list[BaseMessage]) -> list[BaseMessage]:
+    """Return a prompt with its system message at the head of the first message after it."""
+    if len(messages) < 2 or (messages[0].type, messages[1].type) != ("system", "human"):  # noqa: PLR2004
+        return messages
+    text, content = f"{messages[0].text}\n\n", messages[1].content
+    joined: Any = text + content if isinstance(content, str) else [text, *content]
+    return [HumanMessage(joined), *messages[2:]]
+
+
 async def _call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
     """Return the result of a tool as text of bounded size; its errors are told to the model."""
     tool = next((tool for tool in tools if tool.name == call["name"]), None)
