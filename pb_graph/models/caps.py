@@ -22,10 +22,6 @@ from pb_graph.models.provider_errors import status_of
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
 """Turns a model and the options of a call into the call's arguments, with at least its cap."""
 
-_OTHER_CAPS = ("max_output_tokens", "num_predict", "max_new_tokens")
-CAP_NAMES = ("max_tokens", "max_completion_tokens", *_OTHER_CAPS)
-"""Names of the cap in LangChain's models."""
-
 _CAP = re.compile(r"(n|num)predict|max(?!\w*(think|reason|input|prompt))\w*(tok|len)\w*")
 _ANSWERS = {"n", "ncmpl", "bestof", "candidatecount", "numreturnsequences"}
 MERGED = {
@@ -105,12 +101,7 @@ def answers_in(fields: Mapping[str, Any]) -> int:
 
 
 def without_caps(fields: Mapping[str, Any], *, is_body: bool = False) -> dict[str, Any]:
-    """Return the fields of a call without caps, so that only the cap of the call is sent.
-
-    Args:
-        fields: The fields, and those that LangChain or the provider's SDK merges into the body.
-        is_body: Whether these are fields of the body; a body then asks for one answer, too.
-    """
+    """Return the fields of a call without caps; those of a body also ask for one answer."""
     kept: dict[str, Any] = {}
     for name, value in fields.items():
         if name in _REPLACING or is_cap(name) or (is_body and _plain(name) in _ANSWERS):
@@ -133,12 +124,7 @@ def _plain(name: str) -> str:
 
 
 def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str | None:
-    """Return the reasoning effort that a call asks for, and why; None if it asks for none.
-
-    Args:
-        arguments: The arguments of the call.
-        options: The options that they were made from.
-    """
+    """Return the reasoning effort that the arguments of a call ask for, and why; else None."""
     fields = {**arguments, **arguments.get("extra_body", {}), **arguments.get("output_config", {})}
     for name in _EFFORTS:
         if (value := fields.get(name)) is not None:
@@ -172,7 +158,7 @@ def effort_level(
     Args:
         levels: Levels that the model takes, lowest first.
         options: The options of the call.
-        default: Default level of the model; None if it is unknown.
+        default: Level of the model if it is told none, where known.
         own: Level that the caller has set.
     """
     if not levels or options.is_free:
@@ -198,9 +184,7 @@ def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 
     How the model thinks is unknown, so only the prompt states the budget.
     """
-    fields = type(model).model_fields
-    name = next((name for name in CAP_NAMES if name in fields), "max_tokens")
-    return {name: options.cap}
+    return {next(filter(is_cap, type(model).model_fields), "max_tokens"): options.cap}
 
 
 # OpenAI's protocol.

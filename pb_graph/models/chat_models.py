@@ -72,12 +72,8 @@ def address_of(model: BaseChatModel) -> str:
 def with_callback(model: M, handler: BaseCallbackHandler) -> M:
     """Return a copy of a model that tells one more handler of its calls, besides the run's own."""
     own = model.callbacks
-    if isinstance(own, BaseCallbackManager):
-        own = own.copy()
-        own.add_handler(handler)
-    else:
-        own = [*(own or ()), handler]
-    return model.model_copy(update={"callbacks": own})
+    handlers = own.handlers if isinstance(own, BaseCallbackManager) else own or ()
+    return model.model_copy(update={"callbacks": [*handlers, handler]})
 
 
 def copy_for_attempts(model: M) -> M:

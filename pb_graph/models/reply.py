@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
@@ -247,13 +247,11 @@ def tokens_of_error(error: Exception) -> Bill | None:
         The measured tokens; 0 that are not measured if the attempt may have been billed by any
         amount up to its cap. None if it was refused or never sent.
     """
-    usage = getattr(getattr(error, "completion", None), "usage", None)
-    given = (
-        _whole(getattr(usage, "prompt_tokens", None)),
-        _whole(getattr(usage, "completion_tokens", None)),
-    )
-    if given[0] is not None and given[1] is not None:
-        return Bill(input=given[0], output=given[1])
+    usage: Any = getattr(getattr(error, "completion", None), "usage", None)
+    if usage and None not in (
+        given := (_whole(usage.prompt_tokens), _whole(usage.completion_tokens))
+    ):
+        return Bill(input=given[0] or 0, output=given[1] or 0)
     return Bill(is_measured=False) if usage or may_be_billed(error) else None
 
 
@@ -265,11 +263,8 @@ def _whole(value: object) -> int | None:
 
 def _numbers_of(usage: Mapping[str, Any], name: str) -> dict[str, int]:
     """Return the details of a usage; those of a service tier have its name in front."""
-    details = usage.get(name) or {}
-    return {
-        key.removeprefix("priority_").removeprefix("flex_"): _whole(value) or 0
-        for key, value in details.items()
-    }
+    details = (usage.get(name) or {}).items()
+    return {re.sub("^(priority|flex)_", "", key): _whole(value) or 0 for key, value in details}
 
 
 def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
@@ -359,10 +354,8 @@ class StreamWatch(BaseCallbackHandler):
 
         Usages that fall are those of single chunks, as Gemini's, and their sum is right.
         """
-        counts = [(usage["input_tokens"], usage["output_tokens"]) for usage in usages]
-        if len(counts) > 1 and all(
-            x <= y for a, b in pairwise(counts) for x, y in zip(a, b, strict=True)
-        ):
+        counts = [[usage[name] for usage in usages] for name in ("input_tokens", "output_tokens")]
+        if len(usages) > 1 and all(sorted(numbers) == numbers for numbers in counts):
             message.usage_metadata = usages[-1]
         if self._provider in _SAYING_WHY:
             message.response_metadata.setdefault("model_provider", self._provider)

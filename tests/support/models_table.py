@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain.chat_models import init_chat_model
 
-from pb_graph.models.caps import CAP_NAMES, policy_for
+from pb_graph.models.caps import is_cap, policy_for
 from pb_graph.models.options import CallOptions, Thinking
 
 CAPS = (300, 2_000, 16_000)
@@ -49,7 +49,7 @@ def _words(sent: Mapping[str, Any]) -> Iterator[str]:
             yield from _words(value)
         elif isinstance(value, dict):
             yield f"{name}: {value['type']}"
-        elif name not in {*CAP_NAMES, "timeout"}:
+        elif name != "timeout" and not is_cap(name):
             yield f"{name}: {value}"
 
 
