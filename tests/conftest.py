@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +70,14 @@ class ByFile(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     """Return our scheduler, whatever ``--dist`` says."""
     return ByFile(config, log)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test know the size of the prompts of another."""
+    if sizes := sys.modules.get("pb_graph.models.prompt_sizes"):
+        monkeypatch.setattr(sizes.PROMPT_SIZES, "_tokens", OrderedDict())
+        monkeypatch.setattr(sizes.PROMPT_SIZES, "_ratios", {})
 
 
 @pytest.fixture(autouse=True)

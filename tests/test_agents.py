@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any, get_args
 
@@ -23,9 +24,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import SecretStr
 
-from pb_graph import Budget, InputError, TokenBudgetMiddleware, plan_and_budget_tool
+from pb_graph import (
+    Budget,
+    BudgetedChatModel,
+    InputError,
+    TokenBudgetMiddleware,
+    plan_and_budget_tool,
+)
 from pb_graph.agents.answer import FINISH
-from tests.support.agents import ASK, THREAD, Pens, agent_of, calls, tool_call
+from tests.support.agents import ASK, THREAD, Pens, agent_of, calls, look_up, tool_call
 from tests.support.chat_model import (
     Call,
     HTTPError,
@@ -35,6 +42,7 @@ from tests.support.chat_model import (
     in_turn,
     runs_on,
     says_nothing,
+    thinks_in_vain,
 )
 from tests.support.graphs import Way, checked, graph_of, run
 
@@ -224,7 +232,7 @@ class TestNearerTheModel:
         model, budget = ScriptedChat(solve=ConnectionError("lost")), Budget(700)
         ours = TokenBudgetMiddleware(budget, per_call=300)
         run(create_agent(model, [], middleware=[ours, RETRIES]), ASK, way)
-        assert [call.cap for call in model.calls] == [300, 300, 30, 70]
+        assert [call.cap for call in model.calls] == [300, 300, 100]
         assert (budget.spent, budget.unknown, budget.left) == (0, 700, 0)
 
     @pytest.mark.parametrize("way", get_args(Way))
@@ -276,3 +284,68 @@ class TestHostsOwn:
         with pytest.raises(Exception, match="no"):
             [*agent.stream(ASK, stream_mode="messages")]
         assert [body["stream_options"] for body in bodies] == [{"include_usage": True}]
+
+
+class TestTheLastAnswer:
+    """The finishing call, and what is said of an answer that stays unfinished."""
+
+    def test_tool_calls_and_results_stand_in_it_as_text(self) -> None:
+        """Bedrock and its gateways refuse them in a request without tools."""
+        looks_up = calls("look_up", text="hm " * 40, word="pen")
+        model = ScriptedChat(solve=lambda call: looks_up if call.arguments.get("tools") else "21")
+        out = agent_of(model, 300, [look_up]).invoke(ASK)
+        last = model.calls[-1].messages
+        assert out["messages"][-1].text == "21"
+        assert "pen: seven words" in str(last)
+        assert FINISH in last[-1].text
+        assert not any(isinstance(m, ToolMessage) or getattr(m, "tool_calls", 0) for m in last)
+
+    def test_tool_calls_that_it_asks_for_are_not_made(self) -> None:
+        model = ScriptedChat(solve=calls("look_up", text="hm " * 40, word="pen"))
+        out = agent_of(model, 300, [look_up]).invoke(ASK)
+        assert not out["messages"][-1].tool_calls
+        assert out["tokens_spent"] <= 300
+
+    @pytest.mark.parametrize("solve", [runs_on, thinks_in_vain])
+    def test_an_answer_that_stays_cut_says_so(self, solve: Any) -> None:
+        out = agent_of(ScriptedChat(solve=solve), 300).invoke(ASK)
+        said = out["messages"][-1]
+        marks = {"finish_reason": "length", "budget_used_up": True}
+        assert said.response_metadata.items() >= marks.items()
+        assert said.text.startswith("and so on" if solve is runs_on else "The task is not finished")
+        assert said.usage_metadata["output_tokens"] == out["tokens_spent"] == 300
+
+    def test_workers_are_refused_rather_than_paid_for_calls_that_cannot_help(self) -> None:
+        budget, model = Budget(300), ScriptedChat(solve=runs_on)
+        budget.charge(285)
+        out = BudgetedChatModel(model=model, budget=budget, reserve=0).invoke("Go.")
+        assert model.calls == []
+        assert "is not finished" in out.text
+
+    @pytest.mark.parametrize("total", [{"total_tokens": 2100}, {"usd": 0.0042}, {"total": 900}])
+    def test_a_lead_gets_its_answer_when_its_team_has_spent_the_budget(self, total: Any) -> None:
+        prices: Any = {"prices": {"scripted-1": (1.0, 4.0)}} if "usd" in total else {}
+        budget = Budget(**total, **prices)
+        model = ScriptedChat(solve=lambda c: "21" if "REPORTS" in str(c.messages) else runs_on(c))
+        lead = BudgetedChatModel(model=model, budget=budget, per_call=150)
+        worker = BudgetedChatModel(model=model, budget=budget, per_call=150, reserve=0)
+        task = HumanMessage("Look at every part of the task with care. " * 25)
+        first = lead.invoke([task])
+        reports = [worker.invoke([task, HumanMessage("A part.")]).text for _ in range(8)]
+        said = lead.invoke(
+            [task, first, HumanMessage("REPORTS " + " ".join(text[:60] for text in reports))]
+        )
+        assert said.text == "21"
+        assert "is not finished" in reports[-1]
+        assert 0.3 * budget.total < budget.spent <= budget.total
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_notes_stay_where_they_were_sent(every: int) -> None:
+    """A prompt cache knows a prompt by its beginning."""
+    looks_up = [calls("look_up", text="hm " * n, word="pen") for n in (10, 11, 12, 380, 14)]
+    model = ScriptedChat(solve=in_turn(*looks_up, "done"))
+    agent_of(model, 500, [look_up], tell_every=every).invoke(ASK)
+    prompts = [[str(m.content) for m in call.messages] for call in model.calls]
+    for before, after in itertools.pairwise(prompts[:-1]):
+        assert after[: len(before)] == before

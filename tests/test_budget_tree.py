@@ -185,22 +185,22 @@ class TestGrants:
     @pytest.mark.parametrize("way", WAYS)
     def test_workers_of_a_lead_spend_their_whole_grants(self, way: Way) -> None:
         budget = Budget(4000)
-        team = Team(budget, 1200)
+        team = Team(budget, 1100)
         out = run(team.agent, ASK, way)
         assert out["messages"][-1].text == "done"
-        assert [grant.spent for grant in team.grants] == [1200] * 3
+        assert [grant.spent for grant in team.grants] == [1100] * 3
         assert budget.spent == team.paid <= 4000
         budget.close()
         assert budget.left == 4000 - team.paid
 
-    @pytest.mark.parametrize("left", [0, 1])
+    @pytest.mark.parametrize("left", [0, 1, 10])
     def test_an_agent_with_a_grant_of_what_is_used_up_still_answers(self, left: int) -> None:
         budget = Budget(100)
         budget.reserve(100 - left).settle(100 - left)
         out = run(agent_of(ScriptedChat(), budget.grant(50)), ASK)
         said = out["messages"][-1]
         assert said.text
-        assert said.response_metadata.get("budget_used_up", False) == (left == 0)
+        assert said.response_metadata.get("budget_used_up", False) == (left < 10)
         assert budget.spent <= 100
 
 

@@ -1,8 +1,7 @@
 """Get one answer of a chat model within a budget.
 
 `Answer` calls the model, and finishes an answer that its cap cut off in a second call. `charged`
-returns a model whose every call is reserved, capped, sent and settled; `BudgetedModelRequest` keeps
-it so whichever model another middleware puts in.
+returns a model whose every call is reserved, capped, sent and settled.
 """
 # ruff: noqa: ANN401 -- LangChain's run managers, contents and arguments
 
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,10 +19,8 @@ from langchain_core.exceptions import ModelError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
-    AnyMessage,
     BaseMessage,
     HumanMessage,
-    SystemMessage,
     ToolMessage,
 )
 from langchain_core.messages.ai import add_usage
@@ -31,6 +28,16 @@ from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from pydantic import PrivateAttr
 
 from pb_graph import errors
+from pb_graph.agents.notes import (
+    NOTES,
+    USED_UP,
+    appended,
+    joined,
+    recall_notes,
+    remember_note,
+    unfinished,
+    without_tool_calls,
+)
 from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.bill import Bill
 from pb_graph.budget.rates import MAX_TOKENS
@@ -45,20 +52,22 @@ from pb_graph.models.caps import (
     without_caps,
 )
 from pb_graph.models.chat_models import calls_of, copy_for_attempts, key_of, ls_params_of
-from pb_graph.models.input_bound import bound_input
+from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import CallOptions, Thinking
 from pb_graph.models.provider_errors import explain
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, StreamWatch, attempt, finish_of, run_sync
 from pb_graph.run.pause import Decision
+from pb_graph.run.tools import without_tools
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _STOPPED = "The token budget is used up, and the run was stopped."
-_USED_UP: dict[str, Any] = {"finish_reason": "stop", "budget_used_up": True}
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
 _TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
-_NOTE = 200  # input tokens to allow for a note that is added to a request
 _LOW = 0.2  # share of a budget: with less left, the model is told to finish
-_MIN_CALL = 256  # fewest completion tokens worth a call, where a run can pause instead
+_MIN_PAUSED = 256  # fewest completion tokens worth a call, where a run can pause or wait instead
+# Fewest completion tokens worth a call, a last answer, and the end of an answer; and the shares of
+# a small budget that are worth as much.
+_MIN_CALL, _MIN_ANSWER, _MIN_ENDING = (64, 0.3), (32, 0.1), (16, 0.1)
 
 
 class BudgetUsedUpError(errors.BudgetUsedUpError, ModelError):
@@ -133,10 +142,7 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
 
 @lru_cache
 def _charged_class(kind: type[Any]) -> type[Any]:
-    """Return a subclass of a model's class that charges its calls.
-
-    It is of the model's own class, because middleware asks for that: prompt caching, for one.
-    """
+    """Return a subclass of a model's class that charges its calls; middleware asks for classes."""
 
     class Charged(kind):  # type: ignore[misc]
         _limits: Any = PrivateAttr()
@@ -176,35 +182,7 @@ def _charged_class(kind: type[Any]) -> type[Any]:
     return Charged
 
 
-@dataclass(init=False)
-class BudgetedModelRequest(ModelRequest[Any]):
-    """A request whose model is charged, also the one that another middleware puts in its place.
-
-    Attributes:
-        limits: What the calls for this request may spend.
-    """
-
-    limits: CallLimits | None = None
-
-    def __init__(self, *, limits: CallLimits, model: BaseChatModel, **parts: Any) -> None:
-        object.__setattr__(self, "limits", limits)
-        super().__init__(model=charged(model, limits), **parts)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "model" and self.limits:
-            value = charged(value, self.limits)
-        super().__setattr__(name, value)
-
-    @classmethod
-    def of(cls, request: ModelRequest[Any], limits: CallLimits) -> BudgetedModelRequest:
-        """Return a request within limits, and within those that it already has."""
-        if isinstance(request, cls) and request.limits:
-            limits = limits.within(request.limits.accounts, request.limits.per_call)
-        parts = {part.name: getattr(request, part.name) for part in fields(ModelRequest)}
-        return cls(limits=limits, **parts)
-
-
-async def call_within(  # noqa: PLR0913, PLR0917 -- those of LangChain's models, and the limits
+async def call_within(  # noqa: C901, PLR0913, PLR0917 -- those of LangChain's models, and the limits
     limits: CallLimits,
     model: BaseChatModel,
     messages: Sequence[BaseMessage],
@@ -228,23 +206,21 @@ async def call_within(  # noqa: PLR0913, PLR0917 -- those of LangChain's models,
         BudgetUsedUpError: If an account has too little left.
         InputError: If the call asks for several answers.
     """
-    given = vars(model) | settings
-    if (several := answers_in(given)) > 1:
-        msg = f"A call for {several} answers may cost {several} caps. Make {several} calls instead."
-        raise InputError(msg)
     made = _prepared(model)
-    profile: Any = model.profile or {}
-    caps = [*caps_in(given), limits.per_call, profile.get("max_output_tokens")]
-    cap = min([limit for limit in caps if limit], default=None)
-    call = Bill(made.key)
-    if any(account.needs_input for account in limits.accounts):
-        call = await io.load(bound_input, made.model, messages, settings)
-        call = replace(call, input=call.input + _NOTE, written=call.written + _NOTE)
-
-    watch = StreamWatch(made.provider)
+    cap = _cap(model, vars(model) | settings, limits.per_call)
+    call, watch = Bill(made.key), StreamWatch(made.provider)
+    account, prompt = limits.accounts[0], list(messages)
+    if account in NOTES:
+        prompt = recall_notes(account, messages)
+    needs_input = any(account.needs_input for account in limits.accounts)
+    if needs_input:
+        call = await io.load(_bound, made.model, prompt, settings, limits)
 
     async def send(reservation: Reservation) -> AIMessage:
-        prompt = _with_note(messages, limits, reservation)
+        nonlocal prompt
+        if note := _note(prompt, limits, reservation):
+            remember_note(account, messages, note)
+            prompt = [*prompt[:-1], appended(prompt[-1], note)]
         arguments = made.arguments(settings, reservation.tokens, limits.thinking)
         manager = copy(run_manager)
         manager.handlers = [*run_manager.handlers, watch]
@@ -276,6 +252,8 @@ async def call_within(  # noqa: PLR0913, PLR0917 -- those of LangChain's models,
         error.__class__ = BudgetUsedUpError
         raise
     if done.message is not None:
+        if needs_input and done.tokens:
+            learn_input(made.model, prompt, settings, done.message, done.tokens)
         return done.message
     if type(done.error).__name__ == "LengthFinishReasonError":  # OpenAI's client cannot parse it
         usage = done.tokens.usage() if done.tokens and done.tokens.is_measured else None
@@ -319,25 +297,45 @@ def _prepared(model: BaseChatModel) -> _Prepared:
     return made
 
 
-def _with_note(
+def _cap(model: BaseChatModel, given: dict[str, Any], per_call: int | None) -> int | None:
+    """Return the smallest limit of a call's completion tokens; refuse several answers at once."""
+    if (several := answers_in(given)) > 1:
+        msg = f"A call for {several} answers may cost {several} caps. Make {several} calls instead."
+        raise InputError(msg)
+    profile: Any = model.profile or {}
+    caps = [*caps_in(given), per_call, profile.get("max_output_tokens")]
+    return min([limit for limit in caps if limit], default=None)
+
+
+def _bound(
+    model: BaseChatModel, prompt: list[BaseMessage], settings: dict[str, Any], limits: CallLimits
+) -> Bill:
+    """Return the bound of a call's input, with the longest note that may be added."""
+    if limits.tell_every is not None and isinstance(prompt[-1], HumanMessage | ToolMessage):
+        total = limits.accounts[0].rate.text(limits.accounts[0].total)
+        note = f"Remaining budget: {total} of {total}. {total}"
+        prompt = [*prompt[:-1], appended(prompt[-1], note)]
+    is_learned = all(account.is_learned for account in limits.accounts)
+    return bound_input(model, prompt, settings, is_learned=is_learned)
+
+
+def _note(
     messages: Sequence[BaseMessage], limits: CallLimits, reservation: Reservation
-) -> list[BaseMessage]:
-    """Return the prompt with a line about the remaining budget, if one is due."""
+) -> str | None:
+    """Return a line about the remaining budget, if one is due."""
     first, last = limits.accounts[0], messages[-1] if messages else None
-    if limits.tell_every is None or last is None:
-        return [*messages]
+    if limits.tell_every is None or not isinstance(last, HumanMessage | ToolMessage):
+        return None
     # Read now: other calls may have returned tokens while this call waited.
     left = min(account.left for account in limits.accounts if account.unit == first.unit)
     left += first.rate.cost(reservation.most) / first.rate.scale
-    rounds = sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in messages)
-    is_due = limits.tell_every and rounds % limits.tell_every == 0
     if left <= _LOW * first.total:
-        note = f"Remaining budget: {first.rate.text(left)}. Finish this task now."
-    elif isinstance(last, ToolMessage) and is_due:
-        note = f"Remaining budget: {first.rate.text(left)} of {first.rate.text(first.total)}."
-    else:
-        return [*messages]
-    return [*messages[:-1], _appended(last, note)]
+        return f"Remaining budget: {first.rate.text(left)}. Finish this task now."
+    rounds = sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in messages)
+    is_due = isinstance(last, ToolMessage) and limits.tell_every
+    if not is_due or rounds % limits.tell_every:
+        return None
+    return f"Remaining budget: {first.rate.text(left)} of {first.rate.text(first.total)}."
 
 
 @dataclass
@@ -348,7 +346,8 @@ class Answer:
         request: The request, as LangChain's agents make it.
         limits: What each call may spend.
         ask: Makes one call within limits.
-        last: Accounts for the finishing call, if a part was set aside for it.
+        reserve: Amount that is kept for the finishing call, in the unit of the first account.
+        last_accounts: Returns the accounts for the finishing call, if a part was set aside for it.
         by_tool: Whether the final answer is a tool call; the finishing call then keeps its tools.
         on_used_up: Decides what follows when only the reserve is left. `None` for a last answer.
     """
@@ -356,22 +355,25 @@ class Answer:
     request: ModelRequest[Any]
     limits: CallLimits
     ask: Callable[[ModelRequest[Any], CallLimits], Awaitable[ModelResponse[Any]]]
-    last: tuple[Budget, ...] = ()
+    reserve: float = 0
+    last_accounts: Callable[[], tuple[Budget, ...]] | None = None
     by_tool: bool = False
     on_used_up: Callable[[BudgetUsedUpError], Decision] | None = None
 
     async def respond(self) -> ModelResponse[Any]:
         """Return the model's answer or tool calls.
 
-        Tool calls that were cut off are dropped. If the budget is used up, the response is a
-        message that says so.
+        Tool calls that were cut off are dropped. An answer that stays unfinished says so in its
+        metadata. If the budget is used up, the response is a message that says so.
 
         Raises:
             BudgetUsedUpError: If the budget is used up and the model's own arguments ask for
                 structured output, which a plain message is not.
         """
-        least = min(_MIN_CALL, self._enough) if self.on_used_up else 1
-        limits = replace(self.limits, at_least=least, wait_for=self._enough)
+        is_dollars = self.limits.accounts[0].unit == "dollars"
+        enough = _MIN_PAUSED if is_dollars else max(1, int(self.reserve))
+        least = min(_MIN_PAUSED, enough) if self.on_used_up else self._least(*_MIN_CALL)
+        limits = replace(self.limits, at_least=least, wait_for=max(enough, _MIN_PAUSED))
         response: ModelResponse[Any] | None = None
         for decide in (self.on_used_up, None):
             try:
@@ -379,9 +381,8 @@ class Answer:
             except BudgetUsedUpError as error:
                 decision = decide(error) if decide else "finish"
                 if decision == "stop":
-                    return ModelResponse([AIMessage(_STOPPED, response_metadata=_USED_UP)])
+                    return ModelResponse([AIMessage(_STOPPED, response_metadata=USED_UP)])
                 if decision == "raise":
-                    limits = replace(limits, at_least=1)
                     continue
             break
         if response and finish_of(_message(response)) != "length":
@@ -390,23 +391,30 @@ class Answer:
 
     async def _finish(self, response: ModelResponse[Any] | None) -> ModelResponse[Any]:
         """Return the final answer, out of the reserve, after what was written so far."""
-        fuller = max(
-            self.limits.accounts, self.last or self.limits.accounts, key=lambda group: group[0].left
-        )
         limits = replace(
-            self.limits, accounts=fuller, keep=0, thinking="off", tell_every=None, wait_for=1
+            self.limits,
+            accounts=self.last_accounts() if self.last_accounts else self.limits.accounts,
+            keep=0,
+            at_least=self._least(*(_MIN_ENDING if response else _MIN_ANSWER)),
+            thinking="off",
+            tell_every=None,
         )
         try:
             final = await self._ask(self._ending(response), limits)
+            if not self._is_typed and _message(final).tool_calls:  # it was given no tools
+                final = _with(final, without_tool_calls(_message(final)))
         except BudgetUsedUpError as error:
             if self.by_tool or "response_format" in self.request.model_settings:
                 raise
-            return response or ModelResponse([AIMessage(error.note, response_metadata=_USED_UP)])
+            cut = unfinished(_message(response) if response else None, error.note)
+            return _with(response, cut) if response else ModelResponse([cut])
         except Exception:
             if response is None or self._is_typed or not _message(response).text:
                 raise
-            return response  # its tokens are paid for
-        return self._join(response, final) if response else final
+            return _with(response, unfinished(_message(response)))  # its tokens are paid for
+        final = self._join(response, final) if response else final
+        is_cut = not self._is_typed and finish_of(_message(final)) == "length"
+        return _with(final, unfinished(_message(final))) if is_cut else final
 
     async def _ask(self, request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
         try:
@@ -415,17 +423,16 @@ class Answer:
             answer = getattr(error, "ai_message", None)  # LangChain cannot parse the output
             if answer is None or finish_of(answer) != "length":
                 raise
-            return _drop_tool_calls(answer)
+            return ModelResponse([without_tool_calls(answer)])
         answer = _message(response)
-        return _drop_tool_calls(answer) if finish_of(answer) == "length" else response
+        is_cut = finish_of(answer) == "length"
+        return ModelResponse([without_tool_calls(answer)]) if is_cut else response
 
-    @property
-    def _enough(self) -> int:
-        """Return the completion tokens to wait for while other calls may return unspent tokens."""
-        reserve = self.limits.keep or (self.last[0].total if self.last else 0)
-        if reserve and self.limits.accounts[0].unit == "dollars":
-            return _MIN_CALL
-        return max(1, int(reserve))
+    def _least(self, tokens: int, share: float) -> int:
+        """Return the fewest tokens worth a call; less if the whole budget is small."""
+        root = self.limits.accounts[0].line[-1]
+        small = int(root.total * share) if root.unit == "completion tokens" else tokens
+        return max(1, min(tokens, small))
 
     @property
     def _is_typed(self) -> bool:
@@ -434,19 +441,27 @@ class Answer:
         return self.by_tool or any(form is not None for form in formats)
 
     def _ending(self, response: ModelResponse[Any] | None) -> ModelRequest[Any]:
-        """Return the request for a final answer, without tools and after the text so far."""
-        settings = self.request.model_settings
-        dropped = frozenset[str]() if self.by_tool else _TOOL_SETTINGS
-        bare = self.request.override(
+        """Return the request for a final answer, without tools and after the text so far.
+
+        Tool calls and results stand in it as text, because servers refuse them without tools.
+        """
+        settings, messages = self.request.model_settings, self.request.messages
+        dropped = frozenset[str]()
+        if not self.by_tool:
+            dropped, messages = _TOOL_SETTINGS, without_tools(messages, shortened=False)
+        partial = _message(response).text if response and not self._is_typed else ""
+        if partial:
+            messages = [*messages, AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
+        elif messages and isinstance(messages[-1], HumanMessage):
+            messages = [*messages[:-1], appended(messages[-1], FINISH)]
+        else:
+            messages = [*messages, HumanMessage(FINISH)]
+        return self.request.override(
+            messages=messages,
             tools=[],
             tool_choice=None,
             model_settings={name: settings[name] for name in settings.keys() - dropped},
         )
-        partial = _message(response).text if response and not self._is_typed else ""
-        if not partial:
-            return _append_system_note(bare, FINISH)
-        messages: list[AnyMessage] = [AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
-        return bare.override(messages=[*self.request.messages, *messages])
 
     def _join(self, response: ModelResponse[Any], final: ModelResponse[Any]) -> ModelResponse[Any]:
         """Return both answers as one message with the usage of both calls.
@@ -456,55 +471,37 @@ class Answer:
         first, second = _message(response), _message(final)
         content: Any = second.content
         if first.text and not self._is_typed and final.structured_response is None:
-            content = _joined(first.content, content) if content else first.content
+            content = joined(first.content, content) if content else first.content
         usage = [answer.usage_metadata for answer in (first, second)]
         update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
-        joined = second.model_copy(update=update)
-        result = [joined if message is second else message for message in final.result]
-        return replace(final, result=result)
+        return _with(final, second.model_copy(update=update))
 
 
-def share_of(account: Budget, fraction: float) -> float:
-    """Return a share of an account's total.
+def reserve_of(account: Budget, fraction: float, model: str = "", usage: Any = None) -> float:
+    """Return the amount to keep for a final answer: dollars, or whole tokens, rounded up.
 
     Args:
         account: The account.
-        fraction: The share, from 0 to 1.
-
-    Returns:
-        Dollars, or whole tokens, rounded up.
+        fraction: The least share of its total, from 0 to 1.
+        model: Key of the model.
+        usage: Usage of its last call. If the input counts, the final prompt is expected to be twice
+            as long as the conversation so far, and at most half of the total is kept.
     """
     share = account.total * fraction
+    if usage and account.rate.needs_input:
+        size = 2 * (usage["input_tokens"] + usage["output_tokens"])
+        ending = (
+            account.rate.cost(Bill(model, input=size, output=_MIN_CALL[0])) / account.rate.scale
+        )
+        share = max(share, min(ending, account.total / 2))
     return share if account.unit == "dollars" else math.ceil(share)
-
-
-def _append_system_note(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
-    message = request.system_message
-    if message is None:
-        return request.override(system_message=SystemMessage(note))
-    return request.override(system_message=_appended(message, note))
-
-
-def _appended(message: Any, note: str) -> Any:
-    return message.model_copy(update={"content": _joined(message.content, note)})
-
-
-def _drop_tool_calls(message: AIMessage) -> ModelResponse[Any]:
-    """Return a cut-off answer without its tool calls, because the last one may be incomplete."""
-    update = {"content": str(message.text), "tool_calls": [], "invalid_tool_calls": []}
-    return ModelResponse([message.model_copy(update=update)])
-
-
-def _joined(first: Any, second: Any) -> Any:
-    """Join two contents. Blocks stay unchanged, because a prompt cache may know them."""
-    if isinstance(first, str) and isinstance(second, str):
-        return f"{first}\n\n{second}"
-    parts = [
-        [{"type": "text", "text": part}] if isinstance(part, str) else part
-        for part in (first, second)
-    ]
-    return [*parts[0], *parts[1]]
 
 
 def _message(response: ModelResponse[Any]) -> AIMessage:
     return next(message for message in response.result if isinstance(message, AIMessage))
+
+
+def _with(response: ModelResponse[Any], message: AIMessage) -> ModelResponse[Any]:
+    """Return a response with another message of the model."""
+    before = _message(response)
+    return replace(response, result=[message if m is before else m for m in response.result])

@@ -6,7 +6,7 @@ import operator
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, NotRequired, get_args
 from uuid import uuid4
 
@@ -17,17 +17,19 @@ from langchain.agents.middleware.types import (
     ModelResponse,
     PrivateStateAttr,
 )
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
 
-from pb_graph.agents.answer import Answer, BudgetedModelRequest, CallLimits, share_of
+from pb_graph.agents.answer import Answer, CallLimits, charged, reserve_of
 from pb_graph.budget.account import Budget, whole_number
 from pb_graph.budget.bill import add_spending, subtract_spending
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.errors import InputError
+from pb_graph.models.chat_models import key_of
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.pause import OnUsedUp, decide
 from pb_graph.types import Spending
@@ -48,10 +50,40 @@ class TokenBudgetState(AgentState[Any]):
     """Tokens that this run has spent by model, with the agents below it."""
     budget_per_tool_call: NotRequired[Annotated[float, PrivateStateAttr]]
     """The share of each tool call of the last message, in the budget's unit."""
+    budget_reserve: NotRequired[Annotated[float, PrivateStateAttr]]
+    """The amount kept for the final answer, in the budget's unit."""
     budget_total: NotRequired[Annotated[float, PrivateStateAttr]]
     """The run's total, in the budget's unit, which may have been raised."""
     token_budget_run: NotRequired[Annotated[str, PrivateStateAttr]]
     """Identity of this run."""
+
+
+@dataclass(init=False)
+class BudgetedModelRequest(ModelRequest[Any]):
+    """A request whose model is charged, also the one that another middleware puts in its place.
+
+    Attributes:
+        limits: What the calls for this request may spend.
+    """
+
+    limits: CallLimits | None = None
+
+    def __init__(self, *, limits: CallLimits, model: BaseChatModel, **parts: Any) -> None:  # noqa: ANN401
+        object.__setattr__(self, "limits", limits)
+        super().__init__(model=charged(model, limits), **parts)
+
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401
+        if name == "model" and self.limits:
+            value = charged(value, self.limits)
+        super().__setattr__(name, value)
+
+    @classmethod
+    def of(cls, request: ModelRequest[Any], limits: CallLimits) -> BudgetedModelRequest:
+        """Return a request within limits, and within those that it already has."""
+        if isinstance(request, cls) and request.limits:
+            limits = limits.within(request.limits.accounts, request.limits.per_call)
+        parts = {part.name: getattr(request, part.name) for part in fields(ModelRequest)}
+        return cls(limits=limits, **parts)
 
 
 class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
@@ -187,8 +219,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], io: IO
     ) -> ExtendedModelResponse[Any]:
         async def ask(request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
-            charged = BudgetedModelRequest.of(request, limits)
-            answer: ModelResponse[Any] = await io.call(handler, handler, charged)
+            within = BudgetedModelRequest.of(request, limits)
+            answer: ModelResponse[Any] = await io.call(handler, handler, within)
             return answer
 
         state: Mapping[str, Any] = request.state
@@ -198,11 +230,12 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             request,
             CallLimits(
                 accounts_in_scope(account),
-                share_of(account, self.reserve),
+                keep := reserve_of(account, self.reserve),
                 self.per_call,
                 tell_every=self.tell_every,
             ),
             ask,
+            reserve=keep,
             on_used_up=None
             if self.on_used_up == "answer"
             else lambda error: decide(account, self.on_used_up, error, prompt),
@@ -210,24 +243,26 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         response = await answer.respond()
         replies = [message for message in response.result if isinstance(message, AIMessage)]
         calls = sum(len(reply.tool_calls) for reply in replies)
+        if account.needs_input and replies:
+            keep = reserve_of(
+                account, self.reserve, key_of(request.model), replies[-1].usage_metadata
+            )
         spent, earlier = account.spending, state.get("tokens_by_model") or {}
         update = {
             "tokens_spent": _output(spent) - _output(earlier),
             "tokens_by_model": subtract_spending(spent, earlier),
-            "budget_per_tool_call": self._left(account) / max(1, calls),
+            "budget_reserve": keep,
+            "budget_per_tool_call": max(0, account.left - keep) / max(1, calls),
             "budget_total": account.total,
         }
         return ExtendedModelResponse(response, Command(update=update))
-
-    def _left(self, account: Budget) -> float:
-        """Return the remaining amount without the reserve."""
-        return max(0, account.left - share_of(account, self.reserve))
 
     @contextmanager
     def _part(self, state: Mapping[str, Any]) -> Iterator[Budget]:
         """Open the part of the run's account that one tool call may spend."""
         account = self._account(state)
-        left = self._left(account)
+        keep = state.get("budget_reserve", reserve_of(account, self.reserve))
+        left = max(0, account.left - keep)
         try:
             share = min(left, state.get("budget_per_tool_call", left))
             share = share if account.unit == "dollars" else int(share)

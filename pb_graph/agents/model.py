@@ -9,16 +9,16 @@ from typing import Annotated, Any
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.caches import BaseCache
 from langchain_core.language_models import BaseChatModel, ModelProfile
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
-from pb_graph.agents.answer import Answer, CallLimits, call_within, share_of
+from pb_graph.agents.answer import Answer, CallLimits, call_within, reserve_of
 from pb_graph.budget.account import Budget
 from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError
-from pb_graph.models.chat_models import identity_of, llm_type_of, ls_params_of, name_of
+from pb_graph.models.chat_models import identity_of, key_of, llm_type_of, ls_params_of, name_of
 from pb_graph.models.client import RetryPolicy
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 
@@ -171,26 +171,50 @@ class BudgetedChatModel(BaseChatModel):
             msg = "There is no budget. Give BudgetedChatModel one, or run it in use_budget(budget)."
             raise InputError(msg)
         system = messages[0] if messages and isinstance(messages[0], SystemMessage) else None
-        last = self._last_account(accounts[0])
+        self._last_account(accounts[0])
+        plain = self.plain
         answer = Answer(
             ModelRequest(
-                model=self.plain,
+                model=plain,
                 system_message=system,
                 messages=messages[1:] if system else messages,  # type: ignore[arg-type]
                 model_settings=settings,
             ),
             CallLimits(accounts, per_call=self.per_call, tell_every=1),
             ask,
-            last=(last, *accounts[1:]) if last else (),
+            reserve=reserve_of(accounts[0], self.reserve),
+            last_accounts=(lambda: self._last_accounts(accounts)) if self.reserve else None,
             by_tool=self._by_tool,
         )
-        response = await self.retry_policy.repeat(answer.respond, io, _MAX_WAIT)
+        usage: Any = None
+        try:
+            response = await self.retry_policy.repeat(answer.respond, io, _MAX_WAIT)
+            usage = next((m.usage_metadata for m in response.result if isinstance(m, AIMessage)), 0)
+        finally:
+            self._last_account(accounts[0], key_of(plain) if usage else "", usage)
         return ChatResult(
             generations=[ChatGeneration(message=message) for message in response.result]
         )
 
-    def _last_account(self, account: Budget) -> Budget | None:
-        """Return the grant of an account for the last answer; always the same object."""
-        if not self.reserve:
-            return None
-        return account.grant(share_of(account, self.reserve), name=_RESERVE)
+    def _last_account(self, account: Budget, model: str = "", usage: Any = None) -> None:  # noqa: ANN401
+        """Keep a grant of an account for the last answer, as large as that may be.
+
+        Args:
+            account: The account.
+            model: Key of the model.
+            usage: Usage of the last call, by which the grant grows.
+        """
+        if self.reserve:
+            amount = reserve_of(account, self.reserve, model, usage)
+            grant = account.grant(amount, name=_RESERVE)
+            if grant.left > amount:  # it had taken all that was left
+                grant.close()
+                account.grant(amount, name=_RESERVE)
+            elif usage:
+                account.grant(grant.total - grant.left + amount, name=_RESERVE)
+
+    def _last_accounts(self, accounts: tuple[Budget, ...]) -> tuple[Budget, ...]:
+        """Return the accounts for the last answer, whose reserve takes all that is left."""
+        first, *others = accounts
+        grant = first.grant(reserve_of(first, self.reserve), name=_RESERVE)
+        return (first.grant(grant.total + first.left, name=_RESERVE), *others)

@@ -57,6 +57,10 @@ class Budget:
         usd: Dollars, more than 0.
         prices: Dollars per million tokens by model, of input, output and cached input:
             ``{"gpt-5-mini": (0.25, 2.0, 0.025)}``. ``"auto"`` for the list of `genai-prices`.
+        bound: How the input of a call is bounded before it is made. ``"learned"``: a token for each
+            byte, until settled calls of the same model and server show how many tokens a byte has;
+            then the most that was seen, and a quarter more. ``"bytes"``: always a token for each
+            byte, which ends sooner and rests on no estimate.
 
     Attributes:
         unit: The unit of all figures: completion tokens, tokens or dollars.
@@ -74,6 +78,7 @@ class Budget:
         total_tokens: int | None = None,
         usd: float | None = None,
         prices: Prices | Literal["auto"] = "auto",
+        bound: Literal["learned", "bytes"] = "learned",
     ) -> None:
         totals = {"total": total, "total_tokens": total_tokens, "usd": usd}
         given = [(name, figure) for name, figure in totals.items() if figure is not None]
@@ -83,11 +88,13 @@ class Budget:
         name, figure = given[0]
         rates = {"total": COMPLETION_TOKENS, "total_tokens": ALL_TOKENS}
         self._begin(rates.get(name) or Dollars(prices))
+        self.is_learned = bound == "learned"
         self._own: int | None = self._units(name, figure, minimum=1)
 
     def _begin(self, rate: Rate, size: int | None = None, parent: Budget | None = None) -> None:
         self.rate, self.parent = rate, parent
         self.unit = rate.unit
+        self.is_learned = parent is None or parent.is_learned
         self.needs_input: bool = rate.needs_input or (parent is not None and parent.needs_input)
         self._own = size  # None: the size of the parent
         self._spent = self._unknown = self._pending = 0  # pending: caps of unsettled calls
@@ -248,7 +255,8 @@ class Budget:
         Args:
             amount: The most that the grant gets, in the unit of this budget; less where less is
                 left.
-            name: Opens the grant once: later calls with this name return the same account.
+            name: Opens the grant once: later calls with this name return the same account, which
+                they enlarge to a larger amount.
         """
         units, key = self._part(amount), (self, name) if name else object()
         with _LOCK:
@@ -258,7 +266,9 @@ class Budget:
                 grant._runs = None if self._runs is None else set()
                 for account in self._until_grant():
                     account._grants[key] = grant
-            return self._grants[key]
+            grant = self._grants[key]
+            grant._own = max(grant._size(), min(units, grant._size() + max(0, self._free())))
+            return grant
 
     def close(self) -> None:
         """Return the unspent part of a grant to its parent. Calls in flight still settle.

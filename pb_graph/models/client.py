@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
@@ -38,7 +39,7 @@ from pb_graph.models.chat_models import (
     name_of,
     with_callback,
 )
-from pb_graph.models.input_bound import bound_input
+from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
     is_transient,
@@ -255,10 +256,13 @@ class ChatClient:
     ) -> Reply:
         """Return the reply to one attempt. The charge of a failed attempt is added to `lost`."""
         options = replace(options, schema=None) if self._refuses_schema else options
+        arguments: dict[str, Any] = {}
         call = Bill(self._key)  # without input where no budget counts it
         if any(account.needs_input for account in accounts):
             arguments = self._arguments(messages, options)
-            call = await io.load(bound_input, self.model, messages, arguments)
+            is_learned = all(account.is_learned for account in accounts)
+            bound = partial(bound_input, is_learned=is_learned)
+            call = await io.load(bound, self.model, messages, arguments)
         effort, watch = None, StreamWatch(self._provider)
 
         async def send(reservation: Reservation) -> AIMessage:
@@ -272,6 +276,8 @@ class ChatClient:
         done = await attempt(send, accounts, options.cap, call, messages, watch, io, wait_for=limit)
         charge = _charge(done, options.purpose)
         if done.message is not None and charge:
+            if call.input:
+                learn_input(self.model, messages, arguments, done.message, done.tokens or call)
             reply = self._read(done, charge, options, messages)
             return replace(reply, lost=tuple(lost), effort=effort)
         lost += [charge] if charge else []

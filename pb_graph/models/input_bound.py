@@ -22,11 +22,13 @@ from pb_graph.errors import InputError
 from pb_graph.local import server
 from pb_graph.models.caps import MERGED, generic, is_cap, policy_for
 from pb_graph.models.chat_models import address_of, is_openai_like, key_of, name_of
+from pb_graph.models.prompt_sizes import PROMPT_SIZES, TextSize, digests_of
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
 _PER_MESSAGE = 16  # tokens of the chat template, role and separators
+_PER_REPLY, _LEARNED_PER_MESSAGE = 8, 4  # of these, what the bytes of a text do not cover
 _PER_REQUEST = 64  # tokens of the template
 _TOOLS = 600  # the instructions that providers add where there are tools
 # The most tokens of an image, by the documents of the providers and, for OpenAI, by bills.
@@ -85,17 +87,21 @@ def bound_input(
     model: BaseChatModel | str,
     messages: Sequence[BaseMessage],
     arguments: Mapping[str, Any] | None = None,
+    *,
+    is_learned: bool = True,
 ) -> Bill:
     """Return a bill with the largest possible input of a call, for `Budget.reserve`.
 
     A local model counts its prompts itself, and OpenAI's models have a public tokenizer. For other
     models one token per byte is assumed, because a token of today's tokenizers has at least one
-    byte. If the model reported the tokens of its last message, only later messages are counted.
+    byte, until settled calls of the same model and server show how many tokens a byte has. A
+    beginning of the prompt that this process has sent before counts as it was reported.
 
     Args:
         model: The chat model. A key from `key_of` counts in bytes.
         messages: The prompt.
         arguments: The other arguments of the call, tools included.
+        is_learned: Whether settled calls count; otherwise each byte is a token.
 
     Raises:
         InputError: If the prompt or an argument is not known to have a bound: sound, files, tools
@@ -105,25 +111,57 @@ def bound_input(
     key, count = model if isinstance(model, str) else key_of(model), _counter(model)
     tools = [_schema(tool) for tool in arguments.get("tools") or ()]
     others = [*_texts(model, arguments)]
-    fixed = _PER_REQUEST + (_TOOLS if tools else 0) + sum(map(count, [*tools, *others]))
-    sizes = [_message_bound(message, count, key) for message in messages]
-    bound = fixed + sum(sizes)
-    for number, message in reversed([*enumerate(messages)]):
-        if known := _reported(message, plain_name(key)):
-            system = [
-                _message_bound(other, count, key) for other in messages if other.type == "system"
-            ]
-            bound = min(bound, known + fixed + sum(system) + sum(sizes[number + 1 :]))
-            break
+    fixed = (_TOOLS if tools else 0) + sum(map(count or _bytes, [*tools, *others]))
+    known, tokens = 0, fixed
+    if is_learned and (found := PROMPT_SIZES.known(digests_of(messages, [key, tools, others])))[0]:
+        known, tokens = found
+    parts = [_parts_of(message, key) for message in messages][known:]
+    tokens += sum(images for _, images, _ in parts)
+    sizes = [max((count or _bytes)(text), written) for text, _, written in parts]
+    bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(parts) + sum(sizes)
+    if is_learned and count is None:
+        size = TextSize.of("".join(text for text, *_ in parts))
+        learned = PROMPT_SIZES.bound(key, size, is_whole=not known)
+        learned = max(learned, sum(written for *_, written in parts))
+        bound = min(bound, tokens + _PER_REPLY + _LEARNED_PER_MESSAGE * len(parts) + learned)
     body = {**arguments.get("extra_body", {}), "tools": tools}
     if counted := _count_locally(model, messages, body):
-        bound = min(bound, counted + _PER_REQUEST + sum(map(count, others)))
+        bound = min(bound, counted + _PER_REQUEST + sum(map(count or _bytes, others)))
     sent = [message.content for message in messages], tools, arguments.get("cache_control")
     lasting = bound if '"1h"' in json.dumps(sent, default=str) else 0  # of a prompt cache
     if isinstance(model, BaseChatModel):
         settings = vars(model) | arguments
         key += next((f" ({settings[n]})" for n in _SURCHARGED if settings.get(n) in SURCHARGES), "")
     return Bill(key, input=bound, written=bound, lasting=lasting, is_measured=False)
+
+
+def learn_input(
+    model: BaseChatModel,
+    messages: Sequence[BaseMessage],
+    arguments: Mapping[str, Any],
+    reply: AIMessage,
+    tokens: Bill,
+) -> None:
+    """Remember the size of a prompt, after the call is settled.
+
+    Args:
+        model: The chat model.
+        messages: The prompt, as it was sent.
+        arguments: The other arguments of the call, as for `bound_input`.
+        reply: The response.
+        tokens: The tokens of the call. Only measured tokens are remembered.
+    """
+    if not tokens.is_measured:
+        return
+    key, parts = key_of(model), [_parts_of(message, key_of(model)) for message in messages]
+    tools = [_schema(tool) for tool in arguments.get("tools") or ()]
+    others = [*_texts(model, arguments)]
+    *_, asked, answered = digests_of([*messages, reply], [key, tools, others])
+    PROMPT_SIZES.add(asked, tokens.input)
+    PROMPT_SIZES.add(answered, tokens.input + tokens.output)
+    if not any(images for _, images, _ in parts):
+        texts = [text for text, *_ in parts], tools, others
+        PROMPT_SIZES.learn(key, TextSize.of(_json(texts)), tokens.input)
 
 
 def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator[Any]:
@@ -168,8 +206,8 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
     return tool
 
 
-def _message_bound(message: BaseMessage, count: Callable[[Any], int], key: str) -> int:
-    """Return the most tokens of a message; at least those that it took to write it."""
+def _parts_of(message: BaseMessage, key: str) -> tuple[str, int, int]:
+    """Return the text of a message, the tokens of its images, and those that it took to write."""
     texts, images = _read(message.content)
     if message.additional_kwargs.get("audio"):
         _refuse("A prompt with 'audio'")
@@ -182,7 +220,7 @@ def _message_bound(message: BaseMessage, count: Callable[[Any], int], key: str) 
         parts += [message.tool_calls, message.invalid_tool_calls]
         usage = message.usage_metadata
         written = usage["output_tokens"] if usage else 0  # hidden reasoning may be sent back
-    return _PER_MESSAGE + images * image + max(count(parts), written)
+    return _json(parts), images * image, written
 
 
 def _read(content: Any) -> tuple[list[Any], int]:  # noqa: ANN401 -- text, or blocks
@@ -209,28 +247,22 @@ def _refuse(what: str, cause: Exception | None = None) -> NoReturn:
     raise InputError(msg) from cause
 
 
-def _reported(message: BaseMessage, name: str) -> int:
-    """Return the tokens up to a message, as this model reported them; 0 if it did not."""
-    usage = message.usage_metadata if isinstance(message, AIMessage) else None
-    made_by = str(message.response_metadata.get("model_name") or "")
-    if usage is None or not made_by.startswith(name):
-        return 0
-    return usage["input_tokens"] + usage["output_tokens"]
+def _json(value: Any) -> str:  # noqa: ANN401
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
 
 
-def _counter(model: BaseChatModel | str) -> Callable[[Any], int]:
-    """Return a count of JSON: in tokens for a model of OpenAI's own server, else in bytes."""
-    encoding = None
-    if not isinstance(model, str) and is_openai_like(model):
-        encoding = _encoding(name_of(model)) if "//api.openai.com/" in address_of(model) else None
+def _bytes(value: Any) -> int:  # noqa: ANN401
+    return len(_json(value).encode(errors="replace"))
 
-    def count(value: Any) -> int:  # noqa: ANN401
-        text = json.dumps(value, default=str, ensure_ascii=False)
-        if encoding:
-            return len(encoding.encode(text, disallowed_special=()))
-        return len(text.encode(errors="replace"))
 
-    return count
+def _counter(model: BaseChatModel | str) -> Callable[[Any], int] | None:
+    """Return a count of JSON in tokens, for a model of OpenAI's own server; else None."""
+    if isinstance(model, str) or not is_openai_like(model):
+        return None
+    encoding = _encoding(name_of(model)) if "//api.openai.com/" in address_of(model) else None
+    if encoding is None:
+        return None
+    return lambda value: len(encoding.encode(_json(value), disallowed_special=()))
 
 
 @lru_cache

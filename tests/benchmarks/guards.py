@@ -152,10 +152,10 @@ class Ours(Guard):
         return use_budget(self.budget)
 
     def branch(self, wide: int) -> AbstractContextManager[Any]:
-        from pb_graph.agents.answer import share_of
+        from pb_graph.agents.answer import reserve_of
         from pb_graph.budget import use_budget
 
-        return use_budget(self.budget.grant(share_of(self.budget, 1 / wide)))
+        return use_budget(self.budget.grant(reserve_of(self.budget, 1 / wide)))
 
     def is_unequal(self, known: int, lost: int) -> bool:
         """Return whether the account is not the bill; a lost call must be covered."""

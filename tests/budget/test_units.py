@@ -22,7 +22,8 @@ from pb_graph.budget.rates import Dollars
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.local import server
-from pb_graph.models.input_bound import bound_input
+from pb_graph.models.input_bound import bound_input, learn_input
+from pb_graph.models.prompt_sizes import PROMPT_SIZES
 from tests.support.chat_model import ScriptedChat
 
 URL = "http://127.0.0.1:9/v1"
@@ -247,15 +248,31 @@ class TestBoundOfTheInput:
             assert bound_input(seeing, [HumanMessage(image)]).input > most
             assert bound_input(seeing, shown).input > most
 
-    def test_reported_usage_bounds_the_prompt_before_it(self) -> None:
-        usage: Any = {"input_tokens": 900, "output_tokens": 50, "total_tokens": 950}
-        answer = AIMessage(
-            "ok", usage_metadata=usage, response_metadata={"model_name": "scripted-1"}
-        )
-        said = [HumanMessage("x" * 9000), answer, HumanMessage("more")]
-        assert 950 < bound_input(ScriptedChat(), said).input < 1400
-        other = answer.model_copy(update={"response_metadata": {"model_name": "other"}})
-        assert bound_input(ScriptedChat(), [said[0], other]).input > 9000
+    def test_usage_counts_only_for_the_prompt_that_was_sent(self) -> None:
+        model, usage = ScriptedChat(), {"input_tokens": 900, "output_tokens": 50}
+        answer = AIMessage("ok", usage_metadata=usage | {"total_tokens": 950})  # type: ignore[arg-type]
+        answer.response_metadata = {"model_name": "scripted-1"}
+        asked, more = [HumanMessage("x" * 9000)], HumanMessage("more")
+        assert bound_input(model, [*asked, answer, more]).input > 9000
+        learn_input(model, asked, {}, answer, Bill(input=900, output=50))
+        assert 950 < bound_input(model, [*asked, answer, more]).input < 1100
+        assert bound_input(model, [*asked, answer, more], is_learned=False).input > 9000
+        PROMPT_SIZES._ratios.clear()
+        longer = HumanMessage("x" * 9001)
+        for other in ([longer, answer], [*asked, longer, answer], [longer, *asked, answer]):
+            assert bound_input(model, other).input > 9000
+        tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+        assert bound_input(model, [*asked, answer], {"tools": [tool]}).input > 9000
+
+    def test_bytes_have_at_most_the_tokens_that_were_seen_and_a_quarter(self) -> None:
+        model, prose = ScriptedChat(), "some plain words of a text " * 100
+        learn_input(model, [HumanMessage(prose)], {}, AIMessage("ok"), Bill(input=675))
+        assert 1600 < bound_input(model, [HumanMessage(prose * 2 + "new")]).input < 1750
+        digits = "0123456789" * 540  # of a kind that was not seen
+        assert bound_input(model, [HumanMessage(digits)]).input > 5000
+        assert bound_input(model, [HumanMessage("new")]).input < 200
+        elsewhere = ScriptedChat(model_name="other")
+        assert bound_input(elsewhere, [HumanMessage(prose)]).input > 2700
 
     def test_openais_own_models_are_counted_by_their_tokenizer(self) -> None:
         words, key = [HumanMessage("word " * 3000)], SecretStr("any")

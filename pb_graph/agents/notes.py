@@ -1,0 +1,90 @@
+"""Add notes to the messages of a prompt and of an answer.
+
+A note to the model is sent again where it stood: a provider's prompt cache knows a prompt by its
+beginning, and a note that later calls leave out would void the cache from there on.
+"""
+# ruff: noqa: ANN401 -- messages and contents of any type
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from pb_graph.budget.account import Budget
+from pb_graph.models.prompt_sizes import digests_of
+
+_NOT_FINISHED = "The task is not finished: too few tokens were left for its answer."
+USED_UP: dict[str, Any] = {"finish_reason": "length", "budget_used_up": True}
+_MAX_NOTES = 1000  # of one account
+NOTES: WeakKeyDictionary[Budget, OrderedDict[str, str]] = WeakKeyDictionary()
+"""The notes of each account, by the digest of the prompt that they ended."""
+
+
+def recall_notes(account: Budget, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return a prompt with the notes that earlier calls had in it.
+
+    Args:
+        account: The account of the call.
+        messages: The prompt, as the host keeps it.
+    """
+    told = list(messages)
+    if notes := NOTES.get(account):
+        for place, digest in enumerate(digests_of(messages[:-1])):
+            if note := notes.get(digest):
+                told[place] = appended(told[place], note)
+    return told
+
+
+def remember_note(account: Budget, messages: Sequence[BaseMessage], note: str) -> None:
+    """Remember a note at the end of a prompt.
+
+    Args:
+        account: The account of the call.
+        messages: The prompt, as the host keeps it.
+        note: The note.
+    """
+    notes = NOTES.setdefault(account, OrderedDict())
+    notes[digests_of(messages)[-1]] = note
+    if len(notes) > _MAX_NOTES:
+        notes.popitem(last=False)
+
+
+def appended(message: Any, note: str) -> Any:
+    """Return a message with a note at its end."""
+    return message.model_copy(update={"content": joined(message.content, note)})
+
+
+def joined(first: Any, second: Any) -> Any:
+    """Join two contents. Blocks stay unchanged, because a prompt cache may know them."""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    parts = [
+        [{"type": "text", "text": part}] if isinstance(part, str) else part
+        for part in (first, second)
+    ]
+    return [*parts[0], *parts[1]]
+
+
+def unfinished(message: AIMessage | None, note: str = "") -> AIMessage:
+    """Return a message that says that it is not finished: in its text, if it has none.
+
+    Args:
+        message: What the model wrote, if it wrote anything.
+        note: The reason as a sentence.
+    """
+    text = f"{note} {_NOT_FINISHED}".strip()
+    if message is None:
+        return AIMessage(text, response_metadata=USED_UP)
+    metadata = {**message.response_metadata, **USED_UP}
+    content = message.content if message.text else text
+    return message.model_copy(update={"content": content, "response_metadata": metadata})
+
+
+def without_tool_calls(message: AIMessage) -> AIMessage:
+    """Return a message without its tool calls, the last of which may be incomplete."""
+    update = {"content": str(message.text), "tool_calls": [], "invalid_tool_calls": []}
+    return message.model_copy(update=update)
