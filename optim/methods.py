@@ -94,13 +94,7 @@ def reject_plan_review(settings: Settings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The settings behind a name.
-
-    Attributes:
-        fixed: Settings that the name promises: no override may replace them.
-        defaults: Settings that an override may replace.
-        estimate_level: As in `Method`.
-    """
+    """The settings behind a name."""
 
     fixed: Mapping[str, Any]
     defaults: Mapping[str, Any]

@@ -67,17 +67,7 @@ _ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The models of a run.
-
-    Attributes:
-        solver: Solves.
-        planner: Plans and estimates.
-        solver_identity: Identifies the solver, on every machine.
-        planner_identity: The same for the planner.
-        model: Name of the solver in logs.
-        planner_model: Name of the planner in logs.
-        temperature: Temperature of the solver. None for the provider's default.
-    """
+    """The models of a run."""
 
     solver: ModelClient
     planner: ModelClient
@@ -162,14 +152,7 @@ def _client(
 
 
 class Runner:
-    """Answers questions with one method.
-
-    Args:
-        method: The method.
-        models: The models of the run.
-        dataset: Name of the questions, for the records.
-        made_by: Origin of the answers, for the records.
-    """
+    """Answers questions with one method."""
 
     def __init__(
         self,
@@ -280,21 +263,7 @@ def _failed_report(settings: Settings, level: int | None, calls: Sequence[Call])
 
 
 class Meter:
-    """Count and limit the answers and tokens of a run.
-
-    Args:
-        places: Number of questions that are answered concurrently.
-        cache: Counts the tokens, those of earlier runs included, and holds the limit of the run,
-            after which no new answer begins.
-        share: This process's part of the limit, where several processes share it.
-
-    Attributes:
-        answers: Number of answers that ended in this run.
-        errors: Number of these without a score.
-        skipped: Number of answers that were not begun.
-        interrupted: Whether an answer was cancelled, which Inspect does not always tell.
-        watch: Called when an answer ends.
-    """
+    """Count and limit the answers and tokens of a run."""
 
     def __init__(self, places: int, cache: ReplyCache, share: Share | None = None) -> None:
         self.places, self.cache = asyncio.Semaphore(places), cache

@@ -114,6 +114,7 @@ def evaluate(
         StorageError: If the folder cannot be written.
         EvaluationError: If a task failed.
     """
+    as_scorer(experiment.chosen_scorer)  # all that can be refused is refused first
     questions = experiment.load()
     if confirm is not None:
         confirm(*_size(experiment, questions))

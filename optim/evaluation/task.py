@@ -385,13 +385,7 @@ class RecordedModel(ModelAPI):
 
 
 class InspectChat(BaseChatModel):
-    """Asks the model that Inspect evaluates, or the model of a role, in an event loop.
-
-    Attributes:
-        role: Role of ``--model-role``; None, or a role without a model, means ``--model``.
-        max_tokens: Declares that calls take a cap under this name.
-        timeout: Seconds. Long, as Inspect keeps the time and waits for connections within a call.
-    """
+    """Asks the model that Inspect evaluates, or the model of a role, in an event loop."""
 
     role: str | None = None
     max_tokens: int | None = None

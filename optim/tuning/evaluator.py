@@ -53,23 +53,6 @@ class Evaluator(SharedOnDeepcopy):
     nor wrong: the candidate is not measured, because neither an outage nor a scorer must decide
     between candidates. Eight of them in a row end the run, unless they are all of one candidate
     after others succeeded.
-
-    Args:
-        program: The program whose models answer.
-        scorer: As for `optim.scorers.as_scorer`.
-        options: Options with the run folder, the budget, concurrency and estimate_level.
-
-    Attributes:
-        models: Models with stored replies.
-        replies: The cache of replies, for a reflection model to share.
-        scorer: Name of the scorer, and a digest of its code.
-        reserved: Answers that are kept for the held-out questions.
-        refusal: The error that stops further model calls; None while calls are allowed.
-        watcher: Called after every answer.
-
-    Raises:
-        InputError: If the folder is in use or cannot be written.
-        PlanAndBudgetError: If a model or the scorer cannot be set up.
     """
 
     def __init__(self, program: GraphProgram, scorer: ScorerLike, options: TuneOptions) -> None:

@@ -181,10 +181,6 @@ class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no type
     """A program whose predictors hold the prompts that are open to tuning.
 
     The prompts are read at every call, so changes by an optimizer take effect.
-
-    Args:
-        base: The candidate that the program starts from.
-        predictors: Names of the open predictors, which become attributes.
     """
 
     def __init__(self, base: Candidate, *predictors: str) -> None:

@@ -37,15 +37,6 @@ class Reflector:
 
     The n-th identical prompt of a run gets the n-th stored reply, so a restarted run makes the same
     decisions.
-
-    Args:
-        model: As for `build_graph`. A model made from a name is asked at temperature 1, if it
-            would be asked at 0.
-        evaluator: Evaluator that makes the calls and stores the replies.
-
-    Attributes:
-        name: The model's name, for the record.
-        model: The model that is asked.
     """
 
     def __init__(self, model: BaseChatModel | str, evaluator: Evaluator) -> None:

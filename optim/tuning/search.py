@@ -56,19 +56,7 @@ class Split(NamedTuple):
 
 @dataclass
 class Search:
-    """A search and, after `run`, its result.
-
-    Attributes:
-        evaluator: Measures; its folder then belongs to this search.
-        split: The questions.
-        optimizer: Proposes candidates.
-        predictor: The predictor that it tunes.
-        reflector: Writes instructions; None where the optimizer does not need that.
-        callback: Told of every step in a sentence.
-        trials: Every candidate that was measured on the whole of dev; the original first.
-        verdict: The judgement of the held-out questions.
-        ended: Why the search ended.
-    """
+    """A search and, after `run`, its result."""
 
     evaluator: Evaluator
     split: Split
@@ -284,21 +272,15 @@ def draw(
     questions: Sequence[Question], of: int, seed: int
 ) -> tuple[list[Question], list[Question]]:
     """Draw one of every ``of`` questions, at least one, from each level its share."""
-    mixed = sample(questions, len(questions), seed)
-    by_level = sorted(mixed, key=_level)
+    mixed = sorted(sample(questions, len(questions), seed), key=lambda one: one.level or 0)
     part: list[Question] = []
     seen = 0
-    for _, group in groupby(by_level, key=_level):
+    for _, group in groupby(mixed, key=lambda one: one.level or 0):
         level = [*group]
         part += level[: (seen + len(level)) // of - seen // of]
         seen += len(level)
-    part = part or by_level[:1]
-    ids = {question.id for question in part}
-    return part, [question for question in questions if question.id not in ids]
-
-
-def _level(question: Question) -> int:
-    return question.level or 0
+    part = part or mixed[:1]
+    return part, [question for question in questions if question not in part]
 
 
 def _text(question: Question) -> str:
