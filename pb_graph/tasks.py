@@ -13,7 +13,7 @@ TOKENS_OF = {"word": 2, "sign": 2, "day": 150, "sentence": 45, "paragraph": 200,
 MATHEMATICS = frozenset({"arithmetic", "mathematics"})
 """Domains in which every question has something to work out."""
 TRAVEL = "travel planning"
-_MAX_LENGTH = 20_000
+_MAX_LENGTH, _ANY_TEXT = 20_000, 1_000
 _SHOWN = 1_500  # characters of the head and of the tail of a question
 _MAX_TRIP = 31
 
@@ -104,6 +104,14 @@ def asked_length(query: Query) -> int | None:
     if is_trip and (_WEEKS.search(text) or (is_travel and len(sizes) == 1)):
         sizes.append(7 * TOKENS_OF["day"])
     return min(max(sizes), _MAX_LENGTH) or None
+
+
+def needed_tokens(query: Query) -> int | None:
+    """Return the completion tokens that an answer needs at least; None where nothing is composed.
+
+    A text without a length gets room for some 500 words, or a program of a page.
+    """
+    return asked_length(query) or (_ANY_TEXT if is_composed(query) else None)
 
 
 def ends_of(text: str, head: int = _SHOWN, tail: int = _SHOWN) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pb_graph.tasks import asked_length, ends_of, is_composed
+from pb_graph.tasks import asked_length, ends_of, is_composed, needed_tokens
 from pb_graph.types import Query
 
 
@@ -76,6 +76,7 @@ def test_the_length_may_stand_in_the_form_or_behind_a_long_text_but_not_in_mathe
 )
 def test_a_text_or_a_program_is_the_whole_reply(question: str, composed: bool) -> None:
     assert is_composed(query(question)) is composed
+    assert needed_tokens(query(question)) == (1_000 if composed else None)
     assert not is_composed(query(question, domain="arithmetic"))
     assert not is_composed(query(question, answer_format=r"Put it into \boxed{}."))
 

@@ -16,7 +16,7 @@ from pb_graph.models.classes import CLASSES
 from pb_graph.prompts import as_data
 from pb_graph.run.run import Run
 from pb_graph.state import State
-from pb_graph.tasks import asked_length
+from pb_graph.tasks import needed_tokens
 from pb_graph.types import Query
 
 MAX_CONVERSATION = 24_000
@@ -69,7 +69,7 @@ async def intake(state: State, run: Run) -> State:
     values = {"planner_cap": CLASSES[(await run.class_of("planner")).name].planner_cap}
     settings = settings.for_domain(domain)
     if not has_own:
-        settings = settings.for_length(asked_length(query))
+        settings = settings.for_length(needed_tokens(query))
     settings = settings.for_class(
         found.name, {**model_class.settings, **values}, None if has_own else model_class.thinking
     )

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from pb_graph.planner.reading import find_grades, find_level, find_plan, without_mark
+from pb_graph.tasks import is_composed
 from pb_graph.types import Query, ReportWarning, SubQuestion
 
 _BAR = re.compile(r"(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\|")  # |x - 3| and P(A|B) are mathematics
@@ -41,8 +42,8 @@ _PUNCTUATION = re.compile(r"[\s.,;:?!\"'`]+")
 _EMPTY = {"", "sub-question"}
 """Sub-questions that ask nothing; some models repeat the form of the reply."""
 
-_FEWEST_WORDS = 6
-"""Fewer words in common by chance, and not a word of a short question, say nothing."""
+_FEWEST_WORDS = {True: 6, False: 10}
+"""Fewer words of a plan or of a question say nothing, by whether a text is asked for."""
 _WORD = re.compile(r"[^\W_ᄀ-￿]{4,}|\d+|[ᄀ-￿]")
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
 _EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
@@ -271,7 +272,7 @@ def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
     if all(part and part <= asked and 10 * len(part) >= 9 * len(asked) for part in parts):
         return True
     fewest = min(sum(map(str.isalpha, each)) for each in (words, known))
-    return fewest >= _FEWEST_WORDS and not words & known
+    return fewest >= _FEWEST_WORDS[is_composed(query)] and not words & known
 
 
 def grade_steps(
