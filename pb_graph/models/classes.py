@@ -80,19 +80,12 @@ class FoundClass(NamedTuple):
     source: Literal["given", "catalog", "model", "profile", "name", "reply", "default"]
 
 
-def find_class(model: BaseChatModel | str, given: ClassName | None = None) -> FoundClass:
-    """Return the class of a model that has not replied yet.
+def find_class(model: BaseChatModel | str) -> FoundClass:
+    """Return the class of a model, or of a name, that has not replied yet.
 
-    Args:
-        model: The chat model, or the name of a model that is not made yet.
-        given: The class that the user chose; None to find it.
-
-    Returns:
-        The class and its source: ``default`` where nothing tells the class. Such a model counts as
-        large until a reply brings thinking.
+    Where nothing tells the class, the source is ``default``, and the model counts as large until a
+    reply brings thinking.
     """
-    if given is not None:
-        return FoundClass(given, "given")
     name = model.removeprefix(LOCAL_PREFIX) if isinstance(model, str) else name_of(model)
     if name in CATALOG:
         return FoundClass("small", "catalog")

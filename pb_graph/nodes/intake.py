@@ -66,7 +66,8 @@ async def intake(state: State, run: Run) -> State:
     )
     found = await run.class_of("solver")
     model_class, has_own = CLASSES[found.name], settings.budget is not None
-    values = {"planner_cap": CLASSES[(await run.class_of("planner")).name].planner_cap}
+    planner = await run.class_of("planner") if settings.has_plan else found
+    values = {"planner_cap": CLASSES[planner.name].planner_cap}
     settings = settings.for_domain(domain)
     if not has_own:
         settings = settings.for_length(needed_tokens(query))

@@ -274,17 +274,17 @@ class Run:
 
     async def class_of(self, role: Role) -> FoundClass:
         """Return the class of the model of a role, and what told it."""
-        models = self.models
+        models, given = self.models, self.settings.model_class
         model = models.model_for(role, self.context)
-        is_solver = model is models.model_for("solver", self.context)
-        given = self.settings.model_class if is_solver else None
+        if given and (role == "solver" or model is models.model_for("solver", self.context)):
+            return FoundClass(given, "given")
         if isinstance(model, str | None) and (name := model_name(model)).startswith(LOCAL_PREFIX):
-            return find_class(name, given)  # without loading its weights
+            return find_class(name)  # without loading its weights
         client = await self._client(role, self.budget)
         thinks = models.replied.get(key_of(client.model))
-        if thinks and given is None:
+        if thinks:
             return FoundClass("thinking", "reply")
-        found = find_class(client.model, given)
+        found = find_class(client.model)
         is_plain = found.source == "default" and thinks is False
         return found._replace(source="reply") if is_plain else found
 

@@ -54,9 +54,8 @@ def test_a_name_tells_the_class(name: str, found: str) -> None:
     assert find_class(at_a_server(name)).name == found
 
 
-def test_what_is_given_beats_the_catalog_and_a_name_that_tells_nothing_is_large() -> None:
+def test_the_catalog_is_small_and_a_name_that_tells_nothing_is_large() -> None:
     assert find_class("local:qwen2.5-coder-1.5b") == ("small", "catalog")
-    assert find_class("local:qwen2.5-coder-1.5b", "thinking") == ("thinking", "given")
     assert find_class("local:/weights/r1-7b.gguf") == ("thinking", "name")
     assert find_class(at_a_server("m")) == ("large", "default")
     assert find_class(ScriptedChat()) == ("large", "profile")
