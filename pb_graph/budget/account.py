@@ -312,7 +312,7 @@ class Budget:
         Without the key or the name of a model, dollars are not counted.
         """
         with _LOCK:
-            return self._cap(Bill(model), after_pending=True)
+            return self._cap(Bill(model) if model else _NO_CALL, after_pending=True)
 
     def __enter__(self) -> Self:
         return self

@@ -91,10 +91,7 @@ class GraphOptions:
 
 @dataclass(eq=False, repr=False)
 class Run:
-    """The part of a run that one node sees. Every call through it is charged.
-
-    When a node restarts, identical calls get their stored replies.
-    """
+    """The part of a run that one node sees: it charges each call, and repeats none on a restart."""
 
     models: Models
     settings: Settings
@@ -476,12 +473,15 @@ class _ChargedClient(WrapperClient):
         super().__init__(wrapped)
         self._run, self._account = run, account
 
+    @property
+    def _asked(self) -> tuple[str, str]:
+        return self._run.state.get("run_id", ""), describe_model(self.model)
+
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         run, make = self._run, self.wrapped.call
-        asked = run.state.get("run_id", ""), describe_model(self.model)
-        if asked in run.models.refused:
-            msg = f"{asked[1]} was not asked again"
-            raise ModelCallError(msg, run.models.refused[asked])
+        if run.models.refused and (status := run.models.refused.get(self._asked)):
+            msg = f"{self._asked[1]} was not asked again"
+            raise ModelCallError(msg, status)
         if run.journal:
             make = partial(run.journal.call, self.wrapped)
         try:
@@ -490,7 +490,7 @@ class _ChargedClient(WrapperClient):
         except ModelCallError as failure:
             if failure.status in _REFUSALS:
                 kept = dict([*run.models.refused.items()][-99:])
-                run.models.refused = {**kept, asked: failure.status}
+                run.models.refused = {**kept, self._asked: failure.status}
             if isinstance(failure, BudgetUsedUpError):
                 run._update["budget_used_up"] = True  # noqa: SLF001 -- a part of it
             run.charge(failure.lost)

@@ -57,7 +57,7 @@ def test_a_run_may_name_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
         (42, "int is not a chat model"),
         (BudgetedChatModel(model=ScriptedChat(), budget=100), "reserve all tokens twice"),
         ("gpt-5", "'gpt-5' is not the name of a model"),
-        ("nobody:knows", "provider='nobody'"),
+        ("nobody:knows", "no provider is called 'nobody'"),
         ("openai:gpt-5-mini", "OPENAI_API_KEY"),
     ],
     ids=lambda value: str(value)[:20],
