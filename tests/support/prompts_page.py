@@ -132,12 +132,14 @@ def _added_by_middleware() -> list[tuple[str, str, str]]:
     for model in models:
         create_agent(model, [look_up], middleware=[TokenBudgetMiddleware(1000)]).invoke(ASK)
     long, short = (model.calls for model in models)
-    return [
-        ("after a round of tools", "the last tool's result", long[1].ask.rpartition("\n")[2]),
-        ("a fifth is left", "the system message", str(long[2].messages[0].text)),
-        ("an answer was cut off", "a message, after what was written", long[3].ask),
-        ("only the reserve is left", "the system message", str(short[1].messages[0].text)),
+    notes = [call.ask.rpartition("\n")[2] for call in (long[1], long[2], long[3], short[1])]
+    places = [
+        ("after a round of tools", "the last tool's result"),
+        ("a fifth is left", "the last tool's result"),
+        ("an answer was cut off", "a message, after what was written"),
+        ("only the reserve is left", "the last message"),
     ]
+    return [(*place, note) for place, note in zip(places, notes, strict=True)]
 
 
 if __name__ == "__main__":
