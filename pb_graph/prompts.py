@@ -364,10 +364,8 @@ def step_prompt(
     messages += _exchanges(query, style)
     questions = [human(asks[0], query), *(("human", ask) for ask in asks[1:])]
     for ask, done in zip(questions, earlier, strict=False):
-        messages += [
-            ask,
-            ("ai", done["answer"] or "(This sub-question was cut off without a result.)"),
-        ]
+        result = done["answer"] or "(This sub-question was cut off without a result.)"
+        messages += [ask, ("ai", result)]
     return [*messages, questions[-1]]
 
 

@@ -83,10 +83,11 @@ class Display:
         kind = event["event"]
         if kind == "intake":
             self._console.print(f"At most {event['limit']:,} completion tokens")
-            if first := event.get("plan_from"):
+            if kind := event.get("model_class"):
                 way = "part by part" if event["execution"] == "stepwise" else "in one call"
-                kind = f"{event['model_class']} model, by {event['model_class_source']}"
-                self._console.print(f"{kind}: planned from level {first}, and solved {way}")
+                first = event["plan_from"]
+                plans = f"planned from level {first}, solved {way}" if first else "not planned"
+                self._console.print(f"{kind} model, by {event['model_class_source']}: {plans}")
         elif kind == "call":
             self._calls += 1
             tokens = event["usage"]["output_tokens"]
