@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ModelFallbackMiddleware,
+    ModelRetryMiddleware,
+)
 from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -26,7 +32,7 @@ from pb_graph import (
 )
 from pb_graph.agents.answer import FINISH
 from pb_graph.budget.bill import Bill
-from tests.support.agents import ASK, THREAD, calls, look_up
+from tests.support.agents import ASK, THREAD, agent_of, calls, look_up
 from tests.support.chat_model import Call, ScriptedChat, in_turn, runs_on
 from tests.support.graphs import QUESTION, Way, run
 
@@ -193,6 +199,69 @@ class TestPausing:
         is_refused = not said.usage_metadata
         assert said.response_metadata.get("budget_used_up", False) == is_refused
         assert "__interrupt__" not in out
+
+
+LOOKS_UP = calls("look_up", text="hm " * 400, word="pen")
+
+
+@pytest.mark.parametrize("action", ["stop", "raise"])
+def test_a_decision_is_read_before_anything_is_spent_in_another_process(action: str) -> None:
+    """An attempt whose reply was lost stands in no state, and has cost what it may cost."""
+
+    def made(solve: Any) -> tuple[ScriptedChat, Any]:
+        model = ScriptedChat(solve=solve)
+        retries = ModelRetryMiddleware(max_retries=2, initial_delay=0, jitter=False)
+        guard = TokenBudgetMiddleware(1000, per_call=400, on_used_up="pause")
+        return model, create_agent(
+            model, [look_up], middleware=[retries, guard], checkpointer=saver
+        )
+
+    saver = InMemorySaver()
+    _, agent = made(in_turn(LOOKS_UP, ConnectionError("reset by peer")))
+    paused = agent.invoke(ASK, THREAD)["__interrupt__"][0].value
+    assert paused["spent"] == 900
+    model, agent = made("21")
+    out = agent.invoke(Command(resume={"action": action, "by": 500}), THREAD)
+    assert out["tokens_spent"] == 900 + model.output_tokens
+    assert [call.cap for call in model.calls] == ([] if action == "stop" else [400])
+
+
+def test_a_budget_of_another_process_counts_what_sub_agents_had_spent() -> None:
+    saver = InMemorySaver()
+
+    def made(budget: Budget, *, dies: bool) -> Any:
+        words = "hm " * 400
+        turns = [calls("look_up", text=words, word="pen")] * 2
+        last = KeyboardInterrupt() if dies else "21"  # as a process that is killed
+
+        def work(call: Call) -> Any:
+            done = sum(isinstance(message, ToolMessage) for message in call.messages)
+            if done < len(turns):
+                return turns[done]
+            if isinstance(last, KeyboardInterrupt):
+                raise last
+            return last
+
+        below = agent_of(ScriptedChat(solve=work), budget, [look_up], per_call=400)
+
+        @tool
+        def delegate(config: RunnableConfig) -> str:
+            """Let somebody else do it."""
+            return str(below.invoke(ASK, config)["messages"][-1].text)
+
+        asks = calls("delegate", text="hm " * 100)
+        lead = ScriptedChat(solve=lambda c: asks if len(c.messages) == 1 else "done")
+        guard = TokenBudgetMiddleware(budget, per_call=400)
+        return create_agent(lead, [delegate], middleware=[guard], checkpointer=saver)
+
+    with pytest.raises(KeyboardInterrupt):
+        made(Budget(3000), dies=True).invoke(ASK, THREAD, durability="sync")
+    budget = Budget(3000)
+    agent = made(budget, dies=False)
+    budget.charge(agent.get_state(THREAD).values["tokens_by_model"])
+    out = agent.invoke(None, THREAD, durability="sync")
+    in_flight = 400  # the call that was cut off may have cost its cap
+    assert budget.spent == out["tokens_spent"] == 100 + 800 + in_flight + 1 + 1
 
 
 DECISIONS = st.lists(

@@ -350,6 +350,7 @@ class Answer:
         last_accounts: Returns the accounts for the finishing call, if a part was set aside for it.
         by_tool: Whether the final answer is a tool call; the finishing call then keeps its tools.
         on_used_up: Decides what follows when only the reserve is left. `None` for a last answer.
+        decision: The decision of a run that has paused here before.
     """
 
     request: ModelRequest[Any]
@@ -358,7 +359,8 @@ class Answer:
     reserve: float = 0
     last_accounts: Callable[[], tuple[Budget, ...]] | None = None
     by_tool: bool = False
-    on_used_up: Callable[[BudgetUsedUpError], Decision] | None = None
+    on_used_up: Callable[[BudgetUsedUpError], Awaitable[Decision]] | None = None
+    decision: Decision | None = None
 
     async def respond(self) -> ModelResponse[Any]:
         """Return the model's answer or tool calls.
@@ -375,16 +377,16 @@ class Answer:
         least = min(_MIN_PAUSED, enough) if self.on_used_up else self._least(*_MIN_CALL)
         limits = replace(self.limits, at_least=least, wait_for=max(enough, _MIN_PAUSED))
         response: ModelResponse[Any] | None = None
-        for decide in (self.on_used_up, None):
+        decision = self.decision
+        while decision in (None, "raise"):
             try:
                 response = await self._ask(self.request, limits)
+                break
             except BudgetUsedUpError as error:
-                decision = decide(error) if decide else "finish"
-                if decision == "stop":
-                    return ModelResponse([AIMessage(_STOPPED, response_metadata=USED_UP)])
-                if decision == "raise":
-                    continue
-            break
+                asks = self.on_used_up if decision is None else None  # a pause is asked for once
+                decision = await asks(error) if asks else "finish"
+        if decision == "stop":
+            return ModelResponse([AIMessage(_STOPPED, response_metadata=USED_UP)])
         if response and finish_of(_message(response)) != "length":
             return response
         return await self._finish(response)

@@ -19,22 +19,26 @@ from langchain.agents.middleware.types import (
 )
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.config import get_config
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.runtime import Runtime
+from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Overwrite
 
 from pb_graph.agents.answer import Answer, CallLimits, charged, reserve_of
 from pb_graph.budget.account import Budget, whole_number
 from pb_graph.budget.bill import add_spending, subtract_spending
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
-from pb_graph.errors import InputError
+from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.chat_models import key_of
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-from pb_graph.run.pause import OnUsedUp, decide
+from pb_graph.run.journal import Journal
+from pb_graph.run.pause import BudgetPause, Decision, OnUsedUp, pause_of, read_decision
 from pb_graph.types import Spending
 
 _LOCK = threading.Lock()
+_SPENT = "TokenBudgetMiddleware"  # the entry of a node's spending in its journal
 _MAX_RUNS = 1000  # accounts that a middleware keeps; abandoned runs count as well
 
 
@@ -192,22 +196,29 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             result = await handler(request)
         return _with_tokens_spent(result, part)
 
-    def _account(self, state: Mapping[str, Any]) -> Budget:
+    def _account(self, state: Mapping[str, Any], stored: Mapping[str, Any] | None = None) -> Budget:
         """Return the existing account of a run, or a new account that starts from the state.
 
         The existing account also knows the cost of attempts that left no trace in the state, such
         as attempts that another middleware repeated. It is ignored if the run continues within
         another account, or has continued in another process.
+
+        Args:
+            state: The state of the run.
+            stored: What the node has spent before it was cut off: it is not in the state.
         """
         run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
+        total = state.get("budget_total", 0)
+        if stored and _output(stored["tokens"]) > _output(earlier):
+            earlier, total = stored["tokens"], max(total, stored["total"])
         enclosing = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
         with _LOCK:
             account = self._runs.get(run)
             is_elsewhere = account is not None and enclosing and account.parent is not enclosing[0]
             if account is None or is_elsewhere or _output(account.spending) < _output(earlier):
-                account = open_run(self.budget, run=run, earlier=earlier)
+                account = open_run(self.budget, run=run, earlier=earlier, is_agent=True)
                 assert account  # noqa: S101 -- a budget is given
-                if (total := state.get("budget_total", 0)) > account.total:
+                if total > account.total:
                     account.raise_to(total)  # a decision in an earlier process raised it
                 if run:
                     self._runs[run] = account
@@ -220,11 +231,36 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     ) -> ExtendedModelResponse[Any]:
         async def ask(request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
             within = BudgetedModelRequest.of(request, limits)
-            answer: ModelResponse[Any] = await io.call(handler, handler, within)
+            try:
+                answer: ModelResponse[Any] = await io.call(handler, handler, within)
+            finally:
+                await write(paused)
             return answer
 
         state: Mapping[str, Any] = request.state
-        account = self._account(state)
+        journal = _journal()
+        stored: Mapping[str, Any] | None = None  # the last entry: entries are never replaced
+        key, entry = await journal.find(_SPENT, io) if journal else ("", None)
+        while journal and entry:
+            stored = entry
+            key, entry = await journal.find(_SPENT, io)
+        paused: BudgetPause | None = stored["pause"] if stored else None
+        account = self._account(state, stored)
+
+        async def write(pause: BudgetPause | None) -> None:
+            nonlocal key
+            if journal:
+                entry = {"tokens": account.spending, "total": account.total, "pause": pause}
+                await journal.write(key, entry, io)
+                key, _ = await journal.find(_SPENT, io)
+
+        async def on_used_up(error: BudgetUsedUpError) -> Decision:
+            if self.on_used_up == "error":
+                raise error
+            pause = pause_of(account, error, prompt)
+            await write(pause)
+            return read_decision(account, pause)
+
         prompt = str(request.messages[-1].text) if request.messages else ""
         answer = Answer(
             request,
@@ -236,9 +272,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             ),
             ask,
             reserve=keep,
-            on_used_up=None
-            if self.on_used_up == "answer"
-            else lambda error: decide(account, self.on_used_up, error, prompt),
+            on_used_up=None if self.on_used_up == "answer" else on_used_up,
+            decision=read_decision(account, paused) if paused else None,
         )
         response = await answer.respond()
         replies = [message for message in response.result if isinstance(message, AIMessage)]
@@ -271,6 +306,16 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         except GraphInterrupt:  # the run continues from its state, perhaps in another process
             self._runs.pop(state.get("token_budget_run", ""), None)
             raise
+
+
+def _journal() -> Journal | None:
+    """Return the journal of the running node; None without a checkpointer."""
+    try:
+        saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)
+        info = get_runtime().execution_info
+    except (RuntimeError, KeyError):  # outside a graph
+        return None
+    return Journal(saver, info) if saver and info and info.checkpoint_id else None
 
 
 def _output(spending: Spending) -> int:

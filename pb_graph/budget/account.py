@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _LOCK = threading.Lock()
 WAITING: set[Future[None]] = set()  # callers that wait for tokens
 _NO_CALL = Bill()
+_MAX_RUNS = 10_000  # runs that a budget remembers
 _OPEN: ContextVar[int] = ContextVar("pb_graph_open_reservations", default=0)
 
 
@@ -101,6 +103,8 @@ class Budget:
         self._bills: list[Bill] = []
         self._grants: dict[object, Budget] = {}  # open grants of this account and its limits
         self._key: object = None  # identifies an open grant
+        self._seen: OrderedDict[str, None] = OrderedDict()  # runs of agents that began here
+        self._charged: list[Spending] = []  # earlier spending that the user has charged
         self._runs: set[str] | None = None  # paused runs already counted; None: a user's account
 
     def _open(self, rate: Rate, size: int | None) -> Budget:
@@ -201,7 +205,9 @@ class Budget:
             await asyncio.wrap_future(outcome)
         return outcome
 
-    def charge(self, tokens: int | Spending, *, run: str | None = None) -> None:
+    def charge(
+        self, tokens: int | Spending, *, run: str | None = None, is_agent: bool = False
+    ) -> None:
         """Charge tokens without a reservation, such as earlier spending of another process.
 
         Args:
@@ -209,6 +215,9 @@ class Budget:
                 input, or has such a parent, accepts only a `Spending`.
             run: Identity of the paused run that spent them. Each account of a run counts it once.
                 A user's own `Budget` is skipped: it counted the tokens when they were spent.
+            is_agent: Whether the run is an agent's. Its tokens are also charged to a user's own
+                `Budget` that has not seen the run begin, as it is that of another process, unless
+                the user has charged the same tokens.
         """
         if isinstance(tokens, dict):
             bills = bills_of(tokens)
@@ -218,12 +227,27 @@ class Budget:
                 msg = f"{tokens} tokens cannot be charged to a budget that counts the input. "
                 raise InputError(msg + "Give the `spending` of the other budget.")
         with _LOCK:
+            of_user = next((account for account in self.line if account._runs is None), None)
             if run is None:
                 self._count(bills)
-            elif self._runs is not None and run not in self._runs:
+                self._charged += [tokens] if isinstance(tokens, dict) else []
+            elif of_user and is_agent and of_user._is_from_elsewhere(run, tokens):
+                of_user._count(bills)
+            if run is not None and self._runs is not None and run not in self._runs:
                 self._runs.add(run)
-                of_user = next((account for account in self.line if account._runs is None), None)
                 self._count(bills, below=of_user)
+
+    def _is_from_elsewhere(self, run: str, tokens: int | Spending) -> bool:
+        """Return whether this account has not counted the earlier tokens of a run."""
+        if run in self._seen:
+            return False
+        self._seen[run] = None
+        if len(self._seen) > _MAX_RUNS:
+            self._seen.popitem(last=False)
+        if tokens in self._charged:
+            self._charged.remove(tokens)
+            return False
+        return True
 
     def limit(
         self,

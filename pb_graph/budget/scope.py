@@ -65,6 +65,7 @@ def open_run(
     limit: int | None = None,
     run: str = "",
     earlier: Spending | None = None,
+    is_agent: bool = False,
 ) -> Budget | None:
     """Open the account of one run below the accounts around it.
 
@@ -75,6 +76,7 @@ def open_run(
         limit: The most that the run may spend, in completion tokens.
         run: The run's identity.
         earlier: Spending of the run before its pause, which counts in the total.
+        is_agent: Whether the run is an agent's, as for `Budget.charge`.
 
     Returns:
         An account in completion tokens, as large as the smallest of `own`, `limit` and the budget
@@ -86,7 +88,7 @@ def open_run(
     if not (enclosing or totals):
         return None
     for account in enclosing:
-        account.charge(earlier or {}, run=run)
+        account.charge(earlier or {}, run=run, is_agent=is_agent)
     first = enclosing[0] if enclosing else Budget(max(1, min(totals)))
     if not totals:
         return first.limit(earlier=earlier)

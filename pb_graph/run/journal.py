@@ -68,10 +68,10 @@ class Journal:
         purpose, tools = options.purpose, [tool.name for tool in options.tools]
         wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
         contents = [(message.type, message.content) for message in messages]
-        key, stored = await self._find([contents, wishes, purpose.node, purpose.step], io)
+        key, stored = await self.find([contents, wishes, purpose.node, purpose.step], io)
         if stored is None:
             reply = await client.call(messages, options, io)
-            await self._write(key, reply.to_json(), io)
+            await self.write(key, reply.to_json(), io)
             return reply
         reply = Reply.from_json(stored)
         for account in ACCOUNTS.get():  # another process may have made the call
@@ -86,14 +86,14 @@ class Journal:
             make: Returns the text.
             io: How to wait, `BLOCKING` or `ASYNC`.
         """
-        key, stored = await self._find(request, io)
+        key, stored = await self.find(request, io)
         if stored is None:
             stored = await make()
-            await self._write(key, stored, io)
+            await self.write(key, stored, io)
         return str(stored)
 
-    async def _find(self, request: object, io: IO) -> tuple[str, Any]:
-        """Return the key of a request and its entry, or None.
+    async def find(self, request: object, io: IO) -> tuple[str, Any]:
+        """Return the key of a request of this node, and its entry or None.
 
         The n-th request of a node that is the same finds the n-th entry.
         """
@@ -106,6 +106,7 @@ class Journal:
             self._stored = {name: entry for name, channel, entry in writes if channel == _CHANNEL}
         return key, self._stored.get(key)
 
-    async def _write(self, key: str, entry: object, io: IO) -> None:
+    async def write(self, key: str, entry: object, io: IO) -> None:
+        """Store the entry of a request."""
         saver, writes = self._saver, [(_CHANNEL, entry)]
         await io.call(saver.put_writes, saver.aput_writes, self._config, writes, key)

@@ -74,7 +74,18 @@ def decide(
     """
     if on_used_up == "error":
         raise error
-    pause = BudgetPause(
+    return read_decision(account, pause_of(account, error, prompt))
+
+
+def pause_of(account: Budget, error: BudgetUsedUpError, prompt: str) -> BudgetPause:
+    """Return what a pause tells.
+
+    Args:
+        account: The account that has too little left.
+        error: The reason.
+        prompt: The message that the model was about to be asked.
+    """
+    return BudgetPause(
         reason=str(error),
         unit=account.unit,
         total=account.total,
@@ -83,6 +94,18 @@ def decide(
         tokens=account.spending,
         asked=prompt[-_MAX_SHOWN:],
     )
+
+
+def read_decision(account: Budget, pause: BudgetPause) -> Decision:
+    """Interrupt the run for a decision, and raise the account's total if that is decided.
+
+    Args:
+        account: The account that has too little left.
+        pause: What the pause tells.
+
+    Raises:
+        GraphInterrupt: If the run pauses here.
+    """
     decision = interrupt(pause, response_schema=BudgetDecision)
     if decision.by is not None and decision.action == "raise":
         is_money = account.unit == "dollars"
