@@ -111,7 +111,8 @@ def _dollars(record: Record, dollars: Dollars) -> float:
 
 def _is_planned(record: Record) -> bool | None:
     """Return whether a question has a plan; None where none was wanted."""
-    codes = {warning["code"] for warning in record.report["warnings"]}
+    notes = record.report["warnings"]  # sentences in logs of earlier versions
+    codes = {note["code"] for note in notes if isinstance(note, dict)}
     return (
         True if len(record.report["steps"]) > 1 else None if "single_step" not in codes else False
     )

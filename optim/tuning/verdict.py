@@ -42,7 +42,7 @@ class Trial:
     candidate: Candidate
     records: Sequence[Record]
     origin: str = ""
-    cost: Callable[[Record], int] = field(default=attrgetter("tokens"), repr=False)
+    cost: Callable[[Record], int] = field(default=attrgetter("tokens"), repr=False, compare=False)
 
     @property
     def scores(self) -> list[float]:

@@ -205,7 +205,9 @@ def texts(candidates: Iterable[Any]) -> list[str]:
 def _planner(call: Call) -> str:
     told = str(call.messages[0].text)
     style = "minimal" if "MINIMAL" in told else "thorough" if "THOROUGH" in told else "usual"
-    return json.dumps({"steps": [f"What follows from a {style} plan?", "What is the answer?"]})
+    problem = str(call.messages[-1].text).rpartition("Problem:\n")[2]
+    thing = max(re.findall(r"[a-z]+", problem.partition("\n")[0]), key=len)  # of the task
+    return json.dumps({"steps": [f"What {thing} follow a {style} plan?", "What is the answer?"]})
 
 
 def luck(question: Question) -> float:

@@ -81,7 +81,7 @@ def test_bootstrapped_demos_are_carried_into_the_planners_prompts() -> None:
     assert program(question=DEV[0].question).error is None
     plan = model.calls[-2]
     assert [turn.type for turn in plan.messages] == ["system", *["human", "ai"] * 2, "human"]
-    assert str(plan.messages[2].text).startswith('{"steps": ["What follows from a usual plan?')
+    assert "follow a usual plan?" in str(plan.messages[2].text)
     judged = dspy.Evaluate(devset=CHOOSE, metric=right, display_progress=False, num_threads=2)
     assert judged(program).score > 0
 

@@ -57,7 +57,7 @@ def test_a_changed_prompt_stands_below_the_packages_own() -> None:
     text = show(PROGRAM).stdout
     own = Planner().decompose.signature.instructions.splitlines()[0]
     assert text.index(f"- {own}") < text.index("+ Use two FRUGAL sub-questions.")
-    assert "estimate: the package's own prompt" in text
+    assert "solve: the package's own prompt" in text
 
 
 def test_a_kept_original_is_told_as_one(record: Record, tmp_path: Path) -> None:
