@@ -53,11 +53,14 @@ def test_show_says_what_came_of_the_tuning_and_what_it_cost(record: Record) -> N
     assert lines_with(shown, "The dev figures favor the winner")
 
 
-def test_a_changed_prompt_stands_below_the_packages_own() -> None:
-    text = show(PROGRAM).stdout
+def test_a_changed_prompt_stands_below_the_packages_own(tmp_path: Path) -> None:
+    recorded = PlannerProgram.load(PROGRAM)
+    state = Planner().program().state | {"decompose": recorded.state["decompose"]}
+    recorded.model_copy(update={"state": state}).save(tmp_path / "program.json")
+    text = show(tmp_path / "program.json").stdout
     own = Planner().decompose.signature.instructions.splitlines()[0]
     assert text.index(f"- {own}") < text.index("+ Use two FRUGAL sub-questions.")
-    assert "solve: the package's own prompt" in text
+    assert "estimate: the package's own prompt" in text
 
 
 def test_a_kept_original_is_told_as_one(record: Record, tmp_path: Path) -> None:
