@@ -27,8 +27,10 @@ from pb_graph import (
     Budget,
     BudgetedChatModel,
     BudgetUsedUpError,
+    InputError,
     TokenBudgetMiddleware,
     build_graph,
+    plan_and_budget_tool,
 )
 from pb_graph.agents.answer import FINISH
 from pb_graph.budget.bill import Bill
@@ -314,3 +316,10 @@ def test_the_model_is_told_what_is_left_after_tool_results(every: int, told: lis
     assert [n for n, line in enumerate(lines) if line.startswith("Remaining")] == told
     assert {line for line in lines if line.startswith("Remaining")} <= {*left}
     assert "Remaining" not in str([m for m in out["messages"] if isinstance(m, ToolMessage)])
+
+
+def test_a_number_that_is_no_number_of_tokens_says_what_was_meant() -> None:
+    with pytest.raises(InputError, match=r"Budget\(usd=0.5\)"):
+        Budget(0.5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"settings=Settings\(plan_from=1\)"):
+        plan_and_budget_tool(ScriptedChat(), plan_from=1)

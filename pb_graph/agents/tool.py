@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Annotated, Any
 
 from langchain_core.runnables import RunnableConfig
@@ -15,7 +16,7 @@ from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.models import Model
-from pb_graph.settings import require_limit
+from pb_graph.settings import Settings, require_limit
 from pb_graph.types import Report
 
 DESCRIPTION = (
@@ -60,7 +61,7 @@ def plan_and_budget_tool(
         A tool that takes a question and an optional limit.
 
     Raises:
-        InputError: If `limit` is neither a number nor a `Budget`.
+        InputError: If `limit` is neither a number nor a `Budget`, or an option is a setting.
         ModelSetupError: If a model cannot be made.
         TypeError: If options are given with a built graph.
     """
@@ -71,6 +72,11 @@ def plan_and_budget_tool(
             raise TypeError(msg)
         graph: Pregel[Any, Any, Any, Any] = model_or_graph
     else:
+        known = signature(build_graph).parameters
+        if named := (options.keys() & Settings.model_fields.keys()) - known.keys():
+            given = ", ".join(f"{name}={options[name]!r}" for name in sorted(named))
+            msg = f"{given} belongs into the settings: settings=Settings({given})."
+            raise InputError(msg)
         graph = build_graph(model_or_graph, **options)
 
     async def answer(io: IO, question: str, config: RunnableConfig, most: int | None) -> Answer:

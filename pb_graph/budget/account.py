@@ -88,6 +88,9 @@ class Budget:
             msg = "Give one total: Budget(4000), Budget(total_tokens=60_000) or Budget(usd=0.5)."
             raise InputError(msg)
         name, figure = given[0]
+        if isinstance(total, float):
+            msg = f"Budget({total}) would count tokens. For dollars write Budget(usd={total})."
+            raise InputError(msg)
         rates = {"total": COMPLETION_TOKENS, "total_tokens": ALL_TOKENS}
         self._begin(rates.get(name) or Dollars(prices))
         self.is_learned = bound == "learned"

@@ -367,13 +367,20 @@ def replies_in(response: LLMResult) -> list[AIMessage]:
     return [message for message in made if isinstance(message, AIMessage)]
 
 
+_CLOSING = ("</", "[/", "◁/", "<|")  # how the end of a thought may begin
+
+
 def thought_of(message: AIMessage) -> str:
     """Return the visible thought of a response: a field of the message, or a part of its text."""
     thought = message.additional_kwargs.get("reasoning_content")
     if not isinstance(message.content, str):
         blocks = [block for block in message.content_blocks if block["type"] == "reasoning"]
         thought = thought or "\n".join(str(block.get("reasoning") or "") for block in blocks)
-    return thought if thought and isinstance(thought, str) else thinking_in(message.text)
+    if thought and isinstance(thought, str):
+        return thought
+    text = str(message.text)
+    has_marks = text.lstrip().startswith(("<", "[", "◁")) or any(m in text for m in _CLOSING)
+    return thinking_in(text) if has_marks else ""
 
 
 def _written_text(message: AIMessage) -> str:

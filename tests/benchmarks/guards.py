@@ -122,7 +122,7 @@ class Ours(Guard):
     """Plan-and-Budget: reserves, shrinks a call, and keeps a part for the answer."""
 
     package = "plan-and-budget"
-    hosts = ("create_agent", "deepagents", "supervisor", "plain LangGraph")
+    hosts = ("create_agent", "deepagents", "supervisor", "plain LangGraph", "shared messages")
 
     def __init__(self, unit: str, total: float) -> None:
         super().__init__(unit, total)

@@ -157,11 +157,36 @@ def in_plain_langgraph(guard: Any, provider: Provider, wide: int) -> Any:
     return guard.graph(level("branch", branch, wide))
 
 
+def in_shared_messages(guard: Any, provider: Provider, wide: int) -> Any:
+    """Nodes that ask with a short prompt of their own, and add the reply to shared messages."""
+    model, document = guard.model(guard.client(provider)), HumanMessage("A long document. " * 60)
+
+    async def title(_: Texts) -> Any:
+        return {"messages": [await model.ainvoke("Name a title.")]}
+
+    async def branch(_: Texts) -> Any:
+        with guard.branch(wide):
+            return {"messages": [await model.ainvoke("Go.")]}
+
+    async def answer(state: Texts) -> Any:
+        prompt = [document, *state["messages"], HumanMessage("Go.")]
+        return {"messages": [await model.ainvoke(prompt)]}
+
+    builder: Any = StateGraph(Texts)
+    for name, node in (("title", title), ("branch", branch), ("answer", answer)):
+        builder.add_node(name, node)
+    builder.add_edge(START, "title")
+    builder.add_conditional_edges("title", lambda _: [Send("branch", {})] * wide, ["branch"])
+    builder.add_edge("branch", "answer")
+    return guard.graph(builder.compile())
+
+
 HOSTS = {
     "create_agent": in_create_agent,
     "deepagents": in_deepagents,
     "supervisor": in_supervisor,
     "plain LangGraph": in_plain_langgraph,
+    "shared messages": in_shared_messages,
 }
 
 
