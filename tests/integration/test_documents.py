@@ -44,7 +44,7 @@ class Solver(FaultServer):
     """Answers our own word problems rightly, plans for DSPy, and all else as the other does."""
 
     def _text(self, request: Request) -> str:
-        if not request.plans and "Plan how to solve" in str(request.body["messages"][0]["content"]):
+        if not request.plans and "Plan how" in str(request.body["messages"][0]["content"]):
             return '{"steps": ["What is given?", "What follows?"]}'
         found = [answer for question, answer in RIGHT.items() if question in request.text]
         return rf"\boxed{{{found[0]}}}" if found and not request.plans else super()._text(request)
