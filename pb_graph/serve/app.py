@@ -31,7 +31,7 @@ from pb_graph.settings import Context
 from pb_graph.state import Input, Output, State
 from pb_graph.types import Report
 
-_DOLLARS = "X-Budget-Usd"
+_DOLLARS = "X-Limit-Usd"
 _KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
 _CLIENT_LEFT = 499  # nginx's number
 MAX_BODY = 10_000_000

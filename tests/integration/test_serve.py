@@ -239,7 +239,7 @@ def test_a_question_costs_no_more_than_the_dollars_of_its_header(model: FaultSer
     with endpoint_of(client_to(model), prices={"m": (1.0, 4.0)}) as url:
 
         def ask_for(usd: str) -> httpx.Response:
-            headers = {"X-Budget-Usd": usd}
+            headers = {"X-Limit-Usd": usd}
             return httpx.post(f"{url}/chat/completions", json=body, headers=headers, timeout=60)
 
         assert ask_for("0.01").status_code == 200
