@@ -71,7 +71,7 @@ _MIN_CALL, _MIN_ANSWER, _MIN_ENDING = (64, 0.3), (32, 0.1), (16, 0.1)
 
 
 class BudgetUsedUpError(errors.BudgetUsedUpError, ModelError):
-    """An agent's call was not made. LangChain's retries know that it is not worth a retry."""
+    """An agent's call was not made; for LangChain, it is not worth a retry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,27 +149,17 @@ def _charged_class(kind: type[Any]) -> type[Any]:
         _own: Any = PrivateAttr()
 
         def _generate(
-            self,
-            messages: list[BaseMessage],
-            stop: list[str] | None = None,
-            run_manager: Any = None,
-            **settings: Any,
+            self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any
         ) -> ChatResult:
-            call = call_within(
-                self._limits, self.uncharged(), messages, stop, run_manager, settings, BLOCKING
-            )
-            return ChatResult(generations=[ChatGeneration(message=run_sync(call))])
+            call = self._agenerate(messages, stop, run_manager, io=BLOCKING, **settings)
+            return run_sync(call)
 
         async def _agenerate(
-            self,
-            messages: list[BaseMessage],
-            stop: list[str] | None = None,
-            run_manager: Any = None,
-            **settings: Any,
+            self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any
         ) -> ChatResult:
-            message = await call_within(
-                self._limits, self.uncharged(), messages, stop, run_manager, settings, ASYNC
-            )
+            io = settings.pop("io", ASYNC)
+            call = (self.uncharged(), messages, stop, run_manager, settings, io)
+            message = await call_within(self._limits, *call)
             return ChatResult(generations=[ChatGeneration(message=message)])
 
         def uncharged(self) -> BaseChatModel:

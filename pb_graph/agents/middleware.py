@@ -27,8 +27,8 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Overwrite
 
 from pb_graph.agents.answer import Answer, CallLimits, charged, reserve_of
-from pb_graph.budget.account import Budget, whole_number
-from pb_graph.budget.bill import add_spending, subtract_spending
+from pb_graph.budget.account import Budget
+from pb_graph.budget.bill import add_spending, subtract_spending, whole_number
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.chat_models import key_of

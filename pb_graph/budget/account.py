@@ -16,11 +16,10 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from itertools import groupby
-from numbers import Integral
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pb_graph.budget.bill import Bill, add_bills, bills_of, spending_of
+from pb_graph.budget.bill import Bill, add_bills, bills_of, spending_of, whole_number
 from pb_graph.budget.rates import (
     ALL_TOKENS,
     COMPLETION_TOKENS,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 _LOCK = threading.Lock()
 WAITING: set[Future[None]] = set()  # callers that wait for tokens
 _NO_CALL = Bill()
-_MAX_RUNS = 10_000  # runs that a budget remembers
+_MAX_RUNS, _MAX_CHARGED = 10_000, 100  # that a budget remembers
 _OPEN: ContextVar[int] = ContextVar("pb_graph_open_reservations", default=0)
 
 
@@ -59,18 +58,16 @@ class Budget:
         usd: Dollars, more than 0.
         prices: Dollars per million tokens by model, of input, output and cached input:
             ``{"gpt-5-mini": (0.25, 2.0, 0.025)}``. ``"auto"`` for the list of `genai-prices`.
-        bound: How the input of a call is bounded before it is made. ``"learned"``: a token for each
-            byte, until settled calls of the same model and server show how many tokens a byte has;
-            then the most that was seen, and a quarter more. ``"bytes"``: always a token for each
-            byte, which ends sooner and rests on no estimate.
+        bound: The most input of a call: ``"learned"`` from settled calls of the same model and
+            server, or ``"bytes"``, a token for each byte, which rests on no estimate.
 
     Attributes:
         unit: The unit of all figures: completion tokens, tokens or dollars.
         parent: The account that this one draws on.
 
     Raises:
-        InputError: If a price is no number, or not exactly one total is given.
-        InputError: If a figure, here and in the methods, is not whole or is too small.
+        InputError: If not exactly one total is given, a price is no number, or a figure, here and
+            in the methods, is not whole or is too small.
     """
 
     def __init__(
@@ -88,8 +85,9 @@ class Budget:
             msg = "Give one total: Budget(4000), Budget(total_tokens=60_000) or Budget(usd=0.5)."
             raise InputError(msg)
         name, figure = given[0]
-        if isinstance(total, float):
-            msg = f"Budget({total}) would count tokens. For dollars write Budget(usd={total})."
+        if name == "total" and isinstance(figure, float) and 0 < figure < MAX_TOKENS:
+            msg = f"total must be a whole number of tokens, not {figure}. "
+            msg += f"For dollars write Budget(usd={figure})."
             raise InputError(msg)
         rates = {"total": COMPLETION_TOKENS, "total_tokens": ALL_TOKENS}
         self._begin(rates.get(name) or Dollars(prices))
@@ -107,7 +105,7 @@ class Budget:
         self._grants: dict[object, Budget] = {}  # open grants of this account and its limits
         self._key: object = None  # identifies an open grant
         self._seen: OrderedDict[str, None] = OrderedDict()  # runs of agents that began here
-        self._charged: list[Spending] = []  # earlier spending that the user has charged
+        self._charged: list[int | Spending] = []  # earlier spending that the user has charged
         self._runs: set[str] | None = None  # paused runs already counted; None: a user's account
 
     def _open(self, rate: Rate, size: int | None) -> Budget:
@@ -179,32 +177,20 @@ class Budget:
 
         Raises:
             BudgetUsedUpError: If less than `at_least` is left, or the input alone does not fit.
-            InputError: If a budget counts the input, and `call` is missing.
-            InputError: If a number of tokens is not whole, or is negative.
+            InputError: If a budget counts the input, and `call` is missing; if a number of tokens
+                is not whole, or is negative.
         """
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             wait_for = 0  # a wait would block all tasks
-        while isinstance(
-            outcome := self._try_reserve(tokens, keep, at_least, wait_for, call, also), Future
-        ):
+        limits: dict[str, Any] = {"keep": keep, "at_least": at_least, "wait_for": wait_for}
+        while isinstance(outcome := self._try_reserve(tokens, call, also, **limits), Future):
             outcome.result()
         return outcome
 
-    async def areserve(  # noqa: PLR0913
-        self,
-        tokens: int | None = None,
-        *,
-        keep: float = 0,
-        at_least: int = 1,
-        wait_for: int = 0,
-        call: Bill = _NO_CALL,
-        also: Sequence[Budget] = (),
-    ) -> Reservation:
+    async def areserve(self, tokens: int | None = None, **parts: Any) -> Reservation:  # noqa: ANN401
         """Reserve tokens as `reserve` does, without blocking the event loop."""
-        while isinstance(
-            outcome := self._try_reserve(tokens, keep, at_least, wait_for, call, also), Future
-        ):
+        while isinstance(outcome := self._try_reserve(tokens, **parts), Future):
             await asyncio.wrap_future(outcome)
         return outcome
 
@@ -218,9 +204,8 @@ class Budget:
                 input, or has such a parent, accepts only a `Spending`.
             run: Identity of the paused run that spent them. Each account of a run counts it once.
                 A user's own `Budget` is skipped: it counted the tokens when they were spent.
-            is_agent: Whether the run is an agent's. Its tokens are also charged to a user's own
-                `Budget` that has not seen the run begin, as it is that of another process, unless
-                the user has charged the same tokens.
+            is_agent: Whether it is charged to a user's own `Budget` that has not seen the run
+                begin, too, unless the user has charged the same tokens.
         """
         if isinstance(tokens, dict):
             bills = bills_of(tokens)
@@ -233,7 +218,7 @@ class Budget:
             of_user = next((account for account in self.line if account._runs is None), None)
             if run is None:
                 self._count(bills)
-                self._charged += [tokens] if isinstance(tokens, dict) else []
+                self._charged = [*self._charged, tokens][-_MAX_CHARGED:]
             elif of_user and is_agent and of_user._is_from_elsewhere(run, tokens):
                 of_user._count(bills)
             if run is not None and self._runs is not None and run not in self._runs:
@@ -242,15 +227,13 @@ class Budget:
 
     def _is_from_elsewhere(self, run: str, tokens: int | Spending) -> bool:
         """Return whether this account has not counted the earlier tokens of a run."""
-        if run in self._seen:
-            return False
+        is_known = run in self._seen or tokens in self._charged
+        if run not in self._seen and is_known:
+            self._charged.remove(tokens)
         self._seen[run] = None
         if len(self._seen) > _MAX_RUNS:
             self._seen.popitem(last=False)
-        if tokens in self._charged:
-            self._charged.remove(tokens)
-            return False
-        return True
+        return not is_known
 
     def limit(
         self,
@@ -444,14 +427,15 @@ class Budget:
             if len(account._bills) > 100:  # noqa: PLR2004
                 account._bills = add_bills(account._bills)
 
-    def _try_reserve(  # noqa: PLR0913, PLR0917 -- those of `reserve`
+    def _try_reserve(  # noqa: PLR0913 -- those of `reserve`
         self,
         tokens: int | None,
-        keep: float,
-        at_least: int,
-        wait_for: int,
-        call: Bill,
-        also: Sequence[Budget],
+        call: Bill = _NO_CALL,
+        also: Sequence[Budget] = (),
+        *,
+        keep: float = 0,
+        at_least: int = 1,
+        wait_for: int = 0,
     ) -> Reservation | Future[None]:
         """Reserve now, or return a future that is done when a call has returned tokens."""
         accounts, kept = (self, *also), self._units("keep", keep)
@@ -524,20 +508,6 @@ class Reservation:
     def __exit__(self, *_: object) -> None:
         _OPEN.set(max(0, _OPEN.get() - 1))
         self.forfeit()
-
-
-def whole_number(name: str, value: object, *, minimum: int) -> int:
-    """Return a whole number as an int; raise InputError for every other value.
-
-    Args:
-        name: Name of the number, for the error.
-        value: The number, of any integral type.
-        minimum: The smallest valid number.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < minimum:
-        msg = f"{name} must be a whole number of at least {minimum}, not {value!r}"
-        raise InputError(msg)
-    return int(value)
 
 
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, Field
 
-from pb_graph.budget.account import whole_number
+from pb_graph.budget.bill import whole_number
 from pb_graph.budget.rules import EveryLevel, Level
 from pb_graph.errors import InputError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, cast
 
 from pb_graph.errors import InputError
@@ -200,3 +201,17 @@ def most_billed(charges: Iterable[Charge]) -> int:
 def spending(charges: Iterable[Charge]) -> Spending:
     """Return the largest possible bill of calls for each model, as budgets count it."""
     return spending_of([Bill.of(row["model"], row["most"]) for row in charges])
+
+
+def whole_number(name: str, value: object, *, minimum: int) -> int:
+    """Return a whole number as an int; raise InputError for every other value.
+
+    Args:
+        name: Name of the number, for the error.
+        value: The number, of any integral type.
+        minimum: The smallest valid number.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < minimum:
+        msg = f"{name} must be a whole number of at least {minimum}, not {value!r}"
+        raise InputError(msg)
+    return int(value)
