@@ -51,8 +51,8 @@ found = tune(
 ).search
 print(json.dumps({
     "paid": model.output_tokens + reflection.output_tokens,
-    "tokens": found.evaluator.spent.tokens,
-    "calls": found.evaluator.spent.answers,
+    "tokens": found.evaluator.replies.spent,
+    "calls": found.evaluator.answers,
     "told": dict(found.candidate.instructions),
     "path": [trial.candidate.identity for trial in found.trials],
     "e3": [trial.e3 for trial in found.trials],

@@ -106,4 +106,4 @@ def test_ray_gives_the_same_records_though_a_worker_is_killed_and_has_one_limit(
     spent, left, answers = told["cut"]
     assert 12 <= spent < 12 + 2 * 3
     assert (answers, left) == (spent // 3, 12 - spent // 3)
-    assert re.search(r"of 12 answers, 0 errors, \d+ completion tokens spent of 12, \d+ s", err)
+    assert re.search(r"of 12 answers, 0 errors, \d+ completion tokens spent", err)
