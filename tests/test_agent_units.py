@@ -228,13 +228,17 @@ def test_a_decision_is_read_before_anything_is_spent_in_another_process(action: 
     assert [call.cap for call in model.calls] == ([] if action == "stop" else [400])
 
 
-def test_a_budget_of_another_process_counts_what_sub_agents_had_spent() -> None:
+@pytest.mark.parametrize(("killed", "in_flight"), [("in a call", 400), ("in the tool", 0)])
+def test_a_budget_of_another_process_counts_what_sub_agents_had_spent(
+    killed: str, in_flight: int
+) -> None:
     saver = InMemorySaver()
 
     def made(budget: Budget, *, dies: bool) -> Any:
         words = "hm " * 400
         turns = [calls("look_up", text=words, word="pen")] * 2
-        last = KeyboardInterrupt() if dies else "21"  # as a process that is killed
+        dies_in_call = dies and killed == "in a call"
+        last = KeyboardInterrupt() if dies_in_call else "21"  # as a process that is killed
 
         def work(call: Call) -> Any:
             done = sum(isinstance(message, ToolMessage) for message in call.messages)
@@ -249,7 +253,10 @@ def test_a_budget_of_another_process_counts_what_sub_agents_had_spent() -> None:
         @tool
         def delegate(config: RunnableConfig) -> str:
             """Let somebody else do it."""
-            return str(below.invoke(ASK, config)["messages"][-1].text)
+            text = str(below.invoke(ASK, config)["messages"][-1].text)
+            if dies:
+                raise KeyboardInterrupt
+            return text
 
         asks = calls("delegate", text="hm " * 100)
         lead = ScriptedChat(solve=lambda c: asks if len(c.messages) == 1 else "done")
@@ -262,7 +269,6 @@ def test_a_budget_of_another_process_counts_what_sub_agents_had_spent() -> None:
     agent = made(budget, dies=False)
     budget.charge(agent.get_state(THREAD).values["tokens_by_model"])
     out = agent.invoke(None, THREAD, durability="sync")
-    in_flight = 400  # the call that was cut off may have cost its cap
     assert budget.spent == out["tokens_spent"] == 100 + 800 + in_flight + 1 + 1
 
 

@@ -6,6 +6,7 @@ import operator
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, NotRequired, get_args
 from uuid import uuid4
@@ -184,7 +185,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
         """Make a tool call; the agents that the tool runs share its part of the budget."""
-        with self._part(request.state) as part, use_budget(part):
+        noted = run_sync(_Noted.read(request, BLOCKING))
+        with self._part(request.state, noted) as part, use_budget(part):
             result = handler(request)
         return _with_tokens_spent(result, part)
 
@@ -192,7 +194,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:  # noqa: ANN401
         """Make a tool call; the agents that the tool runs share its part of the budget."""
-        with self._part(request.state) as part, use_budget(part):
+        noted = await _Noted.read(request, ASYNC)
+        with self._part(request.state, noted) as part, use_budget(part):
             result = await handler(request)
         return _with_tokens_spent(result, part)
 
@@ -253,6 +256,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 entry = {"tokens": account.spending, "total": account.total, "pause": pause}
                 await journal.write(key, entry, io)
                 key, _ = await journal.find(_SPENT, io)
+            for noted in _NOTED.get():
+                await noted.write(state.get("token_budget_run", ""), account.spending, io)
 
         async def on_used_up(error: BudgetUsedUpError) -> Decision:
             if self.on_used_up == "error":
@@ -293,8 +298,13 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         return ExtendedModelResponse(response, Command(update=update))
 
     @contextmanager
-    def _part(self, state: Mapping[str, Any]) -> Iterator[Budget]:
-        """Open the part of the run's account that one tool call may spend."""
+    def _part(self, state: Mapping[str, Any], noted: _Noted | None) -> Iterator[Budget]:
+        """Open the part of the run's account that one tool call may spend.
+
+        Args:
+            state: The state of the run.
+            noted: What the agents below the tool have spent, if the tool was cut off before.
+        """
         account = self._account(state)
         keep = state.get("budget_reserve", reserve_of(account, self.reserve))
         left = max(0, account.left - keep)
@@ -302,10 +312,60 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             share = min(left, state.get("budget_per_tool_call", left))
             share = share if account.unit == "dollars" else int(share)
             with account.limit(share) as part:
-                yield part
+                for run, tokens in (noted.runs if noted else {}).items():
+                    if run not in account.runs_below:
+                        part.charge(tokens, run=run, is_agent=True)
+                token = _NOTED.set((*_NOTED.get(), noted) if noted else _NOTED.get())
+                account.runs_below |= noted.runs.keys() if noted else set()
+                try:
+                    yield part
+                finally:
+                    _NOTED.reset(token)
+                    account.runs_below |= noted.runs.keys() if noted else set()
         except GraphInterrupt:  # the run continues from its state, perhaps in another process
             self._runs.pop(state.get("token_budget_run", ""), None)
             raise
+
+
+@dataclass
+class _Noted:
+    """What the agents below a tool call have spent, written beside the checkpoint of its node.
+
+    An agent that has ended is not asked again when its tool starts over, so no account learns of
+    its tokens.
+
+    Attributes:
+        journal: The journal of the tool's node.
+        request: The identity of the tool call in it.
+        key: The key of the next entry.
+        runs: The tokens of each agent's run.
+    """
+
+    journal: Journal
+    request: list[str]
+    key: str
+    runs: dict[str, Spending]
+
+    @classmethod
+    async def read(cls, request: ToolCallRequest, io: IO) -> _Noted | None:
+        """Return what was written before the tool was cut off; None without a checkpointer."""
+        if (journal := _journal()) is None:
+            return None
+        name, runs = [_SPENT, str(request.tool_call["id"])], dict[str, Spending]()
+        key, entry = await journal.find(name, io)
+        while entry:
+            runs[entry["run"]] = entry["tokens"]
+            key, entry = await journal.find(name, io)
+        return cls(journal, name, key, runs)
+
+    async def write(self, run: str, tokens: Spending, io: IO) -> None:
+        """Write what the run of an agent has spent."""
+        self.runs[run], key = tokens, self.key
+        self.key, _ = await self.journal.find(self.request, io)
+        await self.journal.write(key, {"run": run, "tokens": tokens}, io)
+
+
+_NOTED: ContextVar[tuple[_Noted, ...]] = ContextVar("pb_graph_noted", default=())
 
 
 def _journal() -> Journal | None:

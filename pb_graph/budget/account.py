@@ -104,6 +104,7 @@ class Budget:
         self._bills: list[Bill] = []
         self._grants: dict[object, Budget] = {}  # open grants of this account and its limits
         self._key: object = None  # identifies an open grant
+        self.runs_below: set[str] = set()  # runs of agents whose tokens are counted here
         self._seen: OrderedDict[str, None] = OrderedDict()  # runs of agents that began here
         self._charged: list[int | Spending] = []  # earlier spending that the user has charged
         self._runs: set[str] | None = None  # paused runs already counted; None: a user's account
