@@ -18,7 +18,10 @@ PAGES = sorted(
     if page.parent != NOTEBOOKS
 )
 TEXTS = [
-    *(ROOT / name for name in ("README.md", "llms.txt", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(
+        ROOT / name
+        for name in ("README.md", "AGENTS.md", "llms.txt", "CHANGELOG.md", "CONTRIBUTING.md")
+    ),
     *PAGES,
     *sorted(ROOT.glob("notebooks/*.ipynb")),
 ]
