@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_me
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
 
-from pb_graph.local.server import local_chat_model
+from pb_graph.local.server import TIMEOUT, local_chat_model
 from pb_graph.local.weights import installed
 
 NAME = "qwen2.5-coder-1.5b"
@@ -72,4 +72,10 @@ def _model() -> ChatOpenAI:
     return local_chat_model(NAME)
 
 
-MODEL = Recorded(model=NAME, base_url="http://localhost/v1", api_key="none", temperature=0)
+MODEL = Recorded(
+    model=NAME,
+    base_url="http://localhost/v1",
+    api_key="none",
+    temperature=0,
+    timeout=TIMEOUT,  # as a local model has it
+)

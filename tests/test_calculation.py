@@ -37,7 +37,8 @@ def test_all_else_has_no_result(text: str) -> None:
 @pytest.mark.parametrize("plan_from", [1, 4])
 def test_the_default_works_out_arithmetic_with_and_without_a_plan(plan_from: int) -> None:
     model = ScriptedChat(level="L2", solve=f"So:\n```\n{PENS}\nprint(answer)\n```\nDone.")
-    report = report_of(model, ARITHMETIC, style="auto", plan_from=plan_from)
+    one_call = {"execution": "single_pass", "plan_from": plan_from}
+    report = report_of(model, ARITHMETIC, style="auto", **one_call)
     assert report["answer"] == f"```python\n{PENS}\nprint(answer)\n```\n\nFinal answer: 21"
     assert (report["style"], report["result"]) == ("calculation", "21")
 

@@ -104,7 +104,7 @@ def test_at_a_terminal_a_large_run_is_asked_about(
     assert "Begin? [y/N]" in evaluation(*large).stderr
     begun = evaluation(*large, "--yes").stderr
     assert "Begin?" not in begun
-    assert "Cannot set up" in begun
+    assert "no provider is called" in begun
 
 
 def test_a_grid_of_budgets_shows_budgets_against_tokens(stub: Stub) -> None:
