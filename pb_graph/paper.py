@@ -1,4 +1,4 @@
-"""What the rows of the paper's tables are told: the content of the templates in its appendix.
+"""Write the prompts of the paper's rows: the content of the templates in its appendix.
 
 `Settings.paper` chooses them by ``style="paper"``. The words are ours where the behavior does not
 depend on them; docs/evaluation.md lists what differs.

@@ -64,7 +64,7 @@ class State(Input, total=False):
     """The part of the first limit that is for planning."""
     level_source: LevelSource | None
     model_class_source: str
-    """What told the class of the solver, as in the report."""
+    """Source of the class of the solver, as in the report."""
     thinking_room: int
     """Tokens of the limit for a solver that may turn out to think, as nothing tells its class."""
     shares: list[int]

@@ -169,7 +169,7 @@ class Report(TypedDict):
     model_class: str
     """The class of the solver: small, large or thinking."""
     model_class_source: str
-    """What told the class: given, catalog, model (its own setting), profile, name, reply (which
+    """Source of the class: given, catalog, model (its own setting), profile, name, reply (which
     brought thinking), or default (nothing)."""
     level: int | None
     level_source: LevelSource | None

@@ -30,7 +30,7 @@ _FEWEST = 4  # answers: two halves of two
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What caps would give on the questions of one run.
+    """Tell what caps would give on the questions of one run.
 
     Attributes:
         ladder: The figures of each ``cap``, see `optim.reporting.figures`. ``ended``: the

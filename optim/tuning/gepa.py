@@ -115,7 +115,7 @@ class Acceptance:
 
 
 class _Adapter(GEPAAdapter["Question", dict[str, str], "Record | None"]):
-    """What GEPA asks: measure an instruction, tell the cases, and write a better one."""
+    """Answer GEPA: measure an instruction, tell the cases, and write a better one."""
 
     def __init__(self, task: OptimizerTask) -> None:
         self._task, self._metric = task, task.metric()

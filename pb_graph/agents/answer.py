@@ -76,7 +76,7 @@ class BudgetUsedUpError(errors.BudgetUsedUpError, ModelError):
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """What the calls for one request may spend.
+    """Limit what the calls for one request may spend.
 
     Attributes:
         accounts: Accounts that each call reserves in, one of each tree.

@@ -329,7 +329,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
 @dataclass
 class _Noted:
-    """What the agents below a tool call have spent, written beside the checkpoint of its node.
+    """Record what agents below a tool call have spent, beside the checkpoint of its node.
 
     An agent that has ended is not asked again when its tool starts over, so no account learns of
     its tokens.

@@ -20,7 +20,7 @@ Prices = Mapping[str, Sequence[float]]
 """Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
 
 SURCHARGES = {"priority": 20, "us": 11}
-"""What a service tier or a region costs, in tenths of the usual price; part of a model's key."""
+"""Price of a service tier or a region, in tenths of the usual one; part of a model's key."""
 MAX_TOKENS = 10**9
 """Completion tokens of a call or a question that nothing limits."""
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals

@@ -65,7 +65,7 @@ class TextSize:
 
 
 class Ratio(NamedTuple):
-    """What the calls to one model have shown.
+    """Keep what the calls to one model have shown.
 
     Attributes:
         tokens: The most tokens for a byte.
@@ -79,7 +79,7 @@ class Ratio(NamedTuple):
 
 
 class PromptSizes:
-    """What the settled calls of this process tell about the tokens of prompts."""
+    """Sizes of prompts, as the settled calls of this process tell them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

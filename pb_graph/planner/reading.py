@@ -345,7 +345,7 @@ _SCALE = re.compile(
     r"|\b(?:not|than|below|above|under|over)\W+(?:an?\W+|the\W+)?(?:level\W+)?L?[1-5]\b",
     re.IGNORECASE,
 )
-"""What names a scale, or a level that it is not."""
+"""Names of a scale, or of a level that is denied."""
 _NUMERAL = (
     r"(?:L[ -]?|#)?(?:(?P<d>[1-5](?:[.,]\d+)?)(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)"
     r"(?!\.\d|\s*(?:/|out of)\s*\d)"

@@ -294,7 +294,7 @@ class Run:
 
     @property
     def thinks(self) -> bool:
-        """Whether the solver is a thinking model."""
+        """Return whether the solver is a thinking model."""
         return self.settings.model_class == "thinking"
 
     def cap_for(self, budget: int | None) -> int:
