@@ -10,9 +10,8 @@ from langchain_core.messages import HumanMessage
 
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import CapPolicy, llama_cpp, openai_compatible, policy_for, vllm
-from pb_graph.models.chat_models import name_of
 from pb_graph.models.client import ChatClient, RetryPolicy
-from pb_graph.models.options import CallOptions
+from pb_graph.models.options import CallOptions, name_of
 from pb_graph.models.reply import BLOCKING, Reply, run_sync
 from pb_graph.models.resolve import model_name, resolve
 from pb_graph.settings import Settings

@@ -75,7 +75,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
 @pytest.fixture(autouse=True)
 def _nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test know the size of the prompts of another."""
-    if sizes := sys.modules.get("pb_graph.models.prompt_sizes"):
+    if sizes := sys.modules.get("pb_graph.models.input_bound"):
         monkeypatch.setattr(sizes.PROMPT_SIZES, "_tokens", OrderedDict())
         monkeypatch.setattr(sizes.PROMPT_SIZES, "_ratios", {})
 

@@ -104,7 +104,7 @@ def test_private_names_of_langchain_stay_in_one_module() -> None:
         for name, path in sources("pb_graph").items()
         if any(private in path.read_text(encoding="utf-8") for private in names)
     ]
-    assert users == ["pb_graph.models.chat_models"]
+    assert users == ["pb_graph.models.options"]
 
 
 def test_a_node_never_calls_a_model_itself() -> None:

@@ -55,8 +55,8 @@ from optim.records.record import Conditions
 from optim.scorers import as_scorer
 from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError, PlanAndBudgetError
-from pb_graph.models.caps import generic
 from pb_graph.models.client import ChatClient, RetryPolicy
+from pb_graph.models.options import generic
 
 if TYPE_CHECKING:
     from inspect_ai.model import ChatMessage

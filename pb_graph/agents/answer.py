@@ -42,19 +42,21 @@ from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.bill import Bill
 from pb_graph.budget.rates import MAX_TOKENS
 from pb_graph.errors import InputError
-from pb_graph.models.caps import (
+from pb_graph.models.caps import policy_for
+from pb_graph.models.input_bound import bound_input, learn_input
+from pb_graph.models.options import (
+    CallOptions,
+    Thinking,
     answers_in,
+    calls_of,
     caps_in,
-    constructor_overrides,
+    copy_for_calls,
+    key_of,
     least_cap,
-    policy_for,
-    refuses_stream_options,
+    ls_params_of,
     without_caps,
 )
-from pb_graph.models.chat_models import calls_of, copy_for_attempts, key_of, ls_params_of
-from pb_graph.models.input_bound import bound_input, learn_input
-from pb_graph.models.options import CallOptions, Thinking
-from pb_graph.models.provider_errors import explain
+from pb_graph.models.provider_errors import explain, refuses_stream_options
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, StreamWatch, attempt, finish_of, run_sync
 from pb_graph.run.pause import Decision
 from pb_graph.run.tools import without_tools
@@ -257,10 +259,9 @@ class _Prepared:
 
     def __init__(self, model: BaseChatModel) -> None:
         self._source = model  # keeps the values alive, whose ids are its key
-        model = copy_for_attempts(model)
         self.key, self.least_cap, self.policy = key_of(model), least_cap(model), policy_for(model)
         self.provider = ls_params_of(model)().get("ls_provider") or ""
-        self.model = model.model_copy(update=constructor_overrides(model))
+        self.model = copy_for_calls(model)
 
     def arguments(self, given: dict[str, Any], cap: int, thinking: Thinking) -> dict[str, Any]:
         """Return the arguments of a call with its cap, as the model's provider expects it."""

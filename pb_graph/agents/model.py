@@ -18,8 +18,8 @@ from pb_graph.agents.answer import Answer, CallLimits, call_within, reserve_of
 from pb_graph.budget.account import Budget
 from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError
-from pb_graph.models.chat_models import identity_of, key_of, llm_type_of, ls_params_of, name_of
 from pb_graph.models.client import RetryPolicy
+from pb_graph.models.options import identity_of, key_of, llm_type_of, ls_params_of, name_of
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 
 _MAX_WAIT = 60.0

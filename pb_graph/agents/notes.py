@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.budget.account import Budget
-from pb_graph.models.prompt_sizes import digests_of
+from pb_graph.models.input_bound import digests_of
 
 _NOT_FINISHED = "The task is not finished: too few tokens were left for its answer."
 USED_UP: dict[str, Any] = {"finish_reason": "length", "budget_used_up": True}

@@ -22,43 +22,29 @@ from pb_graph.errors import (
     ModelSetupError,
     PlanAndBudgetError,
 )
-from pb_graph.models.caps import (
-    CONTINUING,
-    CapPolicy,
+from pb_graph.models.caps import CapPolicy, can_continue, continuing, policy_for
+from pb_graph.models.input_bound import bound_input, learn_input
+from pb_graph.models.options import (
+    CallOptions,
     caps_in,
-    constructor_overrides,
+    copy_for_calls,
     describe_effort,
-    policy_for,
-    refuses_stream_options,
-)
-from pb_graph.models.chat_models import (
-    copy_for_attempts,
     describe_model,
     key_of,
     ls_params_of,
     name_of,
     with_callback,
 )
-from pb_graph.models.input_bound import bound_input, learn_input
-from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
     is_transient,
+    refuses_stream_options,
     retry_after,
     safe_cause,
     secrets_of,
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import (
-    IO,
-    MAX_THOUGHT,
-    Attempt,
-    Reply,
-    StreamWatch,
-    attempt,
-    finish_of,
-    thought_of,
-)
+from pb_graph.models.reply import IO, Attempt, Reply, StreamWatch, attempt, finish_of, thought_of
 from pb_graph.types import Charge, Purpose, ReportWarning
 
 T = TypeVar("T")
@@ -113,9 +99,8 @@ class RetryPolicy:
     """Limits for retries after transient faults, and the waits before them.
 
     The wait is drawn from 0 to ``initial_interval`` seconds, and the upper end doubles with every
-    attempt up to ``max_interval`` (exponential backoff with full jitter), so that callers that
-    failed together do not retry at the same moment. The wait that a server asks for
-    (``Retry-After``) is added.
+    attempt up to ``max_interval``, so that callers that failed together do not retry at the same
+    moment. The wait that a server asks for (``Retry-After``) is added.
 
     Attributes:
         max_retries: Attempts after the first one.
@@ -190,29 +175,23 @@ class ChatClient:
     ) -> None:
         self._policy = policy or policy_for(model)
         self._retry_policy = retry_policy or RetryPolicy()
-        model = copy_for_attempts(model)
-        fields = type(model).model_fields
-        change = constructor_overrides(model)
-        if getattr(model, "n", None):
-            change["n"] = 1  # each of n answers could cost the cap, and only one is read
+        self.name, self._key, self._secrets = name_of(model), key_of(model), secrets_of(model)
+        self._own_caps = caps_in({name: getattr(model, name) for name in model.model_fields_set})
+        own = (getattr(model, name, None) for name in _TIMEOUTS)
+        self._timeouts = [limit for limit in own if isinstance(limit, int | float)]
+        self._provider = ls_params_of(model)().get("ls_provider") or ""
+        fields, copy = type(model).model_fields, copy_for_calls(model)
         plain: dict[str, object] = {"disable_streaming": True}
         if "streaming" in fields:
             plain["streaming"] = False  # else the request asks for a stream, which nobody reads
-        streaming: dict[str, Any] = {}
-        if "stream_chunk_timeout" in fields.keys() - model.model_fields_set:
-            streaming["stream_chunk_timeout"] = None  # models may think for minutes
-        self.name, self._key = name_of(model), key_of(model)
-        self._own_caps = caps_in({name: getattr(model, name) for name in model.model_fields_set})
-        self.model = model.model_copy(update=change | plain)
-        self._streaming = model.model_copy(update=change | streaming)
-        self._timeouts = {getattr(model, name, None) for name in _TIMEOUTS} - {None}
-        self._provider = ls_params_of(model)().get("ls_provider") or ""
-        self._secrets = secrets_of(model)
+        waits = "stream_chunk_timeout" in fields.keys() - model.model_fields_set
+        patient = {"stream_chunk_timeout": None} if waits else {}  # models may think for minutes
+        self.model, self._streaming = (copy.model_copy(update=each) for each in (plain, patient))
         self._refuses_schema = False
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, as `ModelClient.call` describes it."""
-        if options.continue_last and self._policy not in CONTINUING:
+        if options.continue_last and not can_continue(self.model, self._policy):
             raise ModelSetupError(_NO_CONTINUATION)
         enclosing = ACCOUNTS.get()
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
@@ -256,10 +235,12 @@ class ChatClient:
     ) -> Reply:
         """Return the reply to one attempt. The charge of a failed attempt is added to `lost`."""
         options = replace(options, schema=None) if self._refuses_schema else options
+        goes_on = options.continue_last and messages[-1].type == "ai"  # else nothing has begun
+        asked = replace(options, continue_last=goes_on)
         arguments: dict[str, Any] = {}
         call = Bill(self._key)  # without input where no budget counts it
         if any(account.needs_input for account in accounts):
-            arguments = self._arguments(messages, options)
+            arguments = self._arguments(asked)
             is_learned = all(account.is_learned for account in accounts)
             bound = partial(bound_input, is_learned=is_learned)
             call = await io.load(bound, self.model, messages, arguments)
@@ -267,10 +248,17 @@ class ChatClient:
 
         async def send(reservation: Reservation) -> AIMessage:
             nonlocal effort
-            capped = replace(options, cap=reservation.tokens)
-            arguments = self._arguments(messages, capped)
+            capped = replace(asked, cap=reservation.tokens)
+            arguments = self._arguments(capped)
             effort = describe_effort(arguments, capped)
-            return await self._send(messages, capped, arguments, watch, io)
+            model, prompt = with_callback(self._model_for(options), watch), messages
+            if goes_on:
+                model, prompt, arguments = continuing(model, prompt, arguments, self._policy)
+            # The limits of HTTP clients are those of one read.
+            limit = max([options.timeout, *self._timeouts])
+            config = {} if options.stream else _SILENT
+            calls = model.invoke, model.ainvoke
+            return await io.within(limit, *calls, list(prompt), config, **arguments)
 
         limit = min(map(Budget.tokens_left, accounts))
         done = await attempt(send, accounts, options.cap, call, messages, watch, io, wait_for=limit)
@@ -292,28 +280,10 @@ class ChatClient:
             return await self._reply(messages, options, accounts, lost, io)
         raise error
 
-    def _arguments(self, messages: Sequence[BaseMessage], options: CallOptions) -> dict[str, Any]:
-        if options.continue_last and messages[-1].type != "ai":  # nothing to continue yet
-            options = replace(options, continue_last=False)
+    def _arguments(self, options: CallOptions) -> dict[str, Any]:
         tools: Any = self.model.bind_tools(options.tools) if options.tools else None
         policy = self._policy(self._model_for(options), options)
         return {**(tools.kwargs if tools else {}), **policy}
-
-    async def _send(
-        self,
-        messages: Sequence[BaseMessage],
-        options: CallOptions,
-        arguments: dict[str, Any],
-        watch: StreamWatch,
-        io: IO,
-    ) -> AIMessage:
-        """Send one request, within the time limit of the options, or the model's own for a read."""
-        model = with_callback(self._model_for(options), watch)
-        is_own = self._timeouts and self._timeouts != {options.timeout}
-        limit = None if is_own else options.timeout
-        config = {} if options.stream else _SILENT
-        calls = model.invoke, model.ainvoke
-        return await io.within(limit, *calls, list(messages), config, **arguments)
 
     def _model_for(self, options: CallOptions) -> BaseChatModel:
         """Return the model for a call; for samples a copy that does not give a reply again."""
@@ -334,15 +304,19 @@ class ChatClient:
         if output > done.cap:
             note = f"{self.name} ignored its cap of {done.cap} tokens and wrote {output}"
             warnings.append(ReportWarning(code="cap_ignored", message=note))
-        is_piece = options.continue_last  # a continuation keeps its whitespace
+        text = without_thinking(message.text)
+        if options.continue_last:  # without the beginning, which some servers repeat or strip
+            begun = prompt[-1].text if prompt[-1].type == "ai" else ""
+            is_whole = message.text.startswith(begun)
+            text = message.text.removeprefix(begun if is_whole else begun.rstrip())
         return Reply(
-            _continuation(message, prompt) if is_piece else without_thinking(message.text),
+            text,
             charge["finish"],
             charge,
             warnings=tuple(warnings),
             tool_message=message_to_dict(message) if message.tool_calls else None,
             message_id=message.id,
-            thought=thought_of(message)[-MAX_THOUGHT:],
+            thought=thought_of(message),
         )
 
 
@@ -391,10 +365,3 @@ def _charge(done: Attempt, purpose: Purpose) -> Charge | None:
         seconds=round(done.seconds, 4),
         finish="error" if done.message is None else finish_of(done.message),
     )
-
-
-def _continuation(message: AIMessage, prompt: Sequence[BaseMessage]) -> str:
-    """Return a continuation without the beginning, which some servers repeat."""
-    start = prompt[-1].text if prompt[-1].type == "ai" else ""
-    prefix = start if message.text.startswith(start) else start.rstrip()  # some templates strip it
-    return message.text.removeprefix(prefix)

@@ -1,16 +1,24 @@
-"""Bound the input tokens of a call before the call is sent."""
+"""Bound the input tokens of a call before the call is sent, and learn from calls that are settled.
+
+The usage of a message tells the size of the prompt that it answered, which need not be the prompt
+that it stands in now. So a size is known only for messages that were sent and settled here.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
@@ -20,9 +28,16 @@ from pb_graph.budget.bill import Bill, plain_name
 from pb_graph.budget.rates import SURCHARGES
 from pb_graph.errors import InputError
 from pb_graph.local import server
-from pb_graph.models.caps import MERGED, generic, is_cap, policy_for
-from pb_graph.models.chat_models import address_of, is_openai_like, key_of, name_of
-from pb_graph.models.prompt_sizes import PROMPT_SIZES, TextSize, digests_of
+from pb_graph.models.caps import policy_for
+from pb_graph.models.options import (
+    address_of,
+    generic,
+    is_cap,
+    is_merged,
+    is_openai_like,
+    key_of,
+    name_of,
+)
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -70,6 +85,7 @@ _FREE_NAMES = """
     safety_settings labels media_resolution betas anthropic_version inference_geo guardrail_config
     guardrailConfig performance_config performanceConfig request_metadata requestMetadata
     continue_final_message add_generation_prompt provider usage ls_structured_output_format
+    context_management
 """
 _SENT, _FREE = frozenset(_SENT_NAMES.split()), frozenset(_FREE_NAMES.split())
 _TEXT_BLOCKS = {
@@ -81,6 +97,10 @@ _IMAGE_BLOCKS = {"image", "image_url", "input_image"}
 _TOOL_FORMS = ("function", "name", "parameters", "properties")
 _SURCHARGED = ("service_tier", "serviceTier", "inference_geo")
 _BUSY = 2.0  # seconds to wait for a local server's tokenizer
+_MARGIN = 1.25  # over the most tokens per byte that were seen
+_MIN_LEARNED = 400  # bytes: of shorter prompts, the template is too large a part
+_MAX_PROMPTS = 10_000
+_PLAIN = re.compile(r"(?<![A-Za-z])[A-Z]?[a-z]{1,15}(?![A-Za-z])| ")
 
 
 def bound_input(
@@ -107,30 +127,28 @@ def bound_input(
         InputError: If the prompt or an argument is not known to have a bound: sound, files, tools
             that the provider runs, input that the provider stores.
     """
-    arguments = dict(arguments or {})
-    key, count = model if isinstance(model, str) else key_of(model), _counter(model)
-    tools = [_schema(tool) for tool in arguments.get("tools") or ()]
-    others = [*_texts(model, arguments)]
-    fixed = (_TOOLS if tools else 0) + sum(map(count or _bytes, [*tools, *others]))
-    known, tokens = 0, fixed
+    arguments = arguments or {}
+    key, tools, others, parts = _sent(model, messages, arguments)
+    counter = _counter(model)
+    count = counter or _bytes
+    known, tokens = 0, (_TOOLS if tools else 0) + sum(map(count, [*tools, *others]))
     if is_learned and (found := PROMPT_SIZES.known(digests_of(messages, [key, tools, others])))[0]:
         known, tokens = found
-    parts = [_parts_of(message, key) for message in messages][known:]
-    tokens += sum(images for _, images, _ in parts)
-    sizes = [max((count or _bytes)(text), written) for text, _, written in parts]
+    parts = parts[known:]
+    tokens += sum(part.images for part in parts)
+    sizes = [max(count(part.text), part.written) for part in parts]
     bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(parts) + sum(sizes)
-    if is_learned and count is None:
-        size = TextSize.of("".join(text for text, *_ in parts))
-        learned = PROMPT_SIZES.bound(key, size, is_whole=not known)
-        learned = max(learned, sum(written for *_, written in parts))
+    if is_learned and counter is None:
+        learned = PROMPT_SIZES.bound(key, [part.text for part in parts], is_whole=not known)
+        learned = max(learned, sum(part.written for part in parts))
         bound = min(bound, tokens + _PER_REPLY + _LEARNED_PER_MESSAGE * len(parts) + learned)
     body = {**arguments.get("extra_body", {}), "tools": tools}
     if counted := _count_locally(model, messages, body):
-        bound = min(bound, counted + _PER_REQUEST + sum(map(count or _bytes, others)))
+        bound = min(bound, counted + _PER_REQUEST + sum(map(count, others)))
     sent = [message.content for message in messages], tools, arguments.get("cache_control")
     lasting = bound if '"1h"' in json.dumps(sent, default=str) else 0  # of a prompt cache
     if isinstance(model, BaseChatModel):
-        settings = vars(model) | arguments
+        settings = vars(model) | {**arguments}
         key += next((f" ({settings[n]})" for n in _SURCHARGED if settings.get(n) in SURCHARGES), "")
     return Bill(key, input=bound, written=bound, lasting=lasting, is_measured=False)
 
@@ -153,15 +171,119 @@ def learn_input(
     """
     if not tokens.is_measured:
         return
-    key, parts = key_of(model), [_parts_of(message, key_of(model)) for message in messages]
-    tools = [_schema(tool) for tool in arguments.get("tools") or ()]
-    others = [*_texts(model, arguments)]
+    key, tools, others, parts = _sent(model, messages, arguments)
     *_, asked, answered = digests_of([*messages, reply], [key, tools, others])
     PROMPT_SIZES.add(asked, tokens.input)
     PROMPT_SIZES.add(answered, tokens.input + tokens.output)
-    if not any(images for _, images, _ in parts):
-        texts = [text for text, *_ in parts], tools, others
-        PROMPT_SIZES.learn(key, TextSize.of(_json(texts)), tokens.input)
+    if not any(part.images for part in parts):
+        texts = [part.text for part in parts], tools, others
+        PROMPT_SIZES.learn(key, _json(texts), tokens.input)
+
+
+def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]:
+    """Return a digest of each beginning of a prompt, from its first message to the whole.
+
+    Marks for a prompt cache do not count, because they move.
+
+    Args:
+        messages: The prompt.
+        start: What stands before the messages, such as the tools.
+    """
+    running, digests = hashlib.sha256(repr(start).encode(errors="replace")), []
+    for message in messages:
+        content: Any = message.content
+        if not isinstance(content, str):
+            blocks = [{"text": part} if isinstance(part, str) else part for part in content]
+            content = [{n: v for n, v in block.items() if n != "cache_control"} for block in blocks]
+        calls = [getattr(message, name, None) for name in ("tool_calls", "tool_call_id")]
+        parts = message.type, content, calls, message.additional_kwargs
+        running.update(repr(parts).encode(errors="replace"))
+        digests.append(running.hexdigest())
+    return digests
+
+
+class PromptSizes:
+    """Sizes of prompts, as the settled calls of this process tell them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tokens: OrderedDict[str, int] = OrderedDict()
+        # The most tokens for a byte, the smallest share of bytes that are not plain words, and the
+        # bytes of the smallest prompt, for each model.
+        self._ratios: dict[str, tuple[float, float, int]] = {}
+
+    def known(self, digests: Sequence[str]) -> tuple[int, int]:
+        """Return how many messages of a prompt have a known size, and their tokens."""
+        with self._lock:
+            for number in range(len(digests), 0, -1):
+                if tokens := self._tokens.get(digests[number - 1]):
+                    return number, tokens
+        return 0, 0
+
+    def add(self, digest: str, tokens: int) -> None:
+        """Remember the tokens of a prompt."""
+        with self._lock:
+            self._tokens[digest] = tokens
+            if len(self._tokens) > _MAX_PROMPTS:
+                self._tokens.popitem(last=False)
+
+    def learn(self, key: str, text: str, tokens: int) -> None:
+        """Learn from a settled call how many tokens a byte has.
+
+        Args:
+            key: The key of the model, with its server.
+            text: All texts of the call.
+            tokens: Input tokens that the provider reported.
+        """
+        size, odd = _bytes(text), _odd_bytes(text)
+        if size >= _MIN_LEARNED:
+            with self._lock:
+                most, plain, smallest = self._ratios.get(key, (0.0, 1.0, size))
+                found = max(most, tokens / size), min(plain, odd / size), min(smallest, size)
+                self._ratios[key] = found
+
+    def bound(self, key: str, texts: Sequence[str], *, is_whole: bool) -> int:
+        """Return the most tokens that texts may have.
+
+        A text of the kind that was seen has at most the tokens per byte that were seen, with a
+        margin. Bytes of other kinds, such as digits and other scripts, count as a token each.
+
+        Args:
+            key: The key of the model, with its server.
+            texts: The texts.
+            is_whole: Whether the texts are a whole prompt, which has as many tokens for the
+                template as the smallest prompt that was seen.
+        """
+        with self._lock:
+            seen = self._ratios.get(key)
+        size = sum(map(_bytes, texts))
+        if seen is None:
+            return size
+        most, odd, smallest = seen
+        ratio = min(1.0, most * _MARGIN)
+        unlike = max(0.0, sum(map(_odd_bytes, texts)) - odd * size)
+        return ceil(ratio * max(size, smallest if is_whole else 0) + (1 - ratio) * unlike)
+
+
+PROMPT_SIZES = PromptSizes()
+"""The sizes of this process's prompts."""
+
+
+class _Part(NamedTuple):
+    """A message: its text, the tokens of its images, and those that it took to write."""
+
+    text: str
+    images: int
+    written: int
+
+
+def _sent(
+    model: BaseChatModel | str, messages: Sequence[BaseMessage], arguments: Mapping[str, Any]
+) -> tuple[str, list[Any], list[Any], list[_Part]]:
+    """Return the model's key, the tools, the other texts, and a part for each message."""
+    key = model if isinstance(model, str) else key_of(model)
+    tools = [_schema(tool) for tool in arguments.get("tools") or ()]
+    return key, tools, [*_texts(model, arguments)], [_part(message, key) for message in messages]
 
 
 def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator[Any]:
@@ -173,20 +295,22 @@ def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator
         if stored := [name for name in _STORED if given.get(name) not in (None, False)]:
             _refuse(stored[0])  # an empty object turns a search on
     yield fields.get("system", "")  # Bedrock's
+    merged = {name: fields[name] for name in fields if is_merged(name, fields[name])}
     # The arguments of a class that is not known here may have any name.
     is_known = not isinstance(model, str) and policy_for(model) is not generic
-    sent = {name: arguments[name] for name in arguments if is_known or name in _SENT | MERGED}
-    sent.pop("tools", None)
-    bodies = [sent, *(fields.get(name) for name in MERGED)]
+    sent = {n: v for n, v in arguments.items() if is_known or n in _SENT or is_merged(n, v)}
+    bodies = [{**sent, "tools": None}, merged]
     while bodies:
-        for name, value in (bodies.pop() or {}).items():
-            if name in MERGED:
-                bodies.append(value)
-            elif name == "tools":
-                yield [*map(_schema, value)]
-            elif name in _SENT:
+        for name, value in bodies.pop().items():
+            if name in _SENT:
                 yield value
-            elif value not in (None, False) and name not in _FREE and not is_cap(name):
+            elif name == "tools":
+                yield [*map(_schema, value or ())]
+            elif value in (None, False) or name in _FREE or is_cap(name):
+                continue
+            elif is_merged(name, value):
+                bodies.append(value)
+            else:
                 _refuse(name)
 
 
@@ -206,8 +330,7 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
     return tool
 
 
-def _parts_of(message: BaseMessage, key: str) -> tuple[str, int, int]:
-    """Return the text of a message, the tokens of its images, and those that it took to write."""
+def _part(message: BaseMessage, key: str) -> _Part:
     texts, images = _read(message.content)
     if message.additional_kwargs.get("audio"):
         _refuse("A prompt with 'audio'")
@@ -220,7 +343,7 @@ def _parts_of(message: BaseMessage, key: str) -> tuple[str, int, int]:
         parts += [message.tool_calls, message.invalid_tool_calls]
         usage = message.usage_metadata
         written = usage["output_tokens"] if usage else 0  # hidden reasoning may be sent back
-    return _json(parts), images * image, written
+    return _Part(_json(parts), images * image, written)
 
 
 def _read(content: Any) -> tuple[list[Any], int]:  # noqa: ANN401 -- text, or blocks
@@ -253,6 +376,11 @@ def _json(value: Any) -> str:  # noqa: ANN401
 
 def _bytes(value: Any) -> int:  # noqa: ANN401
     return len(_json(value).encode(errors="replace"))
+
+
+def _odd_bytes(text: str) -> int:
+    """Return the bytes of a text that are not plain words and spaces."""
+    return _bytes(text) - sum(map(len, _PLAIN.findall(text)))
 
 
 def _counter(model: BaseChatModel | str) -> Callable[[Any], int] | None:

@@ -1,14 +1,27 @@
-"""Describe one model call: options made in one place and handed through unread."""
+"""Describe one model call: its options, and the chat model object that is called.
+
+No provider's package is imported here: a model is known by the names of its classes.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
+from langchain_core.language_models import BaseChatModel
 
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
+
+M = TypeVar("M", bound=BaseChatModel)
 
 Thinking = Literal["free", "low", "bounded", "off"]
 """The limit on thinking before an answer, for providers that let callers set one.
@@ -22,7 +35,12 @@ answer is missing.
 TIMEOUT = 120.0
 """Default time limit of an attempt, in seconds."""
 MIN_ANSWER, MAX_ANSWER = 64, 1024
-_ANSWER = Purpose("answer")
+# Thinking tokens of each level: low to high are from Google's Gemini API (OpenAI compatibility),
+# and Anthropic's least thinking budget, 1,024, agrees. The others are our estimates.
+_LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+THINKING_TOKENS = dict(zip(_LEVELS, (0, 512, 1024, 8192, 24576, 32768, 65536), strict=True))
+MIN_THINKING = THINKING_TOKENS["low"]
+"""The fewest tokens for thinking. With fewer, thinking is turned off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +49,7 @@ class CallOptions:
 
     Attributes:
         cap: Completion tokens, reasoning included, of all attempts together.
-        timeout: Seconds of one attempt, unless the model object has a time limit of its own.
+        timeout: Seconds of one attempt, unless the model object has a longer time limit of its own.
         schema: JSON schema that the reply should follow, where the server can enforce one.
         thinking: How much the model may think before it answers.
         tools: Tools that the model may call.
@@ -46,7 +64,7 @@ class CallOptions:
     schema: dict[str, Any] | None = None
     thinking: Thinking = "bounded"
     tools: tuple[BaseTool, ...] = ()
-    purpose: Purpose = _ANSWER
+    purpose: Purpose = Purpose("answer")  # noqa: RUF009 -- a named tuple
     sampling: bool = False
     continue_last: bool = False
     stream: bool = False
@@ -55,6 +73,11 @@ class CallOptions:
     def is_free(self) -> bool:
         """Return whether the cap is no reason to think less."""
         return self.thinking in {"free", "low"}
+
+    @property
+    def is_tight(self) -> bool:
+        """Return whether an answer has to fit into the cap, and too little is left to think."""
+        return self.thinking == "bounded" and self.thinking_room < MIN_THINKING
 
     @property
     def thinking_room(self) -> int:
@@ -66,3 +89,196 @@ class CallOptions:
         if self.thinking == "off":
             return 0
         return max(0, self.cap - min(max(MIN_ANSWER, self.cap // 4), MAX_ANSWER))
+
+
+# What a model object is. These are private names of LangChain's, used only through here.
+
+calls_of = attrgetter("_generate_with_cache", "_agenerate_with_cache")
+identity_of = attrgetter("_identifying_params")
+llm_type_of = attrgetter("_llm_type")
+ls_params_of = attrgetter("_get_ls_params")
+_uses_responses_of = attrgetter("_use_responses_api")
+
+
+def name_of(model: BaseChatModel) -> str:
+    """Return the provider's name of a model, or the name of its class."""
+    names = ("model_name", "model", "model_id", "deployment_name")
+    given = (getattr(model, name, None) for name in names)
+    return next((name for name in given if isinstance(name, str) and name), type(model).__name__)
+
+
+def key_of(model: BaseChatModel) -> str:
+    """Return a model's name with its provider, or with the address of another server."""
+    if is_openai_like(model) and address_of(model):
+        return describe_model(model)
+    provider = ls_params_of(model)().get("ls_provider")  # as LangChain's tracers read it
+    return f"{provider}:{name_of(model)}" if provider else name_of(model)
+
+
+def describe_model(model: BaseChatModel) -> str:
+    """Return a model's name and the address of its server, without user, password and query."""
+    url = address_of(model) if is_openai_like(model) else getattr(model, "base_url", None)
+    parts = urlsplit(url or "")
+    host = parts.netloc.rpartition("@")[2]
+    return f"{name_of(model)} at {parts.scheme}://{host}{parts.path}" if host else name_of(model)
+
+
+def classes_of(model: BaseChatModel) -> list[str]:
+    """Return the names of a model's class and its base classes, such as ``langchain_x.ChatX``."""
+    return [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__]
+
+
+def is_openai_like(model: BaseChatModel) -> bool:
+    """Return whether a model is LangChain's client for OpenAI's protocol."""
+    return "langchain_openai.BaseChatOpenAI" in classes_of(model)
+
+
+def uses_responses(model: BaseChatModel) -> bool:
+    """Return whether an OpenAI-like model calls the Responses API."""
+    return bool(_uses_responses_of(model)({}))
+
+
+def least_cap(model: BaseChatModel) -> int:
+    """Return the smallest cap that a model's server takes: OpenAI's Responses API refuses 15."""
+    return 16 if is_openai_like(model) and uses_responses(model) else 1
+
+
+def address_of(model: BaseChatModel) -> str:
+    """Return the base URL of an OpenAI-like model's server; empty if it has none."""
+    settings: Any = model
+    # The SDK below may have taken its address from OPENAI_BASE_URL, which the model does not show.
+    client = settings.root_client or settings.root_async_client
+    return str(getattr(client, "base_url", None) or settings.openai_api_base or "")
+
+
+def known_levels(model: BaseChatModel) -> tuple[list[str], str | None]:
+    """Return the effort levels of a model's LangChain profile, lowest first, and its default."""
+    profile: Any = getattr(model, "profile", None) or {}
+    names = profile.get("reasoning_effort_levels") if profile.get("reasoning_output") else None
+    levels = [level for level in THINKING_TOKENS if level in (names or ())]
+    return levels, profile.get("reasoning_effort_default")
+
+
+# Caps among the fields of models, of calls and of bodies.
+
+_CAP = re.compile(r"(n|num)predict|max(?!\w*(think|reason|input|prompt))\w*(tok|len)\w*")
+_ANSWERS = re.compile(
+    r"n|bestof|candidatecount|(n|num|numberof)(answers|candidates|choices|cmpl|completions"
+    r"|generations|outputs|responses|results|returnsequences|samples)"
+)
+# Objects that are not merged into the body of a request, so that a name in them is no cap.
+_CLOSED = re.compile(
+    r"text|\w*(bias|client|format|grammar|header|json|metadata|profile|query|reason|schema"
+    r"|structured|template|think|tool)\w*"
+)
+_REPLACING = {"inference_config", "inferenceConfig"}  # LangChain then drops its own cap
+
+
+def is_cap(name: str) -> bool:
+    """Return whether a field of this name limits the tokens of a reply."""
+    return bool(_CAP.fullmatch(_plain(name)))
+
+
+def is_merged(name: str, value: object) -> bool:
+    """Return whether a field may be merged into the body of a request at last."""
+    return isinstance(value, Mapping) and not _CLOSED.fullmatch(_plain(name))
+
+
+def caps_in(fields: Mapping[str, Any]) -> list[int]:
+    """Return the caps among the fields of a model or of a call, and in what they merge."""
+    return [int(value) for name, value in _numbers_in(fields) if is_cap(name)]
+
+
+def answers_in(fields: Mapping[str, Any]) -> int:
+    """Return how many answers the fields of a model or of a call ask for at once."""
+    numbers = _numbers_in(fields)
+    return max((int(value) for name, value in numbers if _ANSWERS.fullmatch(name)), default=1)
+
+
+def without_caps(fields: Mapping[str, Any], *, is_body: bool = False) -> dict[str, Any]:
+    """Return the fields of a call without caps; those of a body also ask for one answer."""
+    kept: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in _REPLACING or is_cap(name) or (is_body and _ANSWERS.fullmatch(_plain(name))):
+            continue
+        kept[name] = without_caps(value, is_body=True) if is_merged(name, value) else value
+    return kept
+
+
+def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of any LangChain chat model, by the name of the field that its class declares.
+
+    How the model thinks is unknown, so only the prompt states the budget.
+    """
+    return {next(filter(is_cap, type(model).model_fields), "max_tokens"): options.cap}
+
+
+def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str | None:
+    """Return the reasoning effort that the arguments of a call ask for, and why; else None."""
+    fields = {**arguments, **arguments.get("extra_body", {}), **arguments.get("output_config", {})}
+    names = "reasoning_effort effort thinking_level thinking_token_budget reasoning_budget_tokens"
+    for name in [*names.split(), "thinking", "reasoning"]:
+        if (value := fields.get(name)) is not None:
+            if isinstance(value, Mapping):
+                value = value.get("effort") or value.get("type")
+            room = f"{options.thinking_room} of {options.cap} tokens are left for thinking"
+            return f"{name}={value}: {room}"
+    return None
+
+
+def _numbers_in(fields: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in fields.items():
+        if is_merged(name, value):
+            yield from _numbers_in(value)
+        elif isinstance(value, int | float) and value >= 1:
+            yield _plain(name), value
+
+
+def _plain(name: str) -> str:
+    return re.sub("[_-]", "", name).lower()
+
+
+# The copies that calls need.
+
+
+def copy_for_calls(model: M) -> M:
+    """Return a copy of a chat model whose calls keep the caps in their arguments.
+
+    A model that gives several answers at once gives one, as each could cost the cap. Its client
+    never repeats a request: an attempt that is repeated inside a provider's SDK may be billed, and
+    is never seen here. LangChain's client for OpenAI's protocol also shares open connections
+    between all models of an address. A connection of an event loop that has ended is dead, and a
+    call on it may be billed: so each asynchronous call opens its own.
+    """
+    fields: dict[str, Any] = {name: getattr(model, name) for name in type(model).model_fields}
+    merged = {name: value for name, value in fields.items() if is_merged(name, value)}
+    change = {name: value for name, value in without_caps(merged).items() if value != merged[name]}
+    change |= {name: 1 for name in fields.keys() - merged if answers_in({name: fields[name]}) > 1}
+    kinds = classes_of(model)
+    if is_openai_like(model):
+        change["max_tokens"] = None
+        if fields["stream_usage"] is None:  # only for OpenAI's own server LangChain asks for it
+            change["stream_usage"] = True
+    if "langchain_aws.ChatBedrock" in kinds:
+        change["max_tokens"] = None  # would replace that of a call
+    if "langchain_anthropic.ChatAnthropic" in kinds and (thinking := fields["thinking"]):
+        kwargs = change.get("model_kwargs", fields["model_kwargs"]) | {"thinking": thinking}
+        change |= {"thinking": None, "model_kwargs": kwargs}
+    if "max_retries" in fields:  # Google's clients count attempts: 1 means no retries
+        change["max_retries"] = int(any(kind.startswith("langchain_google") for kind in kinds))
+        for side, headers in (("client", {}), ("async_client", {"Connection": "close"})):
+            if sdk := getattr(model, f"root_{side}", None):
+                sdk = sdk.with_options(max_retries=0, default_headers=headers)
+                change |= {f"root_{side}": sdk, side: sdk.chat.completions}
+    copy = model.model_copy(update=change)
+    for kind in type(model).__mro__:  # clients that Anthropic's model cached in an earlier call
+        for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
+            vars(copy).pop(name, None)
+    return copy
+
+
+def with_callback(model: M, handler: BaseCallbackHandler) -> M:
+    """Return a copy of a model that tells one more handler of its calls, besides the run's own."""
+    own = model.callbacks
+    handlers = own.handlers if isinstance(own, BaseCallbackManager) else own or ()
+    return model.model_copy(update={"callbacks": [*handlers, handler]})

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -19,21 +21,21 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.chat_models import address_of, describe_model, is_openai_like
+from pb_graph.models.options import address_of, describe_model, is_openai_like
 from pb_graph.types import Charge
 
 _SECRETS = re.compile(
-    r"(bearer\s+|api[-_ ]?key['\"]?\s*[:=]\s*['\"]?|api[-_ ]?key\s+(?=[\w.*-]*\d)|[?&]key="
-    r"|\bsk[-_]|\b(?:key|gsk|hf|xai)[-_](?=[\w.*-]*\d)|\bAIza)[\w.*+/=~-]{6,}",
+    r"(bearer\s+|api[-_ ]?key['\"]?\s*[:=]\s*['\"]?|api[-_ ]?key\s+(?=[\w.*-]*\d)"
+    r"|[?&][\w.-]*(?:key|token|secret|password|sig|signature|code)="
+    r"|\bsk[-_]|\b(?:key|gsk|hf|xai)[-_](?=[\w.*-]*\d)|\bAIza)[\w.*+/=%~-]{6,}",
     re.IGNORECASE,
 )
 _MIN_SECRET = 4  # the dummy key 'x' of a local server would redact half of the message
-_SENT = ("default_headers", "default_query", "additional_headers")
-_CLIENTS = ("client_kwargs", "sync_client_kwargs", "async_client_kwargs", "client_args")
-_ADDRESSES = (
-    *("openai_api_base", "api_base", "base_url", "azure_endpoint", "anthropic_api_url"),
-    *("endpoint_url", "openai_proxy", "anthropic_proxy"),
+# Fields that hold keys, and objects whose values may all be keys.
+_HOLDS_SECRETS = re.compile(
+    r"headers|query|params|password|(api|access|auth|bearer|secret|session|hub)\w*(key|token)"
 )
+_HOLDS_ADDRESS = re.compile(r"(api_base|base_url|endpoint|url|proxy)$")
 _MAX_DETAIL, _MAX_READ = 300, 10_000
 _PAYMENT, _SERVER_FAULTS = 402, range(500, 600)
 _TRANSIENT_STATUS = {408, 409, 429, *_SERVER_FAULTS} - {501}
@@ -141,31 +143,46 @@ def may_be_billed(error: Exception) -> bool:
 def retry_after(error: Exception) -> float:
     """Return the seconds that the server asked to wait (``Retry-After``); else 0."""
     headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
-    try:
-        return max(0.0, float(headers.get("retry-after", 0)))
-    except ValueError:  # a date
-        return 0.0
+    given = str(headers.get("retry-after", 0))
+    with suppress(ValueError):
+        return max(0.0, float(given))
+    with suppress(ValueError, TypeError):  # a date
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+    return 0.0
+
+
+def refuses_stream_options(model: BaseChatModel, error: Exception) -> bool:
+    """Return whether a call failed because its server takes no `stream_options`."""
+    is_named = status_of(error) in (400, 422) and "stream_options" in str(error)
+    return is_named and bool(getattr(model, "stream_usage", False))
 
 
 def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
     """Return the keys of a chat model, its headers and queries, which may hold keys."""
-    fields = vars(model).values()
-    keys = [field.get_secret_value() for field in fields if isinstance(field, SecretStr)]
-    of_clients = [getattr(model, name, None) or {} for name in _CLIENTS]
-    sent = [getattr(model, name, None) or {} for name in _SENT]
-    sent += [
-        client[part] for client in of_clients for part in ("headers", "params") if part in client
-    ]
-    for value in map(str, chain.from_iterable(fields.values() for fields in sent)):
-        keys += [value, value.partition(" ")[2]]  # the key in 'Bearer KEY'
-    urls = [str(getattr(model, name, None) or "") for name in _ADDRESSES]
-    for parts in map(urlsplit, [*urls, address_of(model) if is_openai_like(model) else ""]):
+    keys, urls = (
+        [*_secrets_in("", vars(model))],
+        [address_of(model)] if is_openai_like(model) else [],
+    )
+    urls += [str(value) for name, value in vars(model).items() if _HOLDS_ADDRESS.search(name)]
+    keys += [key.partition(" ")[2] for key in keys]  # the key in 'Bearer KEY'
+    for parts in map(urlsplit, urls):
         keys += [parts.query, *(value for _, value in parse_qsl(parts.query))]
         keys += map(unquote, filter(None, (parts.username, parts.password)))
     # A server may repeat a secret in the form that it has in a URL or in JSON.
     written = [(key, quote(key, ""), quote_plus(key), json.dumps(key)[1:-1]) for key in keys]
     found = {form for forms in written for form in forms if len(form) >= _MIN_SECRET}
     return tuple(sorted(found, key=len, reverse=True))
+
+
+def _secrets_in(path: str, value: object) -> Iterator[str]:
+    """Yield the secrets in a field, and in the fields below it."""
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _secrets_in(f"{path}.{name}".lower(), inner)
+    elif isinstance(value, str) and _HOLDS_SECRETS.search(path):
+        yield value
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:

@@ -14,9 +14,8 @@ from pb_graph.errors import ModelSetupError, UnknownModelError, did_you_mean, ho
 from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
-from pb_graph.models.chat_models import classes_of
 from pb_graph.models.client import ChatClient, FallbackClient, ModelClient, RetryPolicy
-from pb_graph.models.options import TIMEOUT
+from pb_graph.models.options import TIMEOUT, classes_of
 from pb_graph.models.provider_errors import redact
 from pb_graph.settings import Settings
 

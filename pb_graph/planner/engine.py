@@ -17,9 +17,8 @@ from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import convert_to_messages
 
 from pb_graph.errors import InputError
-from pb_graph.models.caps import least_cap
 from pb_graph.models.client import ModelClient
-from pb_graph.models.options import TIMEOUT, CallOptions
+from pb_graph.models.options import TIMEOUT, CallOptions, least_cap
 from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
 from pb_graph.planner.planner import Planner

@@ -25,8 +25,7 @@ from pb_graph.budget.rates import MAX_TOKENS, Dollars
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.local.weights import LOCAL_PREFIX
-from pb_graph.models.caps import MIN_THINKING, policy_for
-from pb_graph.models.chat_models import describe_model, key_of
+from pb_graph.models.caps import policy_for
 from pb_graph.models.classes import (
     FoundClass,
     can_stop_thinking,
@@ -34,7 +33,14 @@ from pb_graph.models.classes import (
     takes_system_message,
 )
 from pb_graph.models.client import REFUSED, ModelClient, WrapperClient
-from pb_graph.models.options import TIMEOUT, CallOptions, Thinking
+from pb_graph.models.options import (
+    MIN_THINKING,
+    TIMEOUT,
+    CallOptions,
+    Thinking,
+    describe_model,
+    key_of,
+)
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
 from pb_graph.models.resolve import model_name
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError

@@ -22,8 +22,7 @@ from pb_graph.budget.rates import Dollars
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.local import server
-from pb_graph.models.input_bound import bound_input, learn_input
-from pb_graph.models.prompt_sizes import PROMPT_SIZES
+from pb_graph.models.input_bound import PROMPT_SIZES, bound_input, learn_input
 from tests.support.chat_model import ScriptedChat
 
 URL = "http://127.0.0.1:9/v1"

