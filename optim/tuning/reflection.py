@@ -66,9 +66,9 @@ class Reflector:
 
     def language_model(self) -> dspy.LM:
         """Return the model for the optimizers of DSPy that write instructions themselves."""
-        return language_model(self, self._options)
+        return language_model(self._call, self._options)
 
-    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:  # noqa: ARG002 -- a client's signature
+    async def _call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:  # noqa: ARG002 -- a client's signature
         """Answer a request of `language_model`."""
         return self._reply(messages)
 

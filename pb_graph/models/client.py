@@ -65,11 +65,13 @@ class ModelClient(Protocol):
     """A model that can be called within a cap.
 
     Attributes:
-        name: The model's name, for charges and errors.
+        name: The model's name, for errors.
+        key: The model's key, for charges.
         model: The chat model behind the client.
     """
 
     name: str
+    key: str
     model: BaseChatModel
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
@@ -91,7 +93,8 @@ class WrapperClient:
     """Base class of clients that wrap another client."""
 
     def __init__(self, wrapped: ModelClient) -> None:
-        self.wrapped, self.name, self.model = wrapped, wrapped.name, wrapped.model
+        self.wrapped, self.model = wrapped, wrapped.model
+        self.name, self.key = wrapped.name, wrapped.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,7 @@ class ChatClient:
     ) -> None:
         self._policy = policy or policy_for(model)
         self._retry_policy = retry_policy or RetryPolicy()
-        self.name, self._key, self._secrets = name_of(model), key_of(model), secrets_of(model)
+        self.name, self.key, self._secrets = name_of(model), key_of(model), secrets_of(model)
         self._own_caps = caps_in({name: getattr(model, name) for name in model.model_fields_set})
         own = (getattr(model, name, None) for name in _TIMEOUTS)
         self._timeouts = [limit for limit in own if isinstance(limit, int | float)]
@@ -194,7 +197,8 @@ class ChatClient:
         if options.continue_last and not can_continue(self.model, self._policy):
             raise ModelSetupError(_NO_CONTINUATION)
         enclosing = ACCOUNTS.get()
-        own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
+        total = options.cap + options.keep
+        own = enclosing[0].limit(tokens=total) if enclosing else Budget(total)
         accounts = (own, *enclosing[1:])  # `own` limits all attempts together
         options = replace(options, cap=min([options.cap, *self._own_caps]))
         lost: list[Charge] = []
@@ -206,7 +210,7 @@ class ChatClient:
             return await self._reply(messages, options, accounts, lost, io)
 
         def may_go_on() -> bool:
-            return min(map(Budget.tokens_left, accounts)) >= 1
+            return min(map(Budget.tokens_left, accounts)) > options.keep
 
         try:
             repeat = self._retry_policy.repeat
@@ -238,7 +242,7 @@ class ChatClient:
         goes_on = options.continue_last and messages[-1].type == "ai"  # else nothing has begun
         asked = replace(options, continue_last=goes_on)
         arguments: dict[str, Any] = {}
-        call = Bill(self._key)  # without input where no budget counts it
+        call = Bill(self.key)  # without input where no budget counts it
         if any(account.needs_input for account in accounts):
             arguments = self._arguments(asked)
             is_learned = all(account.is_learned for account in accounts)
@@ -260,8 +264,9 @@ class ChatClient:
             calls = model.invoke, model.ainvoke
             return await io.within(limit, *calls, list(prompt), config, **arguments)
 
-        limit = min(map(Budget.tokens_left, accounts))
-        done = await attempt(send, accounts, options.cap, call, messages, watch, io, wait_for=limit)
+        keep, limit = options.keep, min(map(Budget.tokens_left, accounts))
+        limits = {"keep": keep, "wait_for": max(0, limit - keep)}
+        done = await attempt(send, accounts, options.cap, call, messages, watch, io, **limits)
         charge = _charge(done, options.purpose)
         if done.message is not None and charge:
             if call.input:
@@ -335,7 +340,7 @@ class FallbackClient(WrapperClient):
         """
         failures: list[ModelCallError] = []
         lost: tuple[Charge, ...] = ()
-        with use_budget(open_run(limit=options.cap)):
+        with use_budget(open_run(limit=options.cap + options.keep)):
             for client in self._clients:
                 try:
                     reply = await client.call(messages, options, io)
@@ -347,7 +352,8 @@ class FallbackClient(WrapperClient):
                         break
         if len(failures) == 1:
             raise failures[0]
-        raise ModelCallError(" ".join(map(str, failures)), failures[-1].status, lost)
+        last = failures[-1]
+        raise ModelCallError(" ".join(map(str, failures)), last.status, lost) from last
 
 
 def _charge(done: Attempt, purpose: Purpose) -> Charge | None:

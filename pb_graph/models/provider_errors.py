@@ -128,6 +128,11 @@ def is_transient(error: Exception) -> bool:
     return status in _TRANSIENT_STATUS if status else _is_a(error, _LOST | _NEVER_SENT)
 
 
+def is_lasting(failure: ModelCallError) -> bool:
+    """Return whether a failure will last: a key or a name is refused, or no server listens."""
+    return failure.status in {401, 403, 404} or _is_a(failure, _NO_SERVER)
+
+
 def may_be_billed(error: Exception) -> bool:
     """Return whether the provider may charge for a failed attempt.
 

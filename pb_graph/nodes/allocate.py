@@ -20,12 +20,12 @@ from pb_graph.state import SolveTask, State
 from pb_graph.types import SubQuestion
 
 
-def allocate(state: State, run: Run) -> State:
+async def allocate(state: State, run: Run) -> State:
     """Write the budget, ``limit`` and ``shares`` before the first wave, new ``shares`` later."""
     settings, query, plan = run.settings, state["query"], state["plan"]
     if state["shares"]:
         return _reallocate(state, run)
-    (budget, is_raised), shares = _budget(state, run), list[int]()
+    (budget, is_raised), shares = await _budget(state, run), list[int]()
     update: State = {"query": {**query, "budget": budget}}
     if settings.splits_budget:
         if budget < len(plan):
@@ -62,14 +62,15 @@ def _reallocate(state: State, run: Run) -> State:
     return {"shares": shares}
 
 
-def _budget(state: State, run: Run) -> tuple[int, bool]:
+async def _budget(state: State, run: Run) -> tuple[int, bool]:
     """Return the question's budget, and whether a decision raised the enclosing budget.
 
     If the enclosing budget has less left, the question's budget is lowered with a warning. With
     ``on_used_up`` the run pauses here for a decision instead, or raises BudgetUsedUpError.
     """
     budget = run.settings.budget_for(state["query"]["level"])
-    left, shared = available_tokens(budget, model=run.price_key), run.limit
+    solver = (await run.client("solver")).key  # whose price counts in dollars
+    left, shared = available_tokens(budget, model=solver), run.limit
     on_used_up, decision = run.options.on_used_up, None
     if left < budget and on_used_up != "answer" and isinstance(shared, Budget):
         size, rest = map(shared.rate.text, (shared.total, shared.left))
@@ -78,7 +79,7 @@ def _budget(state: State, run: Run) -> tuple[int, bool]:
         decision = decide(shared, on_used_up, error, state["query"]["question"])
         if decision == "stop":
             raise error
-        left = available_tokens(budget, model=run.price_key)
+        left = available_tokens(budget, model=solver)
     if left < budget:
         note = f"the budget around the question had only {left} tokens left, so its own budget"
         run.warn("budget_lowered", f"{note} was lowered from {budget}")

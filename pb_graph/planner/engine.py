@@ -7,6 +7,7 @@ no history.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import TypeVar, cast
@@ -14,29 +15,28 @@ from typing import TypeVar, cast
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import BaseMessage, convert_to_messages
 
 from pb_graph.errors import InputError
-from pb_graph.models.client import ModelClient
-from pb_graph.models.options import TIMEOUT, CallOptions, least_cap
+from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
 from pb_graph.planner.planner import Planner
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.planner.signatures import PlannerAdapter, select_inputs
-from pb_graph.settings import Settings
-from pb_graph.types import Purpose
 
 T = TypeVar("T")
 
 
-def language_model(
-    client: ModelClient, options: CallOptions, replies: list[Reply] | None = None
-) -> dspy.LM:
-    """Return a chat client as a DSPy language model without rules of a model family.
+Call = Callable[[Sequence[BaseMessage], CallOptions, IO], Awaitable[Reply]]
+"""Makes one call, as `ModelClient.call` does."""
+
+
+def language_model(call: Call, options: CallOptions, replies: list[Reply] | None = None) -> dspy.LM:
+    """Return a DSPy language model without rules of a model family.
 
     Args:
-        client: The client that answers DSPy's requests.
+        call: Answers DSPy's requests.
         options: The options of every call.
         replies: Collects the replies.
     """
@@ -44,7 +44,7 @@ def language_model(
     async def complete(request: Request, io: IO) -> Response:
         messages = [("system", request.system)] if request.system else []
         messages += [(message.role, message.text or "") for message in request.messages]
-        reply = await client.call(convert_to_messages(messages), options, io)
+        reply = await call(convert_to_messages(messages), options, io)
         if replies is not None:
             replies.append(reply)
         usage = reply.charge["usage"]
@@ -68,12 +68,10 @@ def language_model(
 
 async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the call
     planner: Planner,
-    client: ModelClient,
+    call: Call,
     request: PlannerRequest[T],
-    settings: Settings,
+    options: CallOptions,
     *,
-    cap: int | None = None,
-    thinks: bool = False,
     traced: bool,
     io: IO,
 ) -> T:
@@ -81,11 +79,9 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
 
     Args:
         planner: The planner that has the predictor.
-        client: The chat model behind it.
+        call: Asks the chat model behind it.
         request: The request.
-        settings: Settings of the run, for the time-out.
-        cap: Cap of the call, in tokens; None for the usual one.
-        thinks: Whether the model thinks unasked, and is asked to leave it.
+        options: The options of the call.
         traced: Whether an active DSPy trace sees the call, as an optimizer needs. DSPy's default
             trace is one global list that only grows.
         io: How to wait, `BLOCKING` or `ASYNC`.
@@ -95,17 +91,9 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         ModelCallError: If the model call fails.
     """
     replies = list[Reply]()
-    cap = cap or min(request.cap or settings.cutoff, settings.planner_room)
-    options = CallOptions(
-        max(min(cap, settings.cutoff), least_cap(client.model)),
-        settings.timeout or TIMEOUT,
-        request.schema,
-        thinking="off" if thinks or request.cap is not None else "bounded",
-        purpose=Purpose(request.node),
-    )
     predictor = getattr(planner, request.predictor)
     with dspy.context(  # never dspy.configure, which is the host's
-        lm=language_model(client, options, replies),
+        lm=language_model(call, options, replies),
         adapter=PlannerAdapter(request.form, request.examples),
         trace=dspy.settings.trace if traced else None,
         disable_history=True,
@@ -127,7 +115,8 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
             if isinstance(fault, InputError):  # such as a model without a price
                 raise fault from fault.__cause__
             raise to_model_call_error(fault) from fault.__cause__
-    if thinks and replies and replies[-1].finish == "length":  # a part of a plan is another plan
+    is_cut = any(reply.finish == "length" for reply in replies[-1:])
+    if is_cut and options.thinking == "off" and request.cap is None:  # a part of a plan is another
         msg = "it was cut off"
         raise UnreadableReplyError(msg, is_cut=True)
     return cast("T", next(iter(prediction.values())))

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
+from typing_extensions import TypeIs
 
 from pb_graph.budget.account import Budget
 from pb_graph.local.weights import LOCAL_PREFIX
-from pb_graph.models.caps import CapPolicy
+from pb_graph.models.caps import CapPolicy, policy_for
+from pb_graph.models.classes import FoundClass, can_stop_thinking, find_class
 from pb_graph.models.client import ModelClient, RetryPolicy
+from pb_graph.models.reply import BLOCKING, IO, run_sync
 from pb_graph.models.resolve import client_of, model_name, resolve
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Context, Settings
@@ -71,18 +74,19 @@ class Models:
         self._given = {"solver": solver, "planner": planner, "estimator": estimator, "easy": easy}
         # Created objects by key, with their source: its `id` is unique only while it lives.
         self._made: dict[Hashable, tuple[object, Any]] = {}
-        self.refused: dict[tuple[str, str], int] = {}  # status of a refusal, by run and model
+        self.refused: dict[tuple[str, str], int | None] = {}  # statuses, by run and model
         self.replied: dict[str, bool] = {}  # whether a model, by its key, brought thinking
         self._lock = threading.Lock()
-        base = self._settings_of(program) or Settings() if settings is None else settings
-        self.settings = Settings.read(base)
+        if settings is None:
+            settings = getattr(run_sync(self._read(program, BLOCKING)), "settings", None)
+        self.settings = Settings.read(Settings() if settings is None else settings)
         for model in self._given.values():
             if isinstance(model, str) and model.startswith(LOCAL_PREFIX):
                 model_name(model)  # raises if the model is unknown
             elif model is not None:
-                self.client(model, self.settings)
+                run_sync(self.client(model, self.settings, BLOCKING))
         if program is not None:
-            self.planner(None)
+            run_sync(self.planner(None, BLOCKING))
 
     def model_for(self, role: Role, context: Context) -> Model:
         """Return the model of a role: of the run, of the graph, or of the role that it defaults to.
@@ -100,67 +104,123 @@ class Models:
         planner = context.planner or given[role] or given["planner"]
         return planner or context.model or given["solver"]
 
-    def client(self, model: Model, settings: Settings) -> ModelClient:
+    async def client(self, model: Model, settings: Settings, io: IO) -> ModelClient:
         """Return the client for a model, with the time-out and the retries of these settings.
 
         Args:
             model: A model by name or by object.
             settings: The settings of the run. A model object keeps its own time limit.
+            io: How to wait for a model that is made from its name.
 
         Raises:
             ModelSetupError: If the object is not a chat model, or the name cannot be resolved.
         """
-        if isinstance(model, ModelClient):
-            return model
 
         def make() -> ModelClient:
-            chat_model = model
-            if isinstance(model, str | None):
-                chat_model = resolve(model_name(model), settings)
+            if isinstance(model, ModelClient):
+                return model
+            chat_model = resolve(model_name(model), settings) if is_named(model) else model
             return client_of(chat_model, self.cap_policy, RetryPolicy(settings.max_retries))
 
-        key = model if isinstance(model, str | None) else id(model)
-        client = self._get((key, settings.timeout, settings.max_retries), make, model)
-        return cast("ModelClient", client)
+        source = model if is_named(model) else id(model)
+        key = (source, settings.timeout, settings.max_retries)
+        return cast("ModelClient", await self._get(key, make, model, io))
 
-    def planner(self, program: Program | None) -> Planner:
+    async def class_of(
+        self, role: Role, context: Context, settings: Settings, io: IO
+    ) -> FoundClass:
+        """Return the class of the model of a role, and what told it.
+
+        Args:
+            role: Role of the model.
+            context: The context of the run.
+            settings: The settings of the run, which may name the class of the solver.
+            io: How to wait for a model that is made from its name.
+        """
+        model, given = self.model_for(role, context), settings.model_class
+        if given and (role == "solver" or model is self.model_for("solver", context)):
+            return FoundClass(given, "given")
+        if is_named(model) and (name := model_name(model)).startswith(LOCAL_PREFIX):
+            return find_class(name)  # without loading its weights
+        client = await self.client(model, settings, io)
+        if thinks := self.replied.get(client.key):
+            return FoundClass("thinking", "reply")
+        key = ("class", id(client))
+        _, found = self._made.get(key) or self._made.setdefault(
+            key, (client, find_class(client.model))
+        )
+        is_plain = found.source == "default" and thinks is False
+        return cast("FoundClass", found._replace(source="reply") if is_plain else found)
+
+    async def is_brief(self, role: Role, context: Context, settings: Settings, io: IO) -> bool:
+        """Return whether the model of a role can reply in a few tokens, without thinking.
+
+        Args:
+            role: Role of the model.
+            context: The context of the run.
+            settings: The settings of the run.
+            io: How to wait for a model that is made from its name.
+        """
+        if (await self.class_of(role, context, settings, io)).name != "thinking":
+            return True
+        model = (await self.client(self.model_for(role, context), settings, io)).model
+        return can_stop_thinking(model, self.cap_policy or policy_for(model))
+
+    async def planner(self, program: Program | None, io: IO) -> Planner:
         """Return the planner of a run's program, or of the graph's.
 
         Args:
             program: The prompts; None for those of the graph. A file is read once.
+            io: How to wait for a file, and for DSPy, which takes a second to load.
 
         Raises:
             InputError: If the saved planner does not fit, or cannot be read.
         """
-        from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- DSPy takes a second
-
-        program = self._read(self.program if program is None else program)
+        program = await self._read(self.program if program is None else program, io)
         if prompts := getattr(program, "prompts", None):
             return cast("Planner", prompts)  # a program that is being tuned changes its prompts
-        key = ("planner", id(program))
-        return cast("Planner", self._get(key, lambda: planner.load_planner(program), program))
 
-    def run_settings(self, context: Context) -> Settings:
-        """Return the settings of a run: its own settings over those of its program or the graph."""
-        base = self._settings_of(context.planner_program)
-        return (base or self.settings).merged_with(context.settings)
+        def make() -> Planner:
+            from pb_graph.planner import engine, planner  # noqa: F401, PLC0415 -- they load DSPy
 
-    def _settings_of(self, program: Program | None) -> Settings | None:
-        settings: Settings | None = getattr(self._read(program), "settings", None)
-        return settings
+            return planner.load_planner(program)
 
-    def _read(self, program: Program | None) -> Program | None:
+        return cast("Planner", await self._get(("planner", id(program)), make, program, io))
+
+    async def run_settings(self, context: Context, io: IO) -> Settings:
+        """Return the settings of a run: its own over those of its program or the graph.
+
+        Args:
+            context: The context of the run, which may name the file of a program.
+            io: How to wait for the file.
+        """
+        program = await self._read(context.planner_program, io)
+        return (getattr(program, "settings", None) or self.settings).merged_with(context.settings)
+
+    async def _read(self, program: Program | None, io: IO) -> Program | None:
         """Return a program, which may be given as the path of its file."""
         if not isinstance(program, str | Path):
             return program
-        path = program
-        return self._get(("file", str(path)), lambda: PlannerProgram.load(path), path)
+        return await self._get(
+            ("file", str(program)), lambda: PlannerProgram.load(program), program, io
+        )
 
-    def _get(self, key: Hashable, make: Callable[[], object], source: object) -> Any:  # noqa: ANN401
-        entry = self._made.get(key)
-        if entry is None:
-            with self._lock:
-                entry = self._made[key] = self._made.get(key) or (source, make())
-                if len(self._made) > _MAX_MADE:  # a service may give each run its own model
-                    del self._made[next(iter(self._made))]
+    async def _get(self, key: Hashable, make: Callable[[], object], source: object, io: IO) -> Any:  # noqa: ANN401
+        """Return what was made for a key; make it first where it is missing."""
+        if (entry := self._made.get(key)) is None:
+            entry = await io.load(self._make, key, make, source)
         return entry[1]
+
+    def _make(
+        self, key: Hashable, make: Callable[[], object], source: object
+    ) -> tuple[object, Any]:
+        with self._lock:
+            entry = self._made[key] = self._made.get(key) or (source, make())
+            if len(self._made) > _MAX_MADE:  # a service may give each run its own model
+                del self._made[next(iter(self._made))]
+        return entry
+
+
+def is_named(model: object) -> TypeIs[str | None]:
+    """Return whether a model is given by its name, or is the default."""
+    return model is None or isinstance(model, str)

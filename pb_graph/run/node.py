@@ -112,30 +112,31 @@ class Node(Runnable[Any, State | Command[str]]):
 
     async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
         raw: Any = get_runtime().context
-        context = Context() if raw is None else Context.resolve(raw)
+        models, context = self._models, Context() if raw is None else Context.resolve(raw)
         if not self._is_entry:
             settings = self._settings(state["settings"])
         else:
-            settings = self._models.settings
-            if raw is not None:  # a context may name a file
-                settings = await io.load(self._models.run_settings, context)
+            settings = models.settings if raw is None else await models.run_settings(context, io)
             # The state may hold the values of an earlier question.
             state = {**state, "run_id": uuid4().hex, "charges": [], "limit": None}
-        run = Run(self._models, settings, context, self._options, io, state)
+        limit = models.limit if context.limit is None else context.limit
+        run = Run(models, settings, context, self._options, io, state, limit)
         with ExitStack() as limits:
-            for limit in (one for one in (run.limit, settings.limit) if one is not None):
-                prices, identity = self._options.prices, state["run_id"]
-                account = self._limits.open(identity, limit, prices, run.earlier)
-                limits.enter_context(use_budget(account))
+            for each in (limit, settings.limit):
+                if each is not None:
+                    prices, identity = self._options.prices, state["run_id"]
+                    account = self._limits.open(identity, each, prices, run.earlier)
+                    limits.enter_context(use_budget(account))
             result = self._function(state, run)
             update = dict(await result if inspect.isawaitable(result) else result)
         next_state = cast("State", state | update)
+        if "settings" in update:
+            settings = self._settings(update["settings"])
         update |= run.state_update(self.name)
         if self._is_entry:  # drop the warnings of an earlier question
             update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
         if self._route is None:
             return cast("State", update)
-        settings = self._settings(next_state["settings"])
         return Command(update=update, goto=self._route(next_state, settings))
 
     def _settings(self, plain: object) -> Settings:

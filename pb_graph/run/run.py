@@ -20,29 +20,22 @@ from langgraph.runtime import get_runtime
 
 from pb_graph.answers import AnswerType, boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import spending
+from pb_graph.budget.bill import most_billed, spending
 from pb_graph.budget.rates import MAX_TOKENS, Dollars
-from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
+from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
-from pb_graph.local.weights import LOCAL_PREFIX
-from pb_graph.models.caps import policy_for
-from pb_graph.models.classes import (
-    FoundClass,
-    can_stop_thinking,
-    find_class,
-    takes_system_message,
-)
-from pb_graph.models.client import REFUSED, ModelClient, WrapperClient
+from pb_graph.models.classes import FoundClass, takes_system_message
+from pb_graph.models.client import REFUSED, ModelClient
 from pb_graph.models.options import (
     MIN_THINKING,
     TIMEOUT,
     CallOptions,
     Thinking,
     describe_model,
-    key_of,
+    least_cap,
 )
+from pb_graph.models.provider_errors import is_lasting
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
-from pb_graph.models.resolve import model_name
 from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
 from pb_graph.prompts import (
     PromptMessage,
@@ -70,7 +63,7 @@ from pb_graph.types import (
 )
 
 T = TypeVar("T")
-_REFUSALS = (401, 403, 404)  # of a key or a model's name: asking again cannot help
+Prompt = Sequence[PromptMessage | BaseMessage]
 
 
 class BudgetedReply(NamedTuple):
@@ -97,7 +90,17 @@ class GraphOptions:
 
 @dataclass(eq=False, repr=False)
 class Run:
-    """The part of a run that one node sees: it charges each call, and repeats none on a restart."""
+    """The part of a run that one node sees: it charges each call, and repeats none on a restart.
+
+    Attributes:
+        models: The models of the graph.
+        settings: The settings of the run.
+        context: The choices of the run.
+        options: The other arguments of `build_graph`.
+        io: How to wait, `BLOCKING` or `ASYNC`.
+        state: The state before the node, or the `SolveTask` that was sent.
+        limit: The limit of the context, else that of the graph.
+    """
 
     models: Models
     settings: Settings
@@ -105,35 +108,29 @@ class Run:
     options: GraphOptions
     io: IO
     state: Mapping[str, Any]
+    limit: int | Budget | None = None
     _update: State = field(default_factory=State)
     _charges: list[Charge] = field(default_factory=list)
     _warnings: list[ReportWarning] = field(default_factory=list)
 
-    async def ask(
-        self,
-        prompt: Sequence[MessageLikeRepresentation],
-        options: CallOptions,
-        account: Budget | None = None,
-    ) -> Reply:
+    async def ask(self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions) -> Reply:
         """Ask the solver one thing.
 
         Args:
             prompt: Messages, or pairs of a role and a text.
             options: Options of this call. The cap is never more than ``Settings.cutoff``; the
                 time-out is that of the settings.
-            account: The part of the question's budget to draw on; None for all of it.
 
         Raises:
             ModelCallError: If the call and its retries fail.
         """
         level, cap = options.purpose.level, min(options.cap, self.settings.cutoff)
         options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
-        role: Role = "easy" if level is not None and level <= EASY else "solver"
-        client = await self._client(role, account or self.budget)
+        client = await self.client("easy" if level is not None and level <= EASY else "solver")
         messages = convert_to_messages(prompt)
         if self.thinks and not takes_system_message(client.model):
             messages = without_system(messages)
-        reply = await client.call(messages, options, self.io)
+        reply = await self._call(client, messages, options, self.io)
         if options.stream and reply.message_id:
             self._update["answer_id"] = reply.message_id
         if reply.effort and (options.stream or options.purpose.node in ("answer", "synthesize")):
@@ -142,7 +139,7 @@ class Run:
 
     async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
         self,
-        prompt: Sequence[PromptMessage | BaseMessage],
+        prompt: Prompt,
         budget: int | None,
         query: Query,
         purpose: Purpose,
@@ -152,7 +149,7 @@ class Run:
         thinking: Thinking | None = None,
         compute: Callable[[str, Query], str | None] | None = None,
     ) -> BudgetedReply:
-        r"""Ask once. Under ``force``, reserve tokens to ask for the result of an unfinished answer.
+        r"""Ask once. Under ``force``, keep tokens to ask for the result of an unfinished answer.
 
         An answer without the ``\boxed`` that its format requires also counts as unfinished.
 
@@ -173,14 +170,17 @@ class Run:
         forces = is_capped and self.settings.reserve != 0
         stream = stream and not compute
         free: Thinking = "low" if self.settings.style == "paper" else "free"
-        room: int = 0 if budget is None else self.state.get("thinking_room", 0)
-        if budget and room:  # a smaller limit around the question may leave none of it
+        room = 0
+        if budget and (room := self.state.get("thinking_room", 0)):
+            # A smaller limit around the question may leave none of it.
             room = max(0, min(room, int(self.budget.left) - budget))
-            solver = (await self._client("solver", self.budget)).model
-            if self.models.replied.get(key_of(solver)):
+            if self.models.replied.get((await self.client("solver")).key):
                 budget, room = budget + room, 0
+        cap = max(1, min(self.cap_for(budget), self.budget.tokens_left()))
+        keep = self._reserve(cap, closing=closing) if forces else 0
         options = CallOptions(
-            self.cap_for(budget),
+            cap - keep,
+            keep=keep,
             purpose=purpose,
             # A budget that the prompt states must not change other arguments.
             thinking=thinking or ("bounded" if is_capped else free),
@@ -188,43 +188,43 @@ class Run:
             stream=stream and not self.options.tools,
             tools=self.options.tools,
         )
-        with self.budget.limit(tokens=options.cap) as account:
-            reserve = account.grant(self._reserve(account, closing=closing) if forces else 0)
-            options = replace(options, cap=max(1, account.tokens_left()))
-            prompt, reply = await self._work(prompt, options, account, reserve)
-            finish: Finish = "length" if reply.finish == "length" else "stop"
-            usage: Any = reply.charge["usage"]
-            thought = reply.thought or usage["output_token_details"].get("reasoning")
-            may_think = self.thinks and options.thinking_room >= MIN_THINKING
-            if may_think and finish == "length" and not thought:  # cut before its closing mark
-                reply = replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
-            if reply.finish == "filter":
-                note = "the provider's content filter ended a reply"
-                self.warn("content_filter", f"{note}: change the question or the model")
-            if compute and finish == "stop" and (answer := compute(reply.text, query)):
-                return BudgetedReply(answer, int(account.spent), finish)
-            is_open = compute is not None and stated_answer(reply.text) is None
-            turns_out_to_think = bool(room and thought) and finish == "length"
-            is_open = is_open or self._is_unfinished(reply, query, forces=forces, closing=closing)
-            forced = None
-            if is_open and not turns_out_to_think:
-                ending, accounts = replace(options, stream=stream), (account, reserve)
-                forced = await self._force(
-                    prompt, reply, query, ending, closing=closing, accounts=accounts
-                )
-            result = forced.text if forced else ""
-        if turns_out_to_think:
-            same: Any = {"closing": closing, "stream": stream, "thinking": thinking}
-            same["compute"] = compute
-            again = await self.call_within_budget(prompt, budget, query, purpose, **same)
+        prompt, reply, tokens, left = await self._work(prompt, options)
+        finish: Finish = "length" if reply.finish == "length" else "stop"
+        usage: Any = reply.charge["usage"]
+        thought = reply.thought or usage["output_token_details"].get("reasoning")
+        may_think = self.thinks and options.thinking_room >= MIN_THINKING
+        if may_think and finish == "length" and not thought:  # cut before its closing mark
+            reply = replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
+        if reply.finish == "filter":
+            note = "the provider's content filter ended a reply"
+            self.warn("content_filter", f"{note}: change the question or the model")
+        if compute and finish == "stop" and (answer := compute(reply.text, query)):
+            return BudgetedReply(answer, tokens, finish)
+        if room and thought and finish == "length":  # the model turned out to think
+            again = await self.call_within_budget(
+                prompt,
+                budget,
+                query,
+                purpose,
+                closing=closing,
+                stream=stream,
+                thinking=thinking,
+                compute=compute,
+            )
             text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
-            return BudgetedReply(text, again.tokens + int(account.spent), finish)
-        if not result:
-            return BudgetedReply(reply.text, int(account.spent), finish)
+            return BudgetedReply(text, again.tokens + tokens, finish)
+        is_open = compute is not None and stated_answer(reply.text) is None
+        forced = None
+        if is_open or self._is_unfinished(reply, query, forces=forces, closing=closing):
+            ending = replace(options, cap=left, stream=stream)
+            forced = await self._force(prompt, reply, query, ending, closing=closing)
+        if forced is None or not forced.text:
+            lost = forced.tokens if forced else 0
+            return BudgetedReply(reply.text, tokens + lost, finish)
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
-        if closing:  # a final answer keeps the working that led to it
-            result = f"{reply.text}\n\n{result}".strip()
-        return BudgetedReply(result, int(account.spent), finish if is_whole else "forced")
+        # A final answer keeps the working that led to it.
+        result = f"{reply.text}\n\n{forced.text}".strip() if closing else forced.text
+        return BudgetedReply(result, tokens + forced.tokens, finish if is_whole else "forced")
 
     async def ask_planner(self, request: PlannerRequest[T]) -> T | None:
         """Return the planner's value; None, after a warning, if none can be read or a call fails.
@@ -233,18 +233,25 @@ class Run:
         the cap of a request, because some models cannot answer in so few tokens.
         """
         role: Role = "estimator" if request.node == "estimate" else "planner"
-        client, program = await self._client(role, self.budget), self.context.planner_program
+        client, program = await self.client(role), self.context.planner_program
         cap = min(request.cap or self.settings.cutoff, self.settings.planner_room)
         thinks = (await self.class_of(role)).name == "thinking"
-        planner = await self.io.load(self.models.planner, program)
+        planner = await self.models.planner(program, self.io)
         from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
 
-        options: Any = {"thinks": thinks, "traced": program is not None, "io": self.io}
         complaint = ""
         for _ in range(1 if request.cap else 2):
+            options = CallOptions(
+                max(min(cap, self.settings.cutoff), least_cap(client.model)),
+                self.settings.timeout or TIMEOUT,
+                request.schema,
+                thinking="off" if thinks or request.cap else "bounded",
+                purpose=Purpose(request.node),
+            )
+            call, traced = partial(self._call, client), program is not None
             try:
                 value = await ask_planner(
-                    planner, client, request, self.settings, cap=cap, **options
+                    planner, call, request, options, traced=traced, io=self.io
                 )
             except UnreadableReplyError as unreadable:
                 complaint = str(unreadable)
@@ -268,35 +275,25 @@ class Run:
         """Return the style in which a question is solved: a program's own, else the settings'."""
         program, program_style = self.context.planner_program, None
         if program is not None or self.models.program is not None:
-            program_style = (await self.io.load(self.models.planner, program)).teaching
+            program_style = (await self.models.planner(program, self.io)).teaching
         is_free = not (self.options.tools or self.options.answer_type)
         name = self.settings.solver_style(query["domain"], query["level"])
         is_chosen = self.settings.style not in {None, "auto"}
         shows = is_chosen or self.settings.model_class == "small"
         return solver_style(name, query, program_style, is_free=is_free, shows_examples=shows)
 
+    async def client(self, role: Role) -> ModelClient:
+        """Return the client of a role."""
+        model = self.models.model_for(role, self.context)
+        return await self.models.client(model, self.settings, self.io)
+
     async def class_of(self, role: Role) -> FoundClass:
         """Return the class of the model of a role, and what told it."""
-        models, given = self.models, self.settings.model_class
-        model = models.model_for(role, self.context)
-        if given and (role == "solver" or model is models.model_for("solver", self.context)):
-            return FoundClass(given, "given")
-        if isinstance(model, str | None) and (name := model_name(model)).startswith(LOCAL_PREFIX):
-            return find_class(name)  # without loading its weights
-        client = await self._client(role, self.budget)
-        thinks = models.replied.get(key_of(client.model))
-        if thinks:
-            return FoundClass("thinking", "reply")
-        found = find_class(client.model)
-        is_plain = found.source == "default" and thinks is False
-        return found._replace(source="reply") if is_plain else found
+        return await self.models.class_of(role, self.context, self.settings, self.io)
 
     async def is_brief(self, role: Role) -> bool:
         """Return whether the model of a role can reply in a few tokens, without thinking."""
-        if (await self.class_of(role)).name != "thinking":
-            return True
-        model = (await self._client(role, self.budget)).model
-        return can_stop_thinking(model, self.models.cap_policy or policy_for(model))
+        return await self.models.is_brief(role, self.context, self.settings, self.io)
 
     @property
     def thinks(self) -> bool:
@@ -317,21 +314,6 @@ class Run:
         """Send an event of a kind, with its data, to hosts that stream in ``custom`` mode."""
         get_stream_writer()({"event": event, **fields})
 
-    def charge(self, charges: Sequence[Charge], warnings: Sequence[ReportWarning] = ()) -> None:
-        """Charge the attempts of a call to the question, and send a progress event for each."""
-        self._charges += charges
-        self._warnings += warnings
-        for charge in charges:
-            thought = bool(charge["usage"]["output_token_details"].get("reasoning"))
-            if thought or charge["finish"] == "stop":
-                self.models.replied[charge["model"]] = thought
-            self.emit("call", **charge)
-
-    @property
-    def limit(self) -> int | Budget | None:
-        """The limit of the context, else that of the graph."""
-        return self.models.limit if self.context.limit is None else self.context.limit
-
     @cached_property
     def budget(self) -> Budget:
         """The account of the question: its limit, charged with earlier spending."""
@@ -342,14 +324,6 @@ class Run:
     def earlier(self) -> Spending:
         """Tokens by model that the question was billed before this node."""
         return self.state.get("spent") or spending(self.state.get("charges") or ())
-
-    @property
-    def price_key(self) -> str:
-        """Return the solver's name in the prices of an enclosing budget in dollars; else ''."""
-        if not any(account.needs_input for account in ACCOUNTS.get()):
-            return ""
-        model = self.models.model_for("solver", self.context)
-        return key_of(self.models.client(model, self.settings).model)
 
     @cached_property
     def journal(self) -> Journal | None:
@@ -373,67 +347,57 @@ class Run:
             ]
         return update
 
-    async def _work(
-        self,
-        prompt: Sequence[PromptMessage | BaseMessage],
-        options: CallOptions,
-        account: Budget,
-        reserve: Budget,
-    ) -> tuple[Sequence[PromptMessage | BaseMessage], Reply]:
-        """Ask, and while the reply calls tools ask again; return the last prompt and reply.
+    async def _work(self, prompt: Prompt, options: CallOptions) -> tuple[Prompt, Reply, int, int]:
+        """Ask, and while the reply calls tools ask again.
 
-        The reserve is given up where the prompt fits into the budget once, but not twice.
+        What is kept for the ending is given up where the prompt fits into the budget once, but not
+        twice.
+
+        Returns:
+            The last prompt and its reply, the tokens of all replies and tools, and those left.
         """
-        rounds = 0
+        tokens, left, rounds = 0, options.cap + options.keep, 0
         while True:
+            options = replace(options, cap=max(1, left - options.keep))
             try:
-                reply = await self.ask(prompt, options, account)
+                reply = await self.ask(prompt, options)
             except BudgetUsedUpError:
-                if reserve.left < 1:
+                if not options.keep:
                     raise
-                reserve.close()
-                options = replace(options, cap=max(1, account.tokens_left()))
+                options = replace(options, keep=0)
                 continue
-            tool_message, rounds = reply.tool_message, rounds + 1
-            if not tool_message or rounds > MAX_ROUNDS or account.left < 1:
-                return prompt, reply
+            tokens, rounds = tokens + reply.tokens, rounds + 1
+            left -= most_billed(reply.charges)
+            if not reply.tool_message or rounds > MAX_ROUNDS or left <= options.keep:
+                return prompt, reply, tokens, left
+            account = self.budget.limit(tokens=left - options.keep)
             with use_budget(account):
-                messages = await use_tools(tool_message, self.options.tools, self.journal, self.io)
+                tools = self.options.tools
+                messages = await use_tools(reply.tool_message, tools, self.journal, self.io)
             prompt = [*prompt, *messages]
-            options = replace(options, cap=max(1, account.tokens_left()))
+            tokens, left = tokens + int(account.spent), left - int(account.spent + account.unknown)
 
-    async def _force(  # noqa: PLR0913 -- what to ask, and within what
-        self,
-        prompt: Sequence[PromptMessage | BaseMessage],
-        reply: Reply,
-        query: Query,
-        options: CallOptions,
-        *,
-        closing: bool,
-        accounts: tuple[Budget, Budget],
+    async def _force(
+        self, prompt: Prompt, reply: Reply, query: Query, options: CallOptions, *, closing: bool
     ) -> Reply | None:
         """Ask for the result of an unfinished reply; None after a warning where that fails.
 
         The thought of a thinking model is continued where its server can continue a message.
         """
+        cap = min(options.cap, self.budget.tokens_left())
+        if cap < 1:
+            return None
         prompt = without_tools(prompt, shortened=bool(reply.text))
         answer_type = self.options.answer_type if closing else None
         schema = answer_type.schema if answer_type else None
-        account, reserve = accounts
-        if account.left >= reserve.left:  # less if others spent from a shared budget
-            reserve.close()
-            reserve = account
-        if reserve.left < 1:
-            return None
-        options = replace(options, cap=int(reserve.left), thinking="off", tools=(), schema=schema)
+        options = replace(options, cap=cap, keep=0, thinking="off", tools=(), schema=schema)
         thought = reply.thought if self.thinks else ""
         try:
             if thought and not reply.text and not answer_type:
                 begun, start = continued_thought(prompt, thought, query, is_final=closing)
                 with suppress(ModelSetupError):  # the server is not known to continue
                     try:
-                        whole = replace(options, continue_last=True)
-                        ended = await self.ask(begun, whole, reserve)
+                        ended = await self.ask(begun, replace(options, continue_last=True))
                         return replace(ended, text=start + ended.text)
                     except ModelCallError as failure:
                         if failure.status not in REFUSED:
@@ -441,18 +405,17 @@ class Run:
             asked = forced_answer_prompt(
                 prompt, reply.text, query, is_final=closing, thought=thought
             )
-            return await self.ask(asked, options, reserve)
+            return await self.ask(asked, options)
         except ModelCallError as failure:
             at = options.purpose.step
             step = "" if at is None else f"sub-question {at + 1}: "
             self.warn(failure.code, f"{step}the call for its result failed. {failure}")
             return None
 
-    def _reserve(self, account: Budget, *, closing: bool) -> int:
+    def _reserve(self, cap: int, *, closing: bool) -> int:
         """Return the tokens to keep for an ending: at most half of the cap, or two thirds."""
         answer_type = self.options.answer_type if closing else None
         minimum = max(self.settings.reserve or 0, answer_type.reserve if answer_type else 0)
-        cap = min(int(account.total), account.tokens_left())
         return min(minimum, cap * 2 // 3 if closing else cap // 2)
 
     def _is_unfinished(self, reply: Reply, query: Query, *, forces: bool, closing: bool) -> bool:
@@ -464,42 +427,37 @@ class Run:
         wants_box = r"\boxed" in (query["answer_format"] or "")
         return forces and closing and wants_box and boxed_answer(reply.text) is None
 
-    async def _client(self, role: Role, account: Budget) -> ModelClient:
-        """Return the client of a role, whose calls are charged to this run and an account."""
-        model = self.models.model_for(role, self.context)
-        make = partial(self.models.client, model, self.settings)
-        is_named = isinstance(model, str | None)  # creating a model from its name is slow
-        return _ChargedClient(await self.io.load(make) if is_named else make(), self, account)
+    async def _call(
+        self, client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions, io: IO
+    ) -> Reply:
+        """Make one call and charge it to the question; a finished call of the node stands.
 
-
-class _ChargedClient(WrapperClient):
-    """A client that charges its calls to a run, and never repeats a call in its journal."""
-
-    def __init__(self, wrapped: ModelClient, run: Run, account: Budget) -> None:
-        super().__init__(wrapped)
-        self._run, self._account = run, account
-
-    @property
-    def _asked(self) -> tuple[str, str]:
-        return self._run.state.get("run_id", ""), describe_model(self.model)
-
-    async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
-        run, make = self._run, self.wrapped.call
-        if run.models.refused and (status := run.models.refused.get(self._asked)):
-            msg = f"{self._asked[1]} was not asked again"
-            raise ModelCallError(msg, status)
-        if run.journal:
-            make = partial(run.journal.call, self.wrapped)
+        A model whose key or name is refused, or whose server is gone, is not asked again.
+        """
+        refused, asked = self.models.refused, (self.state.get("run_id", ""), client.key)
+        if asked in refused:
+            msg = f"{describe_model(client.model)} was not asked again"
+            raise ModelCallError(msg, refused[asked])
+        make = partial(self.journal.call, client) if self.journal else client.call
         try:
-            with use_budget(self._account):
+            with use_budget(self.budget):
                 reply = await make(messages, options, io)
         except ModelCallError as failure:
-            if failure.status in _REFUSALS:
-                kept = dict([*run.models.refused.items()][-99:])
-                run.models.refused = {**kept, self._asked: failure.status}
+            if is_lasting(failure):
+                self.models.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
             if isinstance(failure, BudgetUsedUpError):
-                run._update["budget_used_up"] = True  # noqa: SLF001 -- a part of it
-            run.charge(failure.lost)
+                self._update["budget_used_up"] = True
+            self._charge(failure.lost)
             raise
-        run.charge((*reply.lost, reply.charge), reply.warnings)
+        self._warnings += reply.warnings
+        self._charge(reply.charges)
         return reply
+
+    def _charge(self, charges: Sequence[Charge]) -> None:
+        """Charge the attempts of a call to the question, and send a progress event for each."""
+        self._charges += charges
+        for charge in charges:
+            thought = bool(charge["usage"]["output_token_details"].get("reasoning"))
+            if thought or charge["finish"] == "stop":
+                self.models.replied[charge["model"]] = thought
+            self.emit("call", **charge)

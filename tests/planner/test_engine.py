@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -21,14 +22,14 @@ from pb_graph.planner.plans import Plan
 from pb_graph.planner.requests import (
     PlannerRequest,
     UnreadableReplyError,
-    level_request,
     plan_request,
 )
 from pb_graph.settings import Settings
-from pb_graph.types import Query
+from pb_graph.types import Purpose, Query
 from tests.support.chat_model import HTTPError, ScriptedChat, runs_on, with_schema
 
 SETTINGS = Settings(planner_cap=100)
+OPTIONS = CallOptions(100, purpose=Purpose("plan"))
 QUERY: Query = {
     "question": "What is 6 * 7?",
     "reference": None,
@@ -48,12 +49,12 @@ def ask(request: pytest.FixtureRequest) -> Ask:
     def ask(
         model: ScriptedChat,
         made: PlannerRequest[Any] = REQUEST,
-        settings: Settings = SETTINGS,
         planner: Planner | None = None,
         *,
         traced: bool = False,
     ) -> Any:  # noqa: ANN401 -- the type of the request's answer
-        parts: Any = (planner or Planner(), ChatClient(model, with_schema), made, settings)
+        parts: Any = (planner or Planner(), ChatClient(model, with_schema).call, made)
+        parts += (replace(OPTIONS, schema=made.schema),)
         if request.param == "sync":
             return run_sync(ask_planner(*parts, traced=traced, io=BLOCKING))
         return asyncio.run(ask_planner(*parts, traced=traced, io=ASYNC))
@@ -68,16 +69,6 @@ class TestOneRequest:
         assert [call.schema for call in model.calls] == [REQUEST.schema]
         kinds = [type(message) for message in model.calls[0].messages]
         assert kinds == [SystemMessage, *2 * [HumanMessage, AIMessage], HumanMessage]
-
-    @pytest.mark.parametrize(("cutoff", "cap"), [(8192, 100), (60, 60)])
-    def test_the_cap_holds_and_the_cutoff_too(self, ask: Ask, cutoff: int, cap: int) -> None:
-        model = ScriptedChat(planner=runs_on)
-        with pytest.raises(UnreadableReplyError):
-            ask(model, settings=Settings(planner_cap=100, cutoff=cutoff))
-        assert model.calls[0].cap == cap
-        model = ScriptedChat(planner="L4")
-        assert ask(model, level_request(QUERY, SETTINGS)).level == 4
-        assert model.calls[0].cap == 2
 
     def test_a_failed_call_is_made_once_and_its_cause_is_the_providers(self, ask: Ask) -> None:
         refused = HTTPError(401, "no such key")
@@ -128,7 +119,7 @@ def test_an_optimizers_trace_sees_a_call_only_if_it_is_traced(ask: Ask) -> None:
 def test_any_dspy_program_is_told_the_usage_but_not_of_a_cap_that_is_not_its_own(
     solve: object, tokens: int
 ) -> None:
-    model = language_model(ChatClient(ScriptedChat(solve=solve)), CallOptions(12, 5.0))
+    model = language_model(ChatClient(ScriptedChat(solve=solve)).call, CallOptions(12, 5.0))
     with dspy.context(disable_history=False):
         model("Hello?")
     response = model.history[-1]["response"]

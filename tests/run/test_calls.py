@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from pb_graph import Budget, Settings
+from pb_graph.errors import NoAnswerError
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply, run_sync
 from pb_graph.run.models import Models
@@ -20,8 +21,8 @@ from pb_graph.run.run import Run
 from pb_graph.settings import Context
 from pb_graph.state import State
 from pb_graph.types import Purpose
-from tests.support.chat_model import ScriptedChat
-from tests.support.graphs import QUESTION, Way, run
+from tests.support.chat_model import HTTPError, ScriptedChat
+from tests.support.graphs import QUESTION, Way, graph_of, run
 
 both_ways = pytest.mark.parametrize("way", get_args(Way))
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -84,3 +85,13 @@ def test_a_method_that_needs_an_event_loop_says_so_in_a_synchronous_run(waits: A
 
     with pytest.raises(RuntimeError, match="event loop"):
         run_sync(method())
+
+
+@both_ways
+@pytest.mark.parametrize("error", [HTTPError(404), ConnectionRefusedError()], ids=repr)
+def test_a_server_that_will_not_answer_is_not_asked_again(error: Exception, way: Way) -> None:
+    model = ScriptedChat(planner=error)
+    with pytest.raises(NoAnswerError, match="was not asked again") as caught:
+        run(graph_of(model, max_retries=0), QUESTION, way)
+    assert len(model.calls) == 1
+    assert str(caught.value).count("failed with") == 1

@@ -119,7 +119,7 @@ def language_model(*replies: Said) -> dspy.LM:
     """The same as DSPy's optimizers want it."""
     client = ChatClient(says(*replies), with_schema)
     options = CallOptions(2048, 60.0, purpose=Purpose("reflect"))
-    return engine.language_model(client, options)
+    return engine.language_model(client.call, options)
 
 
 def _in_form(call: Call, said: Said) -> Said:
