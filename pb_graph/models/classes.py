@@ -130,7 +130,8 @@ def _class_by_size(name: str) -> ClassName | None:
 def _own_thinking(model: BaseChatModel | str) -> bool | None:
     """Return whether the caller has turned thinking on or off on the model; None if neither."""
     names = ("reasoning_effort", "reasoning", "thinking", "thinking_budget", "thinking_level")
-    body = getattr(model, "extra_body", None) or {}
+    bodies = (getattr(model, name, None) or {} for name in ("model_kwargs", "extra_body"))
+    body = {name: value for given in bodies for name, value in given.items()}
     values = [value for name in names for value in (getattr(model, name, None), body.get(name))]
     values.append((body.get("chat_template_kwargs") or {}).get("enable_thinking"))
     for value in values:

@@ -44,7 +44,16 @@ from pb_graph.models.provider_errors import (
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import IO, Attempt, Reply, StreamWatch, attempt, finish_of, thought_of
+from pb_graph.models.reply import (
+    IO,
+    MAX_THOUGHT,
+    Attempt,
+    Reply,
+    StreamWatch,
+    attempt,
+    finish_of,
+    thought_of,
+)
 from pb_graph.types import Charge, Purpose, ReportWarning
 
 T = TypeVar("T")
@@ -180,8 +189,9 @@ class ChatClient:
         self._retry_policy = retry_policy or RetryPolicy()
         self.name, self.key, self._secrets = name_of(model), key_of(model), secrets_of(model)
         self._own_caps = caps_in({name: getattr(model, name) for name in model.model_fields_set})
-        own = (getattr(model, name, None) for name in _TIMEOUTS)
-        self._timeouts = [limit for limit in own if isinstance(limit, int | float)]
+        limits = (getattr(model, name, None) for name in _TIMEOUTS)
+        limits = (getattr(limit, "read", limit) for limit in limits)  # of an httpx.Timeout
+        self._timeout = next((limit for limit in limits if isinstance(limit, int | float)), 0)
         self._provider = ls_params_of(model)().get("ls_provider") or ""
         fields, copy = type(model).model_fields, copy_for_calls(model)
         plain: dict[str, object] = {"disable_streaming": True}
@@ -258,11 +268,13 @@ class ChatClient:
             model, prompt = with_callback(self._model_for(options), watch), messages
             if goes_on:
                 model, prompt, arguments = continuing(model, prompt, arguments, self._policy)
-            # The limits of HTTP clients are those of one read.
-            limit = max([options.timeout, *self._timeouts])
+            # The model's own limit is that of one read, and a stream has many.
+            limit = max(options.timeout, self._timeout) if options.stream else self._timeout
+            limit = limit or options.timeout
             config = {} if options.stream else _SILENT
-            calls = model.invoke, model.ainvoke
-            return await io.within(limit, *calls, list(prompt), config, **arguments)
+            given: Any = [*prompt], config
+            calls = (partial(call, *given, **arguments) for call in (model.invoke, model.ainvoke))
+            return await io.within(limit, *calls)  # type: ignore[arg-type]
 
         keep, limit = options.keep, min(map(Budget.tokens_left, accounts))
         limits = {"keep": keep, "wait_for": max(0, limit - keep)}
@@ -321,7 +333,7 @@ class ChatClient:
             warnings=tuple(warnings),
             tool_message=message_to_dict(message) if message.tool_calls else None,
             message_id=message.id,
-            thought=thought_of(message),
+            thought=thought_of(message)[-MAX_THOUGHT:],
         )
 
 

@@ -49,7 +49,7 @@ class CallOptions:
 
     Attributes:
         cap: Completion tokens, reasoning included, of all attempts together.
-        timeout: Seconds of one attempt, unless the model object has a longer time limit of its own.
+        timeout: Seconds of one attempt, unless the model object has a time limit of its own.
         schema: JSON schema that the reply should follow, where the server can enforce one.
         thinking: How much the model may think before it answers.
         tools: Tools that the model may call.

@@ -20,20 +20,23 @@ from langchain_core.exceptions import ModelError
 from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
-from pb_graph.errors import ModelCallError
+from pb_graph.budget.bill import Bill
+from pb_graph.errors import InputError, ModelCallError
 from pb_graph.models.options import address_of, describe_model, is_openai_like
 from pb_graph.types import Charge
 
 _SECRETS = re.compile(
-    r"(bearer\s+|api[-_ ]?key['\"]?\s*[:=]\s*['\"]?|api[-_ ]?key\s+(?=[\w.*-]*\d)"
-    r"|[?&][\w.-]*(?:key|token|secret|password|sig|signature|code)="
-    r"|\bsk[-_]|\b(?:key|gsk|hf|xai)[-_](?=[\w.*-]*\d)|\bAIza)[\w.*+/=%~-]{6,}",
+    r"(bearer\s+|authorization\W+\w+\s+|(?:api|access|auth|secret)[-_ ]?(?:key|token)['\"]?\s*[:=]"
+    r"\s*['\"]?|api[-_ ]?key\s+(?=[\w.*-]*\d)|://[^\s/:@]*:(?=[^\s/@]*@)"
+    r"|[?&][\w.-]*(?:key|token|secret|password|sig|signature|code)=|\b(?:sk[-_]|gh[opsu]_|AIza|AKIA)"
+    r"|\b(?:key|gsk|hf|xai)[-_](?=[\w.*-]*\d))[\w.*+/=%~-]{6,}",
     re.IGNORECASE,
 )
 _MIN_SECRET = 4  # the dummy key 'x' of a local server would redact half of the message
 # Fields that hold keys, and objects whose values may all be keys.
 _HOLDS_SECRETS = re.compile(
-    r"headers|query|params|password|(api|access|auth|bearer|secret|session|hub)\w*(key|token)"
+    r"(^|[._])(auth|cookies|headers|query|params|password)\b"
+    r"|(api|access|auth|bearer|secret|session|hub)\w*(key|token)"
 )
 _HOLDS_ADDRESS = re.compile(r"(api_base|base_url|endpoint|url|proxy)$")
 _MAX_DETAIL, _MAX_READ = 300, 10_000
@@ -145,6 +148,22 @@ def may_be_billed(error: Exception) -> bool:
     return not is_refused or _is_unreadable(error)
 
 
+def tokens_of_error(error: Exception) -> Bill | None:
+    """Return the tokens that a failed attempt cost.
+
+    OpenAI's client raises if a reply under ``response_format`` was cut off. The error carries the
+    reply, which was paid for.
+
+    Returns:
+        The measured tokens; 0 that are not measured if the attempt may have been billed by any
+        amount up to its cap. None if it was refused or never sent.
+    """
+    usage: Any = getattr(getattr(error, "completion", None), "usage", None)
+    with suppress(InputError, AttributeError):
+        return Bill(input=usage.prompt_tokens, output=usage.completion_tokens)
+    return Bill(is_measured=False) if usage or may_be_billed(error) else None
+
+
 def retry_after(error: Exception) -> float:
     """Return the seconds that the server asked to wait (``Retry-After``); else 0."""
     headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
@@ -186,6 +205,9 @@ def _secrets_in(path: str, value: object) -> Iterator[str]:
     elif isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _secrets_in(f"{path}.{name}".lower(), inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _secrets_in(path, inner)
     elif isinstance(value, str) and _HOLDS_SECRETS.search(path):
         yield value
 

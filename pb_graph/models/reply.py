@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -31,7 +30,7 @@ from pb_graph.answers import thinking_in
 from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.bill import Bill, spent
 from pb_graph.budget.rates import MAX_TOKENS
-from pb_graph.models.provider_errors import may_be_billed
+from pb_graph.models.provider_errors import tokens_of_error
 from pb_graph.types import Charge, ReportWarning
 
 MAX_THOUGHT = 24_000
@@ -40,10 +39,9 @@ MAX_THOUGHT = 24_000
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_REASONS = (
-    *("finish_reason", "stop_reason", "done_reason", "stopReason", "finishReason"),
-    *("completionReason", "completion_reason"),
-)
+_REASONS = re.compile(r"(?i)(finish|stop|done|end|completion|termination)_?(reason|details)")
+_INNER_REASONS = ("incomplete_details", "reason"), ("prompt_feedback", "block_reason")
+_STATUSES = ("completed", "incomplete", "failed", "cancelled", "in_progress")  # of Responses
 # A stream's reasons are joined, so that a word may come several times: "STOPSTOP".
 _COMPLETE = re.compile(
     r"(stop([_-]?sequence)?|end[_-]?turn|eos([_-]?token)?|endoftext|completed?|finish|tool[_-]?calls?"
@@ -51,17 +49,17 @@ _COMPLETE = re.compile(
 )
 _FILTERED = re.compile(
     r"(content[_-]?filter(ed)?|(image_)?safety|refusal|blocklist|(image_)?recitation|spii"
-    r"|(image_)?prohibited_content|guardrail_intervened|model_armor|error_toxic)+"
+    r"|(image_)?prohibited_content|guardrail_intervened|model_armor|error_toxic|sensitive|blocked)+"
 )
-
-_WRITES, _LASTING = ("cache_creation", "ephemeral_5m_input_tokens"), "ephemeral_1h_input_tokens"
-_RAW_OUTPUT = ("completion_tokens", "output_tokens", "outputTokens", "eval_count")
-_RAW_INPUT = ("prompt_tokens", "input_tokens", "inputTokens", "prompt_eval_count")
 # Providers whose models always say why a reply ended, if it did.
 _SAYING_WHY = {
     *("openai", "azure", "anthropic", "google_genai", "google_vertexai", "ollama", "deepseek"),
-    *("amazon_bedrock", "mistral", "groq", "xai", "together", "fireworks", "cohere", "perplexity"),
+    *("amazon_bedrock", "mistral", "mistralai", "groq", "xai", "together", "fireworks", "cohere"),
+    *("perplexity", "openrouter", "nvidia", "cerebras", "databricks", "ibm", "upstage", "ai21"),
 }
+_OUTPUT = re.compile(r"(?i)(completion|output|generated|candidates)_?tokens?(_?count)?|eval_count")
+_INPUT = re.compile(r"(?i)(prompt|input)_?tokens?(_?count)?|prompt_eval_count")
+_WRITES, _LASTING = ("cache_creation", "ephemeral_5m_input_tokens"), "ephemeral_1h_input_tokens"
 _MAX_TOKEN = 12  # characters: no running text has longer ones on average
 
 
@@ -127,32 +125,26 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
     usage: Any = message.usage_metadata or {}
     given = [_whole(usage.get(name)) for name in ("input_tokens", "output_tokens", "total_tokens")]
     inputs, output, total = (number or 0 for number in given)
-    seen = len(message.text) // _MAX_TOKEN
     reasoning = _numbers_of(usage, "output_token_details").get("reasoning", 0)
     output = max(output, total - inputs)
-    if reasoning > output or output - reasoning < seen:
+    if reasoning > output or output - reasoning < len(message.text) // _MAX_TOKEN:
         output += reasoning
     # Some servers report 0 or `true` for unknown usage, which LangChain reads as 1. A stream that
-    # broke off may have reported that of its beginning.
-    least = min(2, len(_written_text(message).split()))
-    if None in given or output < (least if _reason_of(message) else max(seen, least)):
-        return _estimate(message, prompt, cap)
-    guessed = 0
-    if not reasoning and (thought := thought_of(message)):
-        guessed = reasoning = round(output * len(thought) / max(1, len(_written_text(message))))
+    # broke off may have reported that of its beginning, and a gateway no thought.
+    thought, text = "" if reasoning else thought_of(message), _written_text(message)
+    least = min(2, len(text.split()))
+    if thought or not _reason_of(message):
+        least = max(least, len(text) // _MAX_TOKEN)
+    if None in given or output < least:
+        return _estimate(message, prompt, cap, least)
+    guessed = round(output * len(thought) / max(1, len(text)))
+    reasoning = reasoning or guessed
     details = _numbers_of(usage, "input_token_details")
     cached = min(details.get("cache_read", 0), inputs)
     lasting = min(details.get(_LASTING, 0), inputs - cached)
     written = min(sum(details.get(name, 0) for name in _WRITES) + lasting, inputs - cached)
-    return Bill(
-        input=inputs,
-        output=output,
-        reasoning=reasoning,
-        guessed=guessed,
-        cached=cached,
-        written=written,
-        lasting=lasting,
-    )
+    parts: Any = {"reasoning": reasoning, "guessed": guessed, "cached": cached}
+    return Bill(input=inputs, output=output, written=written, lasting=lasting, **parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,16 +201,8 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
         BudgetUsedUpError: If an account has too little left.
     """
     own, *also = accounts
-    reserved = await io.call(
-        own.reserve,
-        own.areserve,
-        cap,
-        keep=keep,
-        at_least=at_least,
-        wait_for=wait_for,
-        call=call,
-        also=also,
-    )
+    wishes: Any = {"keep": keep, "at_least": at_least, "wait_for": wait_for}
+    reserved = await io.call(own.reserve, own.areserve, cap, call=call, also=also, **wishes)
     message, failure, started = None, None, time.perf_counter()
     with reserved:
         try:
@@ -237,24 +221,6 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
     return Attempt(reserved.tokens, call, message, failure, tokens, most, seconds)
 
 
-def tokens_of_error(error: Exception) -> Bill | None:
-    """Return the tokens that a failed attempt cost.
-
-    OpenAI's client raises if a reply under ``response_format`` was cut off. The error carries the
-    reply, which was paid for.
-
-    Returns:
-        The measured tokens; 0 that are not measured if the attempt may have been billed by any
-        amount up to its cap. None if it was refused or never sent.
-    """
-    usage: Any = getattr(getattr(error, "completion", None), "usage", None)
-    if usage and None not in (
-        given := (_whole(usage.prompt_tokens), _whole(usage.completion_tokens))
-    ):
-        return Bill(input=given[0] or 0, output=given[1] or 0)
-    return Bill(is_measured=False) if usage or may_be_billed(error) else None
-
-
 def _whole(value: object) -> int | None:
     """Return a number of tokens; None for what is none, such as `true`, NaN, a fraction or text."""
     is_number = type(value) in (int, float) and 0 <= value < MAX_TOKENS  # type: ignore[operator]
@@ -267,26 +233,27 @@ def _numbers_of(usage: Mapping[str, Any], name: str) -> dict[str, int]:
     return {re.sub("^(priority|flex)_", "", key): _whole(value) or 0 for key, value in details}
 
 
-def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
+def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int, least: int) -> Bill:
     """Return the tokens that the metadata names, else an estimate from the characters of the text.
 
     Exact tokenizers would have to be downloaded. Any text costs at least one token. A reply that
     ended at its cap cost the cap, hidden thinking included. An estimate slightly above the cap is
     wrong; far above it, the server ignored the cap.
     """
-    meta = message.response_metadata
-    raw = {**meta, **(meta.get("usage") or {}), **(meta.get("token_usage") or {})}
-    if message.usage_metadata:
-        raw = {}  # what is wrong there is wrong here
-    known, sent = (
-        next(filter(None, (_whole(raw.get(name)) for name in names)), None)
-        for names in (_RAW_OUTPUT, _RAW_INPUT)
-    )
-    output = known or _count(_written_text(message))
-    if not known and output <= 2 * cap + 16:
-        output = cap if finish_of(message) == "length" else min(output, cap)
-    inputs = sent or count_tokens_approximately(list(prompt))
+    output, inputs = (_largest(message.response_metadata, names) for names in (_OUTPUT, _INPUT))
+    if output < max(1, least):
+        output = _count(_written_text(message))
+        if output <= 2 * cap + 16:
+            output = cap if finish_of(message) == "length" else min(output, cap)
+    inputs = inputs or count_tokens_approximately(list(prompt))
     return Bill(input=inputs, output=output, is_measured=False)
+
+
+def _largest(fields: Mapping[str, Any], names: re.Pattern[str]) -> int:
+    """Return the largest number of tokens under one of some names, however deep; else 0."""
+    own = [_whole(value) or 0 for name, value in fields.items() if names.fullmatch(name)]
+    inner = [_largest(value, names) for value in fields.values() if isinstance(value, Mapping)]
+    return max([*own, *inner], default=0)
 
 
 def _count(text: str) -> int:
@@ -313,10 +280,16 @@ def finish_of(message: AIMessage) -> str:
 
 def _reason_of(message: AIMessage) -> str:
     meta = message.response_metadata
-    reasons = [meta.get(name) for name in _REASONS]
-    reasons += [(meta.get("incomplete_details") or {}).get("reason"), meta.get("status")]
+    reasons = [meta[name] for name in meta if _REASONS.fullmatch(name)]
+    reasons += [(meta.get(name) or {}).get(key) for name, key in _INNER_REASONS]
+    if meta.get("status") in _STATUSES:
+        reasons.append(meta["status"])
     ending = next(filter(None, reasons), "")
-    return str(ending.get("reason") if isinstance(ending, Mapping) else ending).lower()  # AI21's
+    if isinstance(ending, Mapping):
+        ending = ending.get("reason") or ending.get("type")
+    return (
+        str(ending).strip().rpartition(".")[2].lower()
+    )  # a member of an enumeration has its name before
 
 
 class StreamWatch(BaseCallbackHandler):
@@ -344,60 +317,52 @@ class StreamWatch(BaseCallbackHandler):
             self._usages.setdefault(run_id, []).append(usage)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
-        """Correct the reply of a run that has ended."""
-        usages = self._usages.pop(run_id, [])
-        for message in replies_in(response):
-            self.mend(message, usages)
+        """Correct the reply of a run that has ended.
 
-    def mend(self, message: AIMessage, usages: Sequence[UsageMetadata]) -> None:
-        """Take the last usage of a stream whose usages never fall, and name the provider.
-
-        Usages that fall are those of single chunks, as Gemini's, and their sum is right.
+        Of usages that never fall, the last one holds. Usages that fall are those of single chunks,
+        as Gemini's, and their sum is right.
         """
-        counts = [[usage[name] for usage in usages] for name in ("input_tokens", "output_tokens")]
-        if len(usages) > 1 and all(sorted(numbers) == numbers for numbers in counts):
-            message.usage_metadata = usages[-1]
-        if self._provider in _SAYING_WHY:
-            message.response_metadata.setdefault("model_provider", self._provider)
-
-
-def replies_in(response: LLMResult) -> list[AIMessage]:
-    """Return the messages of a result."""
-    made = (getattr(each, "message", None) for each in chain.from_iterable(response.generations))
-    return [message for message in made if isinstance(message, AIMessage)]
-
-
-_CLOSING = ("</", "[/", "◁/", "<|")  # how the end of a thought may begin
+        usages: list[Any] = self._usages.pop(run_id, [])
+        names = "input_tokens", "output_tokens"
+        counts = [[_whole(usage.get(name)) or 0 for usage in usages] for name in names]
+        is_running = len(usages) > 1 and all(sorted(numbers) == numbers for numbers in counts)
+        for generation in chain.from_iterable(response.generations):
+            message: Any = getattr(generation, "message", None)
+            if message is None:
+                continue
+            if is_running:
+                message.usage_metadata = usages[-1]
+            if self._provider in _SAYING_WHY:
+                message.response_metadata.setdefault("model_provider", self._provider)
 
 
 def thought_of(message: AIMessage) -> str:
     """Return the visible thought of a response: a field of the message, or a part of its text."""
-    thought = message.additional_kwargs.get("reasoning_content")
+    extra = message.additional_kwargs
+    thoughts = [extra.get("reasoning_content"), extra.get("reasoning")]
     if not isinstance(message.content, str):
         blocks = [block for block in message.content_blocks if block["type"] == "reasoning"]
-        thought = thought or "\n".join(str(block.get("reasoning") or "") for block in blocks)
-    if thought and isinstance(thought, str):
+        thoughts.append("\n".join(str(block.get("reasoning") or "") for block in blocks))
+    if thought := next((each for each in thoughts if each and isinstance(each, str)), ""):
         return thought
     text = str(message.text)
-    has_marks = text.lstrip().startswith(("<", "[", "◁")) or any(m in text for m in _CLOSING)
-    return thinking_in(text) if has_marks else ""
+    return thinking_in(text) if any(mark in text for mark in "<[◁") else ""
 
 
 def _written_text(message: AIMessage) -> str:
     """Return everything that a model wrote: thinking and tool calls were paid for, too."""
-    thought = message.additional_kwargs.get("reasoning_content")
+    thought, text = thought_of(message), message.text
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     texts = [json.dumps([call["name"], call["args"]], default=str) for call in calls]
-    return "".join([message.text, thought if isinstance(thought, str) else "", *texts])
+    return "".join([text, "" if thought in text else thought, *texts])
 
 
 @dataclass(frozen=True, slots=True)
 class IO:
     """The way in which a run waits for models, tools, checkpointers and budgets.
 
-    The code above its leaves is written once, as coroutines. With `BLOCKING` everything that a
-    coroutine awaits blocks, so that `run_sync` drives it to its end without an event loop; with
-    `ASYNC` it awaits.
+    Code above these leaves is written once, as coroutines. With `BLOCKING` all that they await
+    blocks, so that `run_sync` drives them to their end without an event loop.
     """
 
     is_async: bool
@@ -409,39 +374,25 @@ class IO:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Call one of two equivalent functions: the blocking one in a synchronous run.
-
-        Args:
-            blocking: Called in a synchronous run, such as ``model.invoke``.
-            awaitable: Called and awaited in an event loop, such as ``model.ainvoke``.
-            *args: Arguments of either.
-            **kwargs: Keyword arguments of either.
-        """
-        if self.is_async:
-            return await awaitable(*args, **kwargs)
-        return blocking(*args, **kwargs)
+        """Call one of two equivalent functions, such as ``model.invoke`` and ``model.ainvoke``."""
+        return await awaitable(*args, **kwargs) if self.is_async else blocking(*args, **kwargs)
 
     async def within(
-        self,
-        seconds: float | None,
-        blocking: Callable[P, T],
-        awaitable: Callable[P, Awaitable[T]],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, seconds: float, blocking: Callable[[], T], awaitable: Callable[[], Awaitable[T]]
     ) -> T:
-        """Call one of two functions as `call` does; raise TimeoutError after so many seconds.
+        """Call one of two functions; raise TimeoutError after so many seconds.
 
         The limit of HTTP clients is that of one read, so a server may keep them waiting for ever. A
         blocking call therefore waits for a thread, which is left alone when the time is up.
         """
-        if self.is_async or seconds is None:
-            async with asyncio.timeout(seconds) if self.is_async else nullcontext():
-                return await self.call(blocking, awaitable, *args, **kwargs)
+        if self.is_async:
+            async with asyncio.timeout(seconds):
+                return await awaitable()
         done: Future[T] = Future()
 
         def work() -> None:
             try:
-                done.set_result(blocking(*args, **kwargs))
+                done.set_result(blocking())
             except BaseException as error:  # noqa: BLE001 -- raised by `result`
                 done.set_exception(error)
 
@@ -454,12 +405,7 @@ class IO:
         await self.call(time.sleep, pause, seconds)
 
     async def load(self, function: Callable[..., T], *args: object) -> T:
-        """Call a slow function; in an event loop, in a thread.
-
-        Args:
-            function: The function.
-            *args: Its arguments.
-        """
+        """Call a slow function with its arguments; in an event loop, in a thread."""
         return await self.call(function, partial(asyncio.to_thread, function), *args)
 
 
@@ -478,6 +424,5 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
         result: T = stop.value
         return result
     work.close()
-    msg = "A node or method awaited something that needs an event loop in a synchronous run. "
-    msg += "Await only the methods of `run`, or run the graph with ainvoke or astream."
-    raise RuntimeError(msg)
+    msg = "A node or method awaited something that needs an event loop in a synchronous run. Await "
+    raise RuntimeError(msg + "only methods of `run`, or run the graph with ainvoke or astream.")

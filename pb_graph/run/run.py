@@ -137,7 +137,7 @@ class Run:
             self._update.setdefault("effort", reply.effort)  # of the first call
         return reply
 
-    async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, and within what
+    async def call_within_budget(  # noqa: C901, PLR0913 -- what to ask, for whom, within what
         self,
         prompt: Prompt,
         budget: int | None,
@@ -174,7 +174,8 @@ class Run:
         if budget and (room := self.state.get("thinking_room", 0)):
             # A smaller limit around the question may leave none of it.
             room = max(0, min(room, int(self.budget.left) - budget))
-            if self.models.replied.get((await self.client("solver")).key):
+            key = (await self.client("solver")).key
+            if self.models.replied.get(key):
                 budget, room = budget + room, 0
         cap = max(1, min(self.cap_for(budget), self.budget.tokens_left()))
         keep = self._reserve(cap, closing=closing) if forces else 0
@@ -200,31 +201,31 @@ class Run:
             self.warn("content_filter", f"{note}: change the question or the model")
         if compute and finish == "stop" and (answer := compute(reply.text, query)):
             return BudgetedReply(answer, tokens, finish)
-        if room and thought and finish == "length":  # the model turned out to think
-            again = await self.call_within_budget(
-                prompt,
-                budget,
-                query,
-                purpose,
-                closing=closing,
-                stream=stream,
-                thinking=thinking,
-                compute=compute,
-            )
-            text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
-            return BudgetedReply(text, again.tokens + tokens, finish)
+        is_thought = bool(room and thought) and finish == "length"
         is_open = compute is not None and stated_answer(reply.text) is None
+        is_open = is_open or self._is_unfinished(reply, query, forces=forces, closing=closing)
         forced = None
-        if is_open or self._is_unfinished(reply, query, forces=forces, closing=closing):
+        if is_open and not is_thought:
             ending = replace(options, cap=left, stream=stream)
             forced = await self._force(prompt, reply, query, ending, closing=closing)
+            tokens += forced.tokens if forced else 0
+            if forced and forced.thought and not thought:  # the mark that closes the thought
+                reply = replace(reply, text="")
+            if forced and room and forced.finish == "length" and not stated_answer(forced.text):
+                self.models.replied[key] = is_thought = True  # cut off twice, as thoughts are
+                reply = replace(reply, text="")
+        if is_thought:
+            same: Any = {"closing": closing, "stream": stream, "thinking": thinking}
+            same["compute"] = compute
+            again = await self.call_within_budget(prompt, budget, query, purpose, **same)
+            text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
+            return BudgetedReply(text, again.tokens + tokens, finish)
         if forced is None or not forced.text:
-            lost = forced.tokens if forced else 0
-            return BudgetedReply(reply.text, tokens + lost, finish)
+            return BudgetedReply(reply.text, tokens, finish)
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
         # A final answer keeps the working that led to it.
         result = f"{reply.text}\n\n{forced.text}".strip() if closing else forced.text
-        return BudgetedReply(result, tokens + forced.tokens, finish if is_whole else "forced")
+        return BudgetedReply(result, tokens, finish if is_whole else "forced")
 
     async def ask_planner(self, request: PlannerRequest[T]) -> T | None:
         """Return the planner's value; None, after a warning, if none can be read or a call fails.

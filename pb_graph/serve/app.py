@@ -36,7 +36,13 @@ _KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
 _CLIENT_LEFT = 499  # nginx's number
 MAX_BODY = 10_000_000
 """The largest body of a request, in bytes."""
-_KINDS = {401: ("authentication_error", "invalid_api_key")}
+# Status, type and code of errors, as OpenAI names them.
+_REFUSALS: tuple[tuple[type[Exception], int, str, str | None], ...] = (
+    (InputError, 400, "invalid_request_error", None),
+    (NoAnswerError, 502, "server_error", "no_answer"),
+    (PlanAndBudgetError, 502, "server_error", "model_unavailable"),
+    (Exception, 500, "server_error", None),
+)
 
 _log = logging.getLogger(__name__)
 
@@ -79,8 +85,7 @@ class Endpoint:
         own, an error after it is an event of the stream.
         """
         self._admit(request)
-        chat = ChatRequest.read(await _read_body(request))
-        completion = Completion(chat)
+        completion = Completion(ChatRequest.read(await _read_body(request)))
         own = self._dollars(request.headers.get(_DOLLARS))
         # If a client leaves, Starlette cancels an anyio scope, in which LangGraph cannot clean up.
         # So the run is an asyncio task of its own.
@@ -92,33 +97,46 @@ class Endpoint:
         leaving.cancel()
         if run.cancelled():
             raise HTTPException(_CLIENT_LEFT)
-        if not (first and chat.stream):
+        if not (first and completion.request.stream):
             return _json(completion.whole(run.result()))
-        body = _body(completion, first, events, run)
+
+        async def body() -> AsyncGenerator[bytes]:
+            event = first
+            try:
+                yield _event(completion.chunk({"role": "assistant", "content": ""}))
+                while event:
+                    yield event
+                    event = await events.get()
+                try:
+                    documents = completion.ending(run.result())
+                except Exception as error:  # noqa: BLE001 -- told to the client
+                    documents = [_refusal(error)[1]]
+                yield b"".join(map(_event, documents)) + b"data: [DONE]\n\n"
+            finally:
+                run.cancel()
+
         headers = {"cache-control": "no-cache"}
-        return StreamingResponse(body, headers=headers, media_type="text/event-stream")
+        return StreamingResponse(body(), headers=headers, media_type="text/event-stream")
 
     async def _run(
         self, completion: Completion, own: Budget | None, tell: Callable[[bytes], None]
     ) -> Report:
         """Run the graph within the client's dollars, send a stream's events, return the report."""
-        chat = completion.request
+        chat, shown = completion.request, ""
         context = Context(settings=chat.to_settings(), limit=chat.limit)
         modes: Any = ["values", "messages", "custom"] if chat.stream else ["values"]
-        report, shown = None, ""
         with use_budget(own):
             run: Any = self.graph.astream(chat.to_input(), context=context, stream_mode=modes)
             async for mode, data in run:
                 if mode == "values":
-                    report = data.get("report", report)
+                    state = data
                 elif mode == "custom" and data["event"] == "call":
                     tell(_KEEP_ALIVE)
                 elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
                     gap = "\n\n" if shown not in ("", data[0].id) else ""  # a forced ending follows
                     shown = data[0].id or ""
                     tell(_event(completion.chunk({"content": gap + data[0].text})))
-        assert report is not None  # noqa: S101 -- the last node either writes it or raises
-        return cast("Report", report)
+        return cast("Report", state["report"])  # the last node either writes it or raises
 
     def _dollars(self, usd: str | None) -> Budget | None:
         """Return the budget of the client's header."""
@@ -143,9 +161,8 @@ class Endpoint:
         origin = request.headers.get("origin")
         hosts = (request.url.hostname, urlsplit(origin).hostname if origin else "localhost")
         if not all(host and is_loopback(host) for host in hosts):
-            raise HTTPException(
-                403, "without an API key the server accepts requests from this machine only"
-            )
+            msg = "without an API key the server accepts requests from this machine only"
+            raise HTTPException(403, msg)
 
 
 def is_loopback(host: str) -> bool:
@@ -169,23 +186,6 @@ async def _read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-async def _body(
-    completion: Completion, event: bytes, events: asyncio.Queue[bytes], run: asyncio.Task[Report]
-) -> AsyncGenerator[bytes]:
-    try:
-        yield _event(completion.chunk({"role": "assistant", "content": ""}))
-        while event:
-            yield event
-            event = await events.get()
-        try:
-            documents = completion.ending(run.result())
-        except Exception as error:  # noqa: BLE001 -- told to the client
-            documents = [_refusal(error)[1]]
-        yield b"".join(map(_event, documents)) + b"data: [DONE]\n\n"
-    finally:
-        run.cancel()
-
-
 async def _cancel_without_client(run: asyncio.Task[Report], request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
@@ -201,17 +201,17 @@ async def _error(_: Request, error: Exception) -> Response:
 
 def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
     """Return the HTTP status and the body of an error in OpenAI's format."""
-    status, message, kind, code = 400, str(error), "invalid_request_error", None
+    _, status, kind, code = next(row for row in _REFUSALS if isinstance(error, row[0]))
+    message, report = str(error), {}
     if isinstance(error, HTTPException):
-        status, message = error.status_code, error.detail
-        kind, code = _KINDS.get(status, (kind, code))
-    elif isinstance(error, PlanAndBudgetError) and not isinstance(error, InputError):
-        status, kind = 502, "server_error"
-        code = "no_answer" if isinstance(error, NoAnswerError) else "model_unavailable"
-    elif not isinstance(error, InputError):
+        status, message, kind = error.status_code, error.detail, "invalid_request_error"
+        if status == HTTPStatus.UNAUTHORIZED:
+            kind, code = "authentication_error", "invalid_api_key"
+    elif isinstance(error, NoAnswerError):
+        report = {"report": error.report}
+    elif not isinstance(error, PlanAndBudgetError):
         _log.error("a request failed", exc_info=error)
-        status, kind, message = 500, "server_error", "the server failed; its log says why"
-    report = {"report": error.report} if isinstance(error, NoAnswerError) else {}
+        message = "the server failed; its log says why"
     document = {"message": message, "type": kind, "param": None, "code": code}
     return status, {"error": document, **report}
 

@@ -19,6 +19,7 @@ from pb_graph.types import Report
 
 _INPUTS = ("reference", "instruction", "answer_format", "domain", "level")
 _UNSUPPORTED = ("tools", "response_format", "stop")
+_NOTHING: tuple[object, ...] = (None, [], {"type": "text"})
 
 
 class ChatRequest(BaseModel, extra="allow"):
@@ -52,10 +53,9 @@ class ChatRequest(BaseModel, extra="allow"):
         except ValidationError as error:
             raise InputError(describe_errors(error)) from error
         extra = request.model_extra or {}
-        for name in _UNSUPPORTED:
-            if extra.get(name) and extra[name] != {"type": "text"}:
-                msg = f"{name!r} is not supported here: leave it out"
-                raise InputError(msg)
+        if wrong := [name for name in _UNSUPPORTED if extra.get(name) not in _NOTHING]:
+            msg = f"{wrong[0]!r} is not supported here: leave it out"
+            raise InputError(msg)
         return request
 
     @property
@@ -119,24 +119,20 @@ class Completion:
         return [last]
 
     def _frame(self, kind: str, *choices: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "id": self._id,
-            "object": kind,
-            "created": self._created,
-            "model": self.request.model,
-            "choices": [{"index": 0, "logprobs": None, **choice} for choice in choices],
-        }
+        frame = {"id": self._id, "object": kind, "created": self._created}
+        rows = [{"index": 0, "logprobs": None, **choice} for choice in choices]
+        return {**frame, "model": self.request.model, "choices": rows}
 
     def _account(self, report: Report) -> dict[str, Any]:
         usage = report["usage"]
+        cached = usage["input_token_details"]["cache_read"]
+        reasoning = usage["output_token_details"]["reasoning"]
         document = {
             "prompt_tokens": usage["input_tokens"],
             "completion_tokens": usage["output_tokens"],
             "total_tokens": usage["total_tokens"],
-            "prompt_tokens_details": {"cached_tokens": usage["input_token_details"]["cache_read"]},
-            "completion_tokens_details": {
-                "reasoning_tokens": usage["output_token_details"]["reasoning"]
-            },
+            "prompt_tokens_details": {"cached_tokens": cached},
+            "completion_tokens_details": {"reasoning_tokens": reasoning},
         }
         return {"usage": document} | ({"report": report} if self.request.report else {})
 

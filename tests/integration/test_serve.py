@@ -129,7 +129,7 @@ class TestBudget:
         assert 0 < spent <= 60
 
     def test_an_answer_with_a_forced_ending_is_streamed_as_it_is_returned(self) -> None:
-        with FaultServer(answer=LONG) as model, client_of(model) as client:
+        with FaultServer(answer=LONG) as model, client_of(model, budget=400) as client:
             whole = ask(client).choices[0].message.content
             parts = [chunk.choices[0].delta.content or "" for chunk in ask(client, stream=True)]
         assert "".join(parts) == whole
