@@ -1,7 +1,7 @@
-"""Print the tables of docs/measured.md, and rebuild the page and its picture, from `answers.csv`.
+"""Print the tables of docs/measured.md and docs/runs.md, and rebuild them, from `answers.csv`.
 
     python tests/benchmarks/measured.py math500 --rows level_first,vanilla --against vanilla
-    python tests/benchmarks/measured.py          # every table of the page, and its picture
+    python tests/benchmarks/measured.py          # every table of both pages, and the picture
 
 `answers.csv`, beside this file, holds what was counted: the day, the data set, the place of a
 question in its draw (``--limit 300 --seed 0``; of arithmetic 24 and 1), the row, the score,
@@ -21,7 +21,7 @@ import shlex
 import sys
 from pathlib import Path
 from statistics import mean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import altair as alt
 import pandas as pd
@@ -29,34 +29,34 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from optim.e3 import Comparison, Sample, compare, holm
 from optim.reporting.charts import to_svg
-from optim.statistics.estimates import accuracy_interval, interval
+from optim.statistics.estimates import accuracy_interval
 
 _DAYS = "2026-11-25,2026-11-26,2026-11-27,2026-11-28"
 ANSWERS = Path(__file__).with_name("answers.csv")
 TEXTS = Path(__file__).with_name("texts.jsonl.xz")
-PAGE = Path(__file__).parents[2] / "docs" / "measured.md"
-PICTURE = PAGE.parent / "pictures" / "measured.svg"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [DOCS / "measured.md", DOCS / "runs.md"]
+PICTURE = DOCS / "pictures" / "measured.svg"
 OUTPUT_PRICE = 4  # prompt tokens that cost as much as one completion token
 _TABLE = re.compile(r"(<!-- measured\.py (.*) -->\n\n)(?:(?:\|.*\n)+\n)?")
 
 
 class DataSet(NamedTuple):
-    """A data set of the results: title, name, places, the default's row, and the goals."""
+    """A data set of the results: title, name, places, the default's row, and the days."""
 
     title: str
     name: str
     places: str
     default: str
     days: str
-    goals: str
 
 
 RESULTS = [
-    DataSet("MATH", "math-train", "0:36", "second-600", "2026-11-28", "-3; 0.70; 1.6"),
-    DataSet("GSM8K", "gsm8k", "260:284", "uncapped@600", "2026-11-28", "0; 0.50; 3.5"),
+    DataSet("MATH", "math-train", "0:36", "second-600", "2026-11-28"),
+    DataSet("GSM8K", "gsm8k", "260:284", "uncapped@600", "2026-11-28"),
     DataSet(
         *("NaturalInstructions", "natural_instructions", "120:200", "default"),
-        *("2026-11-25,2026-11-28", "-3; 0.36; 6"),
+        "2026-11-25,2026-11-28",
     ),
 ]
 """Places that chose nothing; ``second-600`` stands for the default of mathematics."""
@@ -88,16 +88,15 @@ class Row:
         return mean(OUTPUT_PRICE * self.answers[p].tokens + self.prompts[p] for p in places)
 
     def cells(self) -> list[str]:
-        """Return questions, accuracy, completion tokens, prompt tokens and E³."""
+        """Return questions, accuracy, completion tokens and prompt tokens."""
         scores = [answer.score for answer in self.answers.values()]
         tokens = [answer.tokens for answer in self.answers.values()]
-        (low, high), e3 = accuracy_interval(scores), interval(scores, tokens)
+        low, high = accuracy_interval(scores)
         return [
             str(len(scores)),
             f"{100 * mean(scores):.1f} ({low:.0f} to {high:.0f})",
-            f"{mean(tokens):.0f}",
-            f"{mean(self.prompts.values()):.0f}" if self.prompts else "?",
-            f"{e3.e3:.2f}",
+            f"{mean(tokens):,.0f}",
+            f"{mean(self.prompts.values()):,.0f}" if self.prompts else "?",
         ]
 
 
@@ -111,9 +110,9 @@ class Pair(NamedTuple):
     def cells(self) -> list[str]:
         """Return the difference of accuracy, and the ratios of money and of E³."""
         one = self.comparison
-        p = "below 0.01" if self.p is not None and self.p < 0.01 else shown(self.p)
-        ends = f"{shown(one.lower)} to {shown(one.upper)}; p {p}"
-        points = f"{one.accuracy_difference:+.1f} ({one.gained} won, {one.lost} lost)"
+        p = " <0.01" if self.p is not None and self.p < 0.01 else f" {shown(self.p)}"
+        ends = f"{shown(one.lower)} to {shown(one.upper)}; p{p}"
+        points = f"{one.accuracy_difference:+.1f}"
         return [points, shown(self.money), f"{shown(one.ratio)} ({ends})"]
 
 
@@ -170,16 +169,16 @@ def table(arguments: list[str]) -> str:
     names = dict.fromkeys([*given.rows.split(","), given.against])
     rows = {name: Row(name, lines) for name in names}
     compared = beside(rows, rows[given.against])
-    heads = ["row", "questions", "accuracy, % (95 %)", "completion", "prompt", "E³"]
+    heads = ["row", "questions", "accuracy, % (95 %)", "completion", "prompt"]
     cells = [
         [f"`{name}`", *row.cells(), *(compared[name].cells() if name in compared else [""] * 3)]
         for name, row in rows.items()
     ]
-    return _markdown([*heads, "accuracy, points", "money", "E³, times (95 %)"], cells)
+    return _markdown([*heads, "points", "money", "E³, times (95 %)"], cells)
 
 
 def results() -> str:
-    """Return the first table of the page: the default against the plain prompt, with the goals."""
+    """Return the table of results: the default against the plain prompt."""
     cells = []
     for one in RESULTS:
         lines = answers(one.name, one.places, one.days)
@@ -193,15 +192,14 @@ def results() -> str:
             [
                 f"{one.title} ({len(both)})",
                 f"{right[0]:.1f} → {right[1]:.1f}",
-                points,
+                f"{points} ({pair.comparison.gained} won, {pair.comparison.lost} lost)",
                 f"{tokens[0]:.0f} → {tokens[1]:.0f}",
                 money,
                 e3,
-                one.goals,
             ]
         )
     heads = ["data set (questions)", "accuracy, %", "points", "completion tokens", "money"]
-    return _markdown([*heads, "E³, times (95 %)", "goals"], cells)
+    return _markdown([*heads, "E³, times (95 %)"], cells)
 
 
 def _markdown(heads: list[str], rows: list[list[str]]) -> str:
@@ -225,35 +223,37 @@ def picture() -> str:
     for one in RESULTS:
         lines = answers(one.name, one.places, one.days)
         plain = Row("vanilla", lines)
-        for name, row in (("default", Row(one.default, lines)), ("vanilla", plain)):
+        for name, row in (("default", Row(one.default, lines)), ("plain", plain)):
             both = row.answers.keys() & plain.answers.keys()
             scores = [row.answers[place].score for place in both]
             ends = accuracy_interval(scores)
             money = (row.money(both) or 0.0) / (plain.money(both) or 1.0)
             figures = {"accuracy": 100 * mean(scores), "lower": ends[0], "upper": ends[1]}
             points.append({"dataset": one.title, "method": name, "money": money, **figures})
-    x = alt.X("money:Q", title="money (vanilla = 1)").scale(domain=[0, 1.25]).axis(tickCount=5)
+    x = alt.X("money:Q", title="money (plain = 1)").scale(domain=[0, 1.25])
     y = alt.Y("accuracy:Q", title="accuracy, %").scale(domain=[0, 100])
-    base = alt.Chart().encode(x, y)
-    shape = alt.Shape("method:N", legend=None).scale(
-        domain=["default", "vanilla"], range=["square", "circle"]
-    )
+    kinds, legend = ["default", "plain"], alt.Legend(title=None, orient="top")
+    shape = alt.Shape("method:N", legend=legend).scale(domain=kinds, range=["square", "circle"])
+    color = alt.Color("method:N", legend=legend).scale(domain=kinds, range=["#3b6ea5", "#8a8a8a"])
+    base = alt.Chart().encode(x.axis(values=[0, 0.5, 1]), y)
     layers = [
-        base.mark_rule(opacity=0.5).encode(y="lower:Q", y2="upper:Q"),
-        base.mark_point(filled=True, opacity=1, size=90).encode(shape=shape),
-        base.mark_text(align="center", dy=-12).encode(text="method:N"),
+        base.mark_rule(opacity=0.6).encode(y="lower:Q", y2="upper:Q"),
+        base.mark_point(filled=True, opacity=1, size=120).encode(shape=shape, color=color),
     ]
-    panels = alt.layer(*layers, data=pd.DataFrame(points)).properties(width=150, height=170)
+    panels = alt.layer(*layers, data=pd.DataFrame(points)).properties(width=120, height=170)
     titles = alt.Column("dataset:N", title=None, sort=[one.title for one in RESULTS])
-    return f"{to_svg(panels.facet(titles))}\n"
+    sizes: dict[str, Any] = {"labelFontSize": 13, "titleFontSize": 13}
+    drawing = panels.facet(titles).configure_axis(**sizes).configure_header(**sizes)
+    return f"{to_svg(drawing.configure_legend(**sizes))}\n"
 
 
 def main() -> None:
-    """Print one table, or rebuild the page and its picture."""
+    """Print one table, or rebuild both pages and the picture."""
     if sys.argv[1:]:
         print(table(sys.argv[1:]), end="")
         return
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in PAGES:
+        path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
     PICTURE.write_text(picture(), encoding="utf-8")
 
 

@@ -43,7 +43,7 @@ RULES = """
 SCHEDULE = """
 ## Parameters of the schedule
 
-[The budget model](concepts/bam.md) explains c and β, and how to fit them.
+[The budget model](concepts/mathematics.md#the-budget-model) explains c and β, and how to fit them.
 
 """
 
