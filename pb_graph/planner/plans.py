@@ -13,24 +13,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Annotated, Any, Literal, Self
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field
 
-from pb_graph.planner.reading import find_grades, find_level, find_plan, without_mark
+from pb_graph.answers import without_thinking
+from pb_graph.planner.reading import MAX_LENGTH, find_grades, find_plan
 from pb_graph.tasks import is_composed
 from pb_graph.types import Query, ReportWarning, SubQuestion
-
-_BAR = re.compile(r"(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\|")  # |x - 3| and P(A|B) are mathematics
-_HINT = re.compile(
-    r"[\s*_`(\[—–-]*(?<!\w)(?:hint|tip|hinweis|tipp|indice|提示)[*_`]*[:：][\s*_`]*", re.IGNORECASE
-)
-_AFTER = re.compile(r"(?:after|depends on|needs|requires)\b", re.IGNORECASE)
-_NOTHING = re.compile(r"\b(?:nothing|none|no)\b|^\W+$|^$", re.IGNORECASE)
-_NUMBER = re.compile(r"-?\d{1,9}(?:[.,]\d+)?")
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0
@@ -39,44 +31,65 @@ _CONSTANT = 10
 """Numbers up to this one are part of a method ("mod 8", "k ≥ 3"), unless they follow an "="."""
 
 _PUNCTUATION = re.compile(r"[\s.,;:?!\"'`]+")
-_EMPTY = {"", "sub-question"}
+_FORM = {"", "sub-question"}
 """Sub-questions that ask nothing; some models repeat the form of the reply."""
 
 _FEWEST_WORDS = {True: 6, False: 10}
 """Fewer words of a plan or of a question say nothing, by whether a text is asked for."""
-_WORD = re.compile(r"[^\W_ᄀ-￿]{4,}|\d+|[ᄀ-￿]")
+_WORD = re.compile(r"[^\W_\u1100-\uffff]{4,}|\d+|[\u1100-\uffff]")
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
 _EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
 
+_SCALE = re.compile(
+    r"(?:\b(?:on|from|of|between|scale)\s+)*\b(?:L?[01]|one)\s*(?:\([^)]*\)\s*)?"
+    r"(?:to|through|and|[-–—~]|bis|à|至|到)\s*(?:L?5|five)\b(?:\s*\([^)]*\))?"
+    r"|(?:out\s+of|of|/)\s*(?:5|five)\b(?:\s+levels?)?|\b(?:5|five)[ -](?:levels?|points?)\b"
+    r"|\b[1-5]\s*(?:=|means|is)\s*(?:the\s+)?(?:very\s+)?(?:easy|easiest|hard|hardest)\b"
+    r"|\b(?:not|than|below|above|under|over)\W+(?:an?\W+|the\W+)?(?:level\W+)?L?[1-5]\b",
+    re.IGNORECASE,
+)
+"""Names of a scale, or of a level that is denied."""
+_LEVEL = re.compile(
+    r"(?:(?P<called>(?:level|lvl|difficulty|stufe|niveau|nivel|уровень|难度|難度|等级|レベル|난이도)"
+    r"(?:[\W_]*\b(?:is|it|of|as|be|would|should|rated|an?|at|about|around|probably|solid|ist|est|es)\b)*"
+    r"[\W_为是は]*(?:L[ -]?)?|\bL[ -]?)|(?<![\w./-])\#?)"
+    r"(?:(?P<digits>[1-5](?:[.,]\d+)?)(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)(?!\.\d|\s*(?:/|out of)\s*\d)"
+    r"|(?P<word>one|two|three|four|five|I{1,3}V?|IV|V|[一二三四五])(?=级|級|\W|$))",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(
+    r"\W*$|[^\w\s]|[级級]|\s+[-–—(=|]|L|\s+(?:because|since|as|for|on|stars)\b", re.IGNORECASE
+)
+_NUMERALS = ("one i 一", "two ii 二", "three iii 三", "four iv 四", "five v 五")
+_LEVEL_OF = {word: level for level, words in enumerate(_NUMERALS, 1) for word in words.split()}
+_AROUND = " \n级級*_#\"'`({[!.$~≈\\"
 
-def _to_number(value: object) -> float | None:
-    """Return the number in a value such as 4, "4" or "level 4"; None if there is none."""
-    match = _NUMBER.search(str(value))
-    return float(match.group().replace(",", ".")) if match else None
 
+class _Reply(BaseModel, frozen=True):
+    """A reply of a planner, as the output field of a signature."""
 
-def _to_step_numbers(value: object) -> list[int] | None:
-    """Return the step numbers in a value such as [1, 3] or "1 and 3"; None if it names no step."""
-    numbers = [int(number) for number in re.findall(r"\d{1,3}", str(value))]
-    is_empty = value is not None and (value == [] or _NOTHING.search(str(value)))
-    return numbers if numbers or is_empty else None
+    finder: ClassVar[Callable[[str], dict[str, Any]]]
+    missing: ClassVar[str]
 
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Find the value in a reply, with its thinking.
 
-def _to_line(text: str) -> str:
-    """Return text on one line, without the Markdown around it."""
-    line = " ".join(text.split()).replace("**", "").strip("*_` ;")
-    return line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' else line
+        Raises:
+            ValueError: If the reply does not hold it.
+        """
+        fields = cls.finder(text)
+        if not fields:
+            raise ValueError(cls.missing)
+        return cls.model_validate(fields)
 
-
-_Number = Annotated[float | None, BeforeValidator(_to_number)]
-_Numbers = Annotated[
-    list[_Number], BeforeValidator(lambda value: value if isinstance(value, list) else [])
-]
-_StepNumbers = Annotated[list[int] | None, BeforeValidator(_to_step_numbers)]
+    def to_text(self) -> str:
+        """Return the value as JSON, in the form that a planner is asked for; `read` reads it."""
+        return self.model_dump_json(exclude_defaults=True)
 
 
 class PlannedStep(BaseModel, frozen=True):
-    """One sub-question as a planner wrote it: "question | hint | after 1, 2", or an object.
+    """One sub-question as a planner wrote it.
 
     Attributes:
         question: The question of the step.
@@ -88,28 +101,9 @@ class PlannedStep(BaseModel, frozen=True):
 
     question: str
     hint: str = ""
-    after: _StepNumbers = None
-    level: _Number = None
-    credit: _Number = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _split(cls, item: object) -> dict[str, Any]:
-        """Split a text at its bars."""
-        fields = dict(item) if isinstance(item, Mapping) else {"question": item}
-        text = fields.get("question")
-        question, *rest = map(_to_line, _BAR.split(text) if isinstance(text, str) else [""])
-        question, *inline = _HINT.split(_to_line(without_mark(question)), maxsplit=1)
-        if not any(character.isalnum() for character in question):
-            msg = "a sub-question is missing"
-            raise ValueError(msg)
-        hints = [_to_line(str(fields.get("hint") or "")), *(hint.strip(")]") for hint in inline)]
-        for part in rest:
-            if _AFTER.match(part):
-                fields["after"] = part
-            elif part != "-":
-                hints.append(_HINT.sub("", part))
-        return fields | {"question": question, "hint": " ".join(filter(None, hints))}
+    after: list[int] | None = None
+    level: float | None = None
+    credit: float | None = None
 
     def to_text(self) -> str | dict[str, Any]:
         """Return the step in the format that the planner is asked for, with its grades."""
@@ -122,7 +116,7 @@ class PlannedStep(BaseModel, frozen=True):
         return {"question": text, "level": self.level, "credit": self.credit}
 
 
-class Plan(BaseModel, frozen=True):
+class Plan(_Reply, frozen=True):
     """A decomposition: the parts in order, with or without level and credit.
 
     Attributes:
@@ -132,29 +126,12 @@ class Plan(BaseModel, frozen=True):
         level: Level of the whole problem, unchecked; None where it was not asked for.
     """
 
+    finder = find_plan
+    missing = "no sub-question found: write each as an item of its own"
+
     steps: list[PlannedStep] = Field(min_length=1)
     delivers: Literal["last", "all"] | None = None
-    level: _Number = None
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Find the plan in a reply.
-
-        Raises:
-            ValueError: If the reply holds no sub-question.
-        """
-        found, steps = find_plan(text), []
-        for fields in found.steps:
-            with suppress(ValidationError):  # an item without text
-                steps.append(PlannedStep.model_validate(fields))
-        if steps:
-            said = re.search(r"\b(all|last)\b", str(found.about.get("delivers")).casefold())
-            delivers = said and said[1]
-            return cls.model_validate(
-                {"steps": steps, "delivers": delivers, "level": found.about.get("level")}
-            )
-        msg = "no sub-question found: write each as an item of its own"
-        raise ValueError(msg)
+    level: float | None = None
 
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
@@ -163,7 +140,7 @@ class Plan(BaseModel, frozen=True):
         return json.dumps({**about, "steps": steps}, ensure_ascii=False)
 
 
-class Difficulty(BaseModel, frozen=True):
+class Difficulty(_Reply, frozen=True):
     """Levels and credits as a planner wrote them, unchecked; None for unreadable values.
 
     Attributes:
@@ -172,45 +149,51 @@ class Difficulty(BaseModel, frozen=True):
         credits: Credit of each sub-question, in order.
     """
 
-    level: _Number = None
-    levels: _Numbers = []
-    credits: _Numbers = []
+    finder = find_grades
+    missing = "no levels found: write them as numbers from 1 to 5"
 
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Find the estimates in a reply.
-
-        Raises:
-            ValueError: If the reply holds no level.
-        """
-        estimates = cls.model_validate(find_grades(text))
-        if estimates == cls():
-            msg = "no levels found: write them as numbers from 1 to 5"
-            raise ValueError(msg)
-        return estimates
-
-    def to_text(self) -> str:
-        """Return the estimates as one line of JSON, in the form that a planner is asked for."""
-        return self.model_dump_json(exclude_defaults=True)
+    level: float | None = None
+    levels: list[float | None] = []
+    credits: list[float | None] = []
 
 
-class Level(BaseModel, frozen=True):
+def find_level(text: str) -> dict[str, Any]:
+    """Return the ``level`` from 1 to 5 that a reply names; none where it names none, or several.
+
+    The number that is called a level counts, not one of a scale or of another thing.
+
+    Args:
+        text: The reply, with its thinking.
+    """
+    text = without_thinking(text)[:MAX_LENGTH].translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
+    signs = unicodedata.normalize("NFKC", text)
+    plain = "".join(f"{unicodedata.decimal(sign, sign)}" for sign in signs)
+    plain, scales = _SCALE.subn(" ", plain)
+    found = sorted(_LEVEL.finditer(plain), key=lambda match: match["digits"] is None)
+    called = [match for match in found if match["called"]]
+    if not found:
+        return {}
+    first = (called or found)[0]
+    before, rest = plain[: first.start()].strip(_AROUND), plain[first.end() :]
+    ends = _CLAUSE_END.match(rest)
+    opens = ends and not before
+    is_only = ends and len(set(re.findall(r"\d+", plain))) == 1
+    is_alone = opens and not rest.strip(_AROUND)
+    if not (called or (opens or is_only if first["digits"] else scales or is_alone)):
+        return {}
+    match = called[-1] if called and not opens else first
+    if word := match["word"]:
+        return {"level": _LEVEL_OF[word.casefold()]}
+    return {"level": min(int(float(match["digits"].replace(",", ".")) + 0.5), 5)}
+
+
+class Level(_Reply, frozen=True):
     """The level of a problem, asked for alone."""
 
+    finder = find_level
+    missing = "no level found: write L1, L2, L3, L4 or L5"
+
     level: int
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Find the level in a reply: "L3", {"level": 3}, or a sentence that calls it so.
-
-        Raises:
-            ValueError: If the reply names no level from 1 to 5, or several.
-        """
-        level = find_level(text)
-        if level is None:
-            msg = "no level found: write L1, L2, L3, L4 or L5"
-            raise ValueError(msg)
-        return cls(level=level)
 
     def to_text(self) -> str:
         """Return the level as a planner is asked to write it, such as "L3"."""
@@ -222,7 +205,7 @@ def clean_plan(
 ) -> tuple[list[SubQuestion], list[ReportWarning]]:
     """Turn a plan into distinct sub-questions that depend on earlier sub-questions only.
 
-    A sub-question that names no others depends on the one before it.
+    A sub-question that names no earlier one, but others, or none, depends on the one before it.
 
     Args:
         plan: The plan as the planner wrote it.
@@ -232,23 +215,46 @@ def clean_plan(
     Returns:
         The sub-questions, graded if the plan is; and a warning for each kind of correction.
     """
-    pairs, corrections = _keep_steps(plan, query)
-    if len(pairs) > max_steps:
-        dropped = range(max_steps - 1, len(pairs) - 1)  # the last one delivers the answer
-        corrections[f"sub-questions of more than {max_steps} dropped"] = len(dropped)
-        source, last = pairs[-1]
-        needs = [need for need in last["depends_on"] if need not in dropped] or [max_steps - 2]
-        last = {**last, "index": max_steps - 1, "depends_on": [need for need in needs if need >= 0]}
-        pairs = [*pairs[: max_steps - 1], (source, last)]
+    first: dict[str, int] = {}  # number (from 1) by what is asked
+    same = [first.setdefault(_key(step), number) for number, step in enumerate(plan.steps, 1)]
+    kept = [number for key, number in first.items() if key not in _FORM]
+    dropped = len(kept[max_steps - 1 : -1])  # the last one delivers the answer
+    places = [*kept[: max_steps - 1], *kept[max_steps - 1 :][-1:]]
+    known = _about(query)
+    steps, leaks = list[SubQuestion](), 0
+    for place, number in enumerate(places):
+        step = plan.steps[number - 1]
+        known += f"\n{step.question}"
+        leaks += (leak := _gives_value(step.hint, known))
+        asked = [same[need - 1] for need in step.after or () if 0 < need <= len(same)]
+        needs = {places.index(need) for need in asked if need in places[:place]}
+        if place and not needs and (step.after is None or asked):
+            needs = {place - 1}
+        steps.append(
+            SubQuestion(
+                index=place,
+                question=step.question,
+                hint="" if leak else step.hint,
+                depends_on=sorted(needs),
+                level=None,
+                credit=None,
+            )
+        )
+    corrections = {
+        "empty or repeated sub-questions dropped": len(plan.steps) - len(kept),
+        "hints with a value dropped": leaks,
+        f"sub-questions of more than {max_steps} dropped": dropped,
+    }
     warnings = [
         ReportWarning(code="plan_corrected", message=f"{correction}: {count}")
         for correction, count in corrections.items()
+        if count
     ]
-    steps = [step for _, step in pairs]
-    if any(source.credit is not None for source, _ in pairs):
+    sources = [plan.steps[number - 1] for number in places]
+    if any(source.credit is not None for source in sources):
         difficulty = Difficulty(
-            levels=[source.level for source, _ in pairs],
-            credits=[source.credit for source, _ in pairs],
+            levels=[source.level for source in sources],
+            credits=[source.credit for source in sources],
         )
         _, steps, more = grade_steps(difficulty, steps, query["level"] or MIDDLE)
         warnings += more
@@ -262,12 +268,11 @@ def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
         steps: The sub-questions.
         query: The question; its reference and conversation belong to it.
     """
-    about = (query["question"], query["reference"] or "", query.get("conversation") or "")
     texts = [f"{step['question']} {step['hint']}" for step in steps]
     # Beginnings of words, and single signs, as in Chinese.
     asked, known, words, *parts = (
         {word[:4] for word in _WORD.findall(text.casefold())}
-        for text in (about[0], " ".join(about), " ".join(texts), *texts)
+        for text in (query["question"], _about(query), " ".join(texts), *texts)
     )
     if all(part and part <= asked and 10 * len(part) >= 9 * len(asked) for part in parts):
         return True
@@ -293,15 +298,16 @@ def grade_steps(
         return default if value is None else min(max(round(value), EASIEST), HARDEST)
 
     level, count = known_level or fit(estimates.level, MIDDLE), len(steps)
-    usable = [value for value in estimates.levels if len(estimates.levels) == count]
-    levels = [fit(value, level) for value in usable or [None] * count]
+    usable = estimates.levels if len(estimates.levels) == count else [None] * count
+    levels = [fit(value, level) for value in usable]
     shares = [value for value in estimates.credits if value is not None and value >= 0]
     if not len(shares) == len(estimates.credits) == count or not sum(shares):
         shares = [1.0] * count
     credit = [round(value / sum(shares) * ALL_CREDITS, 2) for value in shares]
-    graded = list(steps)
-    for place, step in enumerate(steps):
-        graded[place] = {**step, "level": levels[place], "credit": credit[place]}
+    graded: list[SubQuestion] = [
+        {**step, "level": own, "credit": share}
+        for step, own, share in zip(steps, levels, credit, strict=True)
+    ]
     grades: list[tuple[str, object, object]] = [
         ("level", known_level or estimates.level, level),
         ("levels", estimates.levels, levels),
@@ -318,40 +324,15 @@ def grade_steps(
     return level, graded, warnings
 
 
-def _keep_steps(
-    plan: Plan, query: Query
-) -> tuple[list[tuple[PlannedStep, SubQuestion]], Counter[str]]:
-    """Return the remaining steps, as written and as cleaned, and the number of corrections."""
-    about = (query["question"], query["reference"], query.get("conversation"))
-    known = "\n".join(filter(None, about))
-    pairs: list[tuple[PlannedStep, SubQuestion]] = []
-    places: dict[int, int] = {}  # index in `pairs` by number in the plan
-    first: dict[str, int] = {}
-    corrections = Counter[str]()
-    for number, step in enumerate(plan.steps, 1):
-        question, hint = step.question, step.hint
-        key = _PUNCTUATION.sub(" ", question.casefold()).strip()
-        place = places[number] = first.setdefault(key, len(pairs))
-        if key in _EMPTY or place < len(pairs):
-            corrections["empty or repeated sub-questions dropped"] += 1
-            continue
-        known += f"\n{question}"
-        if _gives_value(hint, known):
-            corrections["hints with a value dropped"] += 1
-            hint = ""
-        needs = {place - 1}
-        if step.after is not None:
-            needs = {places.get(number, place) for number in step.after}
-        sub_question = SubQuestion(
-            index=place,
-            question=question,
-            hint=hint,
-            depends_on=sorted(need for need in needs if 0 <= need < place),
-            level=None,
-            credit=None,
-        )
-        pairs.append((step, sub_question))
-    return pairs, corrections
+def _key(step: PlannedStep) -> str:
+    """Return what a step asks, by which equal steps are found."""
+    return _PUNCTUATION.sub(" ", step.question.casefold()).strip()
+
+
+def _about(query: Query) -> str:
+    """Return all that is known with a question."""
+    parts = (query["question"], query["reference"], query.get("conversation"))
+    return "\n".join(filter(None, parts))
 
 
 def _gives_value(hint: str, known: str) -> bool:

@@ -1,7 +1,8 @@
-"""Find the steps of a plan, the grades and the level in a planner's reply, however it is written.
+"""Find the steps of a plan, and levels and credits, in a planner's reply in any form.
 
-A reply is data: it is parsed, and never evaluated. A list is taken for the plan by what is known of
-plans: its name, its place, or that it asks questions. Any other list is left alone.
+A reply is data: it is parsed, and never evaluated. JSON and lines both become lists with a label.
+A list is taken for the plan by what is known of plans: its label, or that it asks questions. Any
+other list is left alone.
 """
 
 # ruff: noqa: RUF001 -- marks and digits of other scripts
@@ -10,113 +11,155 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from textwrap import dedent
+from typing import Any, NamedTuple, cast
 
 from json_repair import repair_json
 
 from pb_graph.answers import without_thinking
 
-_MAX_LENGTH, _MAX_STARTS, _MAX_VALUES = 40_000, 40, 4
+MAX_LENGTH, _MAX_STARTS, _MAX_BROKEN = 40_000, 40, 4
 _MAX_REPAIRED = 2_000  # characters: the time to repair JSON grows with the square of its length
 
 # JSON begins a line, or is an object or a list of quoted texts: "{1, 2}" is mathematics.
-_JSON_START = re.compile(r"^[ \t>]*(?=[\[{])|(?=[\[{]\s*\{?\s*[\"'“])", re.MULTILINE)
+_JSON_START = re.compile(r"^[ \t>]*(?=[\[{])|(?=[\[{]\s*\{?\s*\\?[\"'“])", re.MULTILINE)
 # A LaTeX command that a model wrote into JSON without doubling its backslash.
 _BARE_LATEX = re.compile(r"(?<!\\)\\(?=[A-Za-z]{2})(?!u[0-9a-fA-F]{4})")
 
+_STEP = (
+    "step question task problem goal stage phase schritt frage teilfrage étape paso pregunta passo "
+    "etapa fase stap krok adım langkah bước шаг вопрос крок الخطوة خطوة सवाल चरण שלב ขั้นตอนที่ 步骤 "
+    "步驟 步 问题 問題 題 题 ステップ 手順 단계 질문"
+)
+"""Words for a step in the languages in which models number steps."""
+_TITLED = "part section day chapter teil parte tag jour día 天"
+"""Words whose number belongs to what is done: "Day 1: the museums"."""
 _FIELDS = {
-    "question": "question subquestion part task subtask step subproblem problem goal section frage "
-    "schritt étape pregunta paso вопрос шаг 问题 子问题 步骤 description text action title name",
+    "question": f"{_STEP} {_TITLED} li item description text content action title name",
     "hint": "hint tip method how hinweis tipp indice astuce pista подсказка 提示 ヒント",
     "after": "after dependson dependencies requires needs prerequisites",
-    "level": "level levels evaluatedlevel difficulty",
-    "credit": "credit credits points",
+    "level": "level evaluatedlevel difficulty",
+    "credit": "credit point",
+    "result": "answer result solution finalanswer",
 }
-"""Names of the fields of a step as models write them, the surest first."""
-_FIELD_OF = {word: field for field, words in _FIELDS.items() for word in words.split()}
+"""Names of the fields of a step as models write them, the surest first; a result is not read."""
 _PLAN = re.compile(
-    r"plan|steps?\b|questions?\b|\bparts?\b|tasks?\b|problems\b|decompos|outline|sections?\b|stages?"
-    r"\b|approach|here|sure\b|certainly|of course|follow|schritt|teil|frage|étapes|pasos|preguntas|"
-    r"шаги|вопросы|план|步|问题|問題|计划|計画|ステップ|단계",
+    rf"(?<![a-z])(?:(?:sub)?(?:{'|'.join(f'{_STEP} {_TITLED}'.split())})(?:e?[sn]|e)?(?![a-z])"
+    r"|plan|decompos|break|broken|outline|itinerary|strategy|approach|structure|here|sure\b|okay"
+    r"|certainly|of course|follow|solve|need to|do this|let['’]?s\b|let (?:us|me)\b|final|better"
+    r"|revis|enumerate|passi|план|خطوات|计划|計画|分解)|<[ou]l>",
     re.IGNORECASE,
 )
 _NO_PLAN = re.compile(
     r"given|fact|known|\bdata\b|reason|note|assum|constraint|missing|can(?:not|['’]?t)\b|\bunable|"
-    r"won['’]t|\bnot able|sorry|refus|gegeben|gründe|kann .*nicht|données|raisons|datos|razones|"
-    r"дано|причин|已知|条件|理由|原因|无法|不能",
+    r"won['’]t|\bnot able|sorry|refus|decline|more info|more detail|gegeben|gründe|kann .*nicht|"
+    r"données|raisons|datos|razones|дано|причин|已知|条件|理由|原因|无法|不能",
     re.IGNORECASE,
 )
-_ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x")
-_COUNTED = (
-    "first second third fourth fifth",
-    "one two three four five",
-    "一 二 三 四 五 六 七 八 九 十",
-)
-_NUMBER_OF = {word: n for words in _COUNTED for n, word in enumerate(words.split(), 1)}
-_NUMERAL_MARK = re.compile(
-    r"([①-⒇❶-➓㈠-㈩㊀-㊉])[.、]?|(\d)\ufe0f?\u20e3"
-    r"|^[ \t]*[(（]?第?([一二三四五六七八九十])步?[、，．.:：)）]"
-    r"|\b(?:step|question|part) (one|two|three|four|five)\b:?"
-    r"|^(first|second|third|fourth|fifth)(?:ly)?[,:]",
+_BULLET = re.compile(
+    r"(?:^|(?<=[\s?？。；;]))(?:[①-⒇❶-➓㈠-㈩㊀-㊉][.、]?|\d\ufe0f?\u20e3)|^[ \t]*\\item\b"
+    r"|^[^\w\n]*(?:first|second|third|fourth|fifth|then|next|final|last)(?:ly)?[,:]"
+    r"|^(?:首先|其次|然后|最后)[，：]",
     re.IGNORECASE | re.MULTILINE,
 )
+"""Signs and words that stand for a number."""
 _MARK = re.compile(
-    r"""(?P<indent>[ \t]*)(?:>[ \t]*)*(?:\#+[ \t]*|[^\w\s\x00-\x7f]\ufe0f?[ \t]+(?=\d))?[*_`]*(?:
-      (?:(?P<word>(?:sub[- ]?)?(?:question|task|problem|part)|step|q|section|teil|(?:teil)?frage|
-        schritt|étape|paso|parte|шаг|вопрос|子?[問问質][题題問]|步[骤驟]|ステップ|단계|第)[ \t]*)?
-      (?P<open>[(（\[【])?(?P<digits>\d{1,2})(?P<dots>(?:\.\d{1,2})+)?(?:[步题題]|단계)?
+    rf"""[ \t]*(?:>[ \t]*)*(?:\#+[ \t]*|[^\w\s\x00-\x7f]\ufe0f?[ \t]+(?=\d))?[*_`【]*(?:
+      (?:(?P<word>(?:sub[-_ ]?|子)?(?:{"|".join(_STEP.split())}|[qs]|第)
+        |(?P<title>{"|".join(_TITLED.split())}))[ _]*)?
+      (?P<open>[(（\[【])?(?P<digits>\d{{1,2}}|one|two|three|four|five|[一二三四五六七八九十])
+      (?P<dots>(?:\.\d{{1,2}})+)?(?:[步题題天]|단계)?
       (?:[ \t]*[*_`]*\\?[.)）\]】:：、．，](?!\d)|[*_`]+(?=[ \t:：]|$)
-        |(?(word)(?:[ \t]*[-–—][ \t]|[ \t]*$)|(?P<dash>[ \t]*[-–—])(?=[ \t])))
-      |\(?(?P<letter>[a-j]|[ivx]{1,4})[.)](?=\s)
-      |(?P<bullet>[-*+]|[^\w\s\x00-\x7f“”„«»…¿¡]\ufe0f?)(?:[ \t]+\[[ x]?\])?(?=\s)
+        |(?(word)(?:[ \t]*[-–—→][ \t]|[ \t]*$)|(?P<dash>[ \t]*[-–—])(?=[ \t])))
+      |\(?(?P<letter>[a-j]|[ivx]{{1,4}})[.)](?=\s)
+      |(?:[-*+]|[^\w\s\x00-\x7f“”„«»…¿¡]\ufe0f?)(?:[ \t]+\[[ x]?\])?(?=\s)
     )(?P<text>.*)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _INLINE = re.compile(r"(?:^|(?<=[\s?？。；;]))\(?(\d{1,2})(?:[.)](?=\s)|[、．）])")
 _FIELD_LINE = re.compile(r"[ \t>*_`+•-]*([^\W\d_][^:：\n]{1,24}?)[*_`]*[:：][*_`]*(.*)")
-_TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t]*$")
-_TAGGED = re.compile(r"<(step|question|part|task|item|li)\b[^>]*>([^<]*)</\1>", re.IGNORECASE)
-_SAYS = re.compile(r"[^\W_]")
+_TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?[ \t]*$")
+_TAG = re.compile(r"(?:</[A-Za-z][\w-]*>\s*)*(<(/?)([A-Za-z][\w-]*)\b[^<>\n]*>)")
+_HEADING = re.compile(r"[ \t]*(?:#|\*\*[^*]+\*\*\W*$|.*[:：]\W*$)")
 _ENDS, _QUESTION = re.compile(r"[.?!。？！:：]\W*$"), re.compile(r"[?？؟]\W*(?:\||$)")
-_ORDINAL = re.compile(r"\D{0,16}\d{1,2}\W?")
-_FORM = re.compile(
-    r"\W*(?:(?:your|the|an?|first|next)\W+)?(?:sub\W*)?(?:question|step|part)s?[^\w?]*\d*[^\w?]*",
+_AROUND = " \t>*_`#"
+_ORDINAL = re.compile(r"(\D{0,16})(\d{1,2})\W?")
+_FORM = re.compile(r"\W*(?:\w{2,5}\W+)?(?:sub\W*)?(?:question|step|part)s?[^\w?]*\d*[^\w?]*")
+_PART = re.compile(  # |x - 3| and P(A|B) are mathematics
+    r"(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\||[\s*_`(\[—–-]+(?=(?:hint|hinweis|提示)[*_`]*[:：])"
+    r"|\s[(\[](?=(?:after|depends on|needs|requires)\b(?:\W|\d|and|steps?|nothing|none)*[)\]]\s*$)",
     re.IGNORECASE,
 )
-_Steps = list[dict[str, Any]]
+_AFTER = re.compile(r"(?:after|depends on|needs|requires)\b", re.IGNORECASE)
+_NOTHING = re.compile(r"\b(?:nothing|none|no)\b|^\W*$", re.IGNORECASE)
+_NUMBER = re.compile(r"-?\d{1,9}(?:[.,]\d+)?")
 
 
-class Found(NamedTuple):
-    """The steps of a reply, as fields by name; and what the reply says of the whole plan."""
+class _List(NamedTuple):
+    """A list in a reply, the words that it stands under, and the JSON object that holds it."""
 
-    steps: _Steps
-    about: Mapping[str, Any]
+    label: str
+    items: Sequence[object]
+    about: Mapping[str, Any] = {}
+    is_whole: bool = False  # whether it is JSON that needed no repair
 
 
-def find_plan(text: str) -> Found:
-    """Return the steps that a reply lists; none if it holds no plan.
+def find_plan(text: str) -> dict[str, Any]:
+    """Return the fields of the `Plan` that a reply holds; none if it holds no plan.
 
     Args:
         text: The reply, with its thinking.
     """
-    text = without_thinking(text)[:_MAX_LENGTH]
+    best, plan = 1, dict[str, Any]()
+    for listed in _lists(without_thinking(text)[:MAX_LENGTH]):
+        if (steps := _steps(listed)) and (rank := _rank(listed, steps)) >= best:
+            about = listed.about
+            said = re.search(r"\b(all|last)\b", str(about.get("delivers")).casefold())
+            best = rank  # of lists as sure the last one counts: drafts stand before their plan
+            level = _to_number(about.get("level"))
+            plan = {"steps": steps, "delivers": said and said[1], "level": level}
+    return plan
+
+
+def _lists(text: str, depth: int = 4) -> Iterator[_List]:
+    """Yield the lists of a text: those of its lines, then those of its JSON values."""
+    reader = _Lines()
+    for line in _lines(text):
+        reader.add(line)
+    yield from reader.found
     values = _json_values(text)
     whole = [value for _, value, is_whole in values if is_whole]
-    named = [found for value in whole for found in _named(value)][-1:]  # drafts stand before it
-    named += [found for _, value, is_whole in values if not is_whole for found in _named(value)]
-    if named:
-        return named[0]
-    objects = [value for value in whole if isinstance(value, Mapping)]
-    lists: list[tuple[str, Sequence[Any]]] = [("", objects)]
-    lists += [(label, value) for label, value, _ in values if isinstance(value, list)]
-    lists += _lists_in_lines(text)
-    ranked = [(_rank(label, steps), steps) for label, items in lists if (steps := _steps(items))]
-    best = max((rank for rank, _ in ranked), default=0)
-    return Found([steps for rank, steps in ranked if rank == best][-1] if best else [], {})
+    for label, value, is_whole in values:
+        yield from _lists_in(value, _List(label, (), {}, is_whole), depth)
+    if len(whole) > 1:
+        yield _List("", [value for value in whole if isinstance(value, Mapping)])
+
+
+def _lists_in(value: object, place: _List, depth: int) -> Iterator[_List]:
+    """Yield the lists in a JSON value, an object by number, name or question among them."""
+    if isinstance(value, str) and re.search(r"\n|\d[.)]|[\[{]", value) and depth:
+        for listed in _lists(value, depth - 1):
+            yield place._replace(items=listed.items, label=listed.label or place.label)
+    if isinstance(value, list):
+        yield place._replace(items=value)
+    if not isinstance(value, Mapping) or not depth:
+        return
+    numbered: dict[str, dict[str, Any]] = {}  # {"Step 1": "…", "Hint 1": "…"}
+    label = "" if place.about == {} else place.label
+    for key, entry in value.items():
+        if number := _ORDINAL.fullmatch(str(key)):
+            word = _letters(number[1])
+            label = label or word
+            fields = entry if isinstance(entry, Mapping) else {word or "step": entry}
+            numbered.setdefault(number[2], {}).update(fields)
+        else:
+            yield from _lists_in(entry, _List(str(key), (), value, place.is_whole), depth - 1)
+    yield _List(label, [*numbered.values()], value, place.is_whole)
+    if _is_plan(place.label) and not numbered:
+        yield place._replace(items=[{key: entry} for key, entry in value.items()])
 
 
 def _json_values(text: str) -> list[tuple[str, Any, bool]]:
@@ -129,133 +172,149 @@ def _json_values(text: str) -> list[tuple[str, Any, bool]]:
         with suppress(ValueError, RecursionError):
             value, end = json.JSONDecoder(strict=False).raw_decode(body, start)
         is_whole = end > start
-        if not is_whole and len(values) < _MAX_VALUES:
+        if not is_whole and len(values) < _MAX_BROKEN:
             with suppress(ValueError, RecursionError):
                 value = repair_json(body[start : start + _MAX_REPAIRED], return_objects=True)
-        values.append((label, value, is_whole))
+        is_inside = re.search(r"[\[{]", label)  # of another value
+        values.append(("…" if is_inside else label, value, is_whole))
     return values
 
 
-def _named(value: object, depth: int = 3) -> list[Found]:
-    """Return the plans under keys that name one, last that under "steps"; else under any key."""
-    if not isinstance(value, Mapping) or not depth:
-        return []
-    found: list[Found] = []
-    names = [key for key in value if _is_plan(str(key)) and not _ORDINAL.fullmatch(str(key))]
-    for key in sorted(names, key=lambda key: _letters(key) == "steps"):
-        found += _named(value[key], depth - 1)
-        if steps := _steps(_entries(value[key])):
-            for name, column in value.items():  # grades in lists of their own
-                field = _FIELD_OF.get(_letters(name).removesuffix("s"), "question")
-                if field != "question" and isinstance(column, list) and len(column) == len(steps):
-                    pairs = zip(steps, column, strict=True)
-                    steps = [{field: entry, **step} for step, entry in pairs]
-            found.append(Found(steps, value))
-    numbered = [
-        entry
-        for key, entry in value.items()
-        if _ORDINAL.fullmatch(str(key)) and _FIELD_OF.get(_letters(key), "question") == "question"
-    ]
-    if not found and (steps := _steps(numbered)):
-        found = [Found(steps, value)]
-    for inner in () if found else value.values():
-        steps = [] if isinstance(inner, Mapping) else _steps(_entries(inner))
-        found += [Found(steps, value)] if steps and _rank("unknown", steps) else []
-        found += _named(inner, depth - 1)
-    return found
-
-
-def _entries(value: object) -> Sequence[object]:
-    """Return the items of a list, of an object by number, name or question, or of lines."""
-    if isinstance(value, str):
-        return find_plan(value).steps if re.search(r"\n|\d[.)]|[\[{]", value) else []
-    if not isinstance(value, Mapping):
-        return value if isinstance(value, list) else []
-    lists = [entry for entry in value.values() if isinstance(entry, list)]
-    return [value] if _to_step(value) else [*lists, [{k: v} for k, v in value.items()]][0]
-
-
-def _steps(items: Sequence[object]) -> _Steps:
+def _steps(listed: _List) -> list[dict[str, Any]]:
     """Return items as steps; none where all only repeat the form of the reply."""
-    steps = [step for item in items if (step := _to_step(item))]
-    needs = [step["after"] if isinstance(step.get("after"), list) else [] for step in steps]
-    if any(0 in numbers for numbers in needs):  # counted from 0
-        for step, numbers in zip(steps, needs, strict=True):
-            step["after"] = [number + 1 for number in numbers if isinstance(number, int)]
-    is_form = all(_FORM.fullmatch(step["question"].partition("|")[0]) for step in steps)
-    return [] if is_form else steps
+    steps = [step for item in listed.items if (step := _to_step(item))]
+    for name, column in listed.about.items():  # hints and grades in lists of their own
+        field = _field_of(name)
+        if field in _READERS and isinstance(column, list) and len(column) == len(steps):
+            for step, entry in zip(steps, column, strict=True):
+                step[field] = step[field] or _READERS[field](entry)
+    if any(0 in (step["after"] or ()) for step in steps):  # counted from 0
+        for step in steps:
+            step["after"] = step["after"] and [number + 1 for number in step["after"]]
+    return [] if all(_FORM.fullmatch(step["question"].casefold()) for step in steps) else steps
 
 
-def _to_step(item: object) -> dict[str, Any] | None:
-    """Return an item as fields by our names, or None if it asks for nothing."""
-    if isinstance(item, list) and all(isinstance(part, str) for part in item):
-        item = " | ".join(item)
-    if not isinstance(item, Mapping):
-        is_text = isinstance(item, str) and any(map(str.isalpha, item))
-        return {"question": item} if is_text else None
-    fields: dict[str, Any] = {}
-    names = {_letters(name): value for name, value in item.items()}
-    for name in sorted(names.keys() & _FIELD_OF.keys(), key=[*_FIELD_OF].index):
-        value, field = names[name], _FIELD_OF[name]
-        if field != "question" or (isinstance(value, str) and any(map(str.isalpha, value))):
-            fields.setdefault(field, value)
-    if "question" in fields or len(item) != 1:
-        return fields if "question" in fields else None
-    ((key, value),) = item.items()  # {"Step 1": "…"}, {"eggs": "How many?"}, {"How many?": "hint"}
-    if _QUESTION.search(str(key)):
-        return {"question": key, **(value if isinstance(value, Mapping) else {"hint": value})}
-    is_asked = _ORDINAL.fullmatch(str(key)) or _QUESTION.search(str(value))
-    return _to_step(value) if is_asked and not isinstance(value, list) else None
-
-
-def _rank(label: str, steps: _Steps) -> int:
-    """Return how surely a list is the plan: 3 by its name, 2 by its questions, 0 if it is not."""
-    if _is_plan(label.rpartition("\n")[2]) and not _NO_PLAN.search(label):
-        return 3
+def _rank(listed: _List, steps: list[dict[str, Any]]) -> int:
+    """Return how surely a list is the plan, from its name (3 to 6) to 0, if it is not."""
+    words = re.split(r"[.!?。！？]\s|\n", listed.label)[-1]
+    if _is_plan(words) and not _NO_PLAN.search(listed.label):
+        return 3 + bool(listed.about) * (1 + listed.is_whole + (_letters(words) == "step"))
+    if _NO_PLAN.search(words) and _HEADING.match(words):
+        return 0
     asking = sum(bool(_QUESTION.search(step["question"])) for step in steps)
-    return 2 if 2 * asking >= len(steps) else int(not label)
+    return 2 if 2 * asking >= len(steps) else int(not listed.label)
 
 
 def _is_plan(label: str) -> bool:
     return bool(_PLAN.search(label)) and not _NO_PLAN.search(label)
 
 
-def _letters(key: object) -> str:
-    return "".join(filter(str.isalpha, str(key).casefold()))
+def _letters(name: object) -> str:
+    """Return the letters of a name, without "sub" and the ending of a plural."""
+    letters = "".join(filter(str.isalpha, str(name).casefold()))
+    return letters.removeprefix("sub").removeprefix("子").removesuffix("s")
 
 
-def without_mark(text: str) -> str:
-    """Return a text without a number or a bullet before it: "What?" for "Step 1: What?"."""
-    mark = _MARK.match(text)
-    if mark is None or mark["dash"] or not mark["text"].strip():
-        return text
-    is_title = (mark["word"] or "").casefold() in {"part", "section", "teil", "parte"}
-    return text if is_title else mark["text"]
+_FIELD_OF = {_letters(word): field for field, words in _FIELDS.items() for word in words.split()}
+_SUREST = [*_FIELD_OF].index
 
 
-def _lists_in_lines(text: str) -> list[tuple[str, _Steps]]:
-    """Return the numbered lines, bullets and tables of a text, each with the words before it."""
-    lists = _Lists()
-    for line in filter(_SAYS.search, _lines(text)):
-        lists.add(line)
-    return lists.found
+def _field_of(name: object) -> str:
+    """Return the field that a name stands for; empty for another name."""
+    return _FIELD_OF.get(_letters(name), "")
+
+
+def _to_step(item: object) -> dict[str, Any] | None:
+    """Return an item as the fields of a `PlannedStep`, or None if it asks for nothing."""
+    if isinstance(item, list) and all(isinstance(part, str) for part in item):
+        item = " | ".join(item)
+    if isinstance(item, str):
+        item = {"step": item} if _says(item) else None
+    if not isinstance(item, Mapping):
+        return None
+    fields: dict[str, Any] = {}
+    for name in sorted(filter(_field_of, item), key=lambda name: _SUREST(_letters(name))):
+        field, value = _field_of(name), item[name]
+        if field != "question" or (isinstance(value, str) and _says(value)):
+            fields.setdefault(field, value)
+    if "question" in fields:
+        return _split(fields)
+    if len(item) != 1:
+        return None
+    ((key, value),) = item.items()  # {"Step 1": "…"}, {"eggs": "How many?"}, {"How many?": "hint"}
+    if _QUESTION.search(str(key)):
+        return _to_step({"step": key, **(value if isinstance(value, Mapping) else {"hint": value})})
+    is_step = _ORDINAL.fullmatch(str(key)) or _field_of(key) == "question"
+    is_asked = is_step or _QUESTION.search(str(value))
+    return _to_step(value) if is_asked and isinstance(value, str | Mapping) else None
+
+
+def _split(fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the fields of a step, among them those in its text: "What? | hint | after 1, 2"."""
+    question, *parts = _PART.split(fields["question"])
+    question = _to_line(question)
+    mark = _MARK.match(question)
+    if mark and not (mark["dash"] or mark["title"]) and mark["text"].strip():  # "Step 1: What?"
+        question = _to_line(mark["text"])
+    hints, after = [str(fields.get("hint") or "")], fields.get("after")
+    for part in parts:
+        _, said = _field_in(part) or ("hint", part)
+        if _AFTER.match(part.strip()):
+            after = part
+        elif said.strip() != "-":
+            hints.append(said.removesuffix(")"))
+    grades = {name: _READERS[name](fields.get(name)) for name in ("level", "credit")}
+    step = {"question": question, "hint": " ".join(filter(None, map(_to_line, hints)))}
+    return {**step, "after": _to_step_numbers(after), **grades} if _says(question) else None
+
+
+def _says(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+def _to_line(text: str) -> str:
+    """Return text on one line, without the Markdown around it."""
+    line = " ".join(text.split()).replace("**", "").strip("*_` ;")
+    return line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' else line
+
+
+def _to_number(value: object) -> float | None:
+    """Return the number in a value such as 4, "4" or "level 4"; None if there is none."""
+    match = _NUMBER.search(str(value))
+    return float(match.group().replace(",", ".")) if match else None
+
+
+def _to_step_numbers(value: object) -> list[int] | None:
+    """Return the step numbers in a value such as [1, 3] or "1 and 3"; None if it names no step."""
+    numbers = [int(number) for number in re.findall(r"\d{1,3}", str(value))]
+    is_empty = value is not None and _NOTHING.search(str(value))
+    return numbers if numbers or is_empty else None
+
+
+_READERS: Mapping[str, Callable[[object], Any]] = {
+    "hint": str,
+    "after": _to_step_numbers,
+    "level": _to_number,
+    "credit": _to_number,
+}
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text; "1. … 2. …" on a line, table rows and tags are lists as well."""
-    lines = _TAGGED.sub(r"\n- \2\n", _NUMERAL_MARK.sub(_to_digits, text)).splitlines()
+    """Yield the lines of a text; tags, table rows and "1. … 2. …" on a line are items as well."""
+    first, _, rest = text.partition("\n")  # what was before the first line has been stripped
+    text = _TAG.sub(_to_mark, f"{first}\n{dedent(rest)}")
+    lines = _BULLET.sub("\n- ", text).splitlines()
     said = [line.strip() for line in lines if line.strip()]
-    if all(_QUESTION.search(line) and line[0].isalpha() and not _MARK.match(line) for line in said):
+    if len(said) > 1 and all(_QUESTION.search(line) and line[0].isalpha() for line in said):
         lines = [f"- {line}" for line in said]
-    in_table = False
-    for line, below in pairwise([*lines, ""]):
-        if _TABLE_RULE.match(below) or _TABLE_RULE.match(line):
-            in_table = True
-            yield "Steps" if _is_plan(line) else "Table" if "|" in line else line
-            continue
-        if in_table := in_table and "|" in line:
-            cells = map(str.strip, line.strip(" \t|").split("|"))
-            yield "- " + " | ".join(cell for cell in cells if any(map(str.isalpha, cell)))
+    columns: list[str] = []
+    for above, line in pairwise(["", *lines]):
+        columns = _cells(above) if _TABLE_RULE.match(line) else columns if "|" in line else []
+        cells = [pair for pair in zip(columns, _cells(line), strict=False) if pair[1].strip("-:")]
+        for place, (name, cell) in enumerate(cells):
+            part = f"{name}: {cell}" if _field_of(name) else cell
+            yield f"  {part}" if place else f"- {part}"
+        if cells:
             continue
         marks = [*_INLINE.finditer(line)]
         numbers = [int(mark[1]) for mark in marks]
@@ -264,135 +323,98 @@ def _lines(text: str) -> Iterator[str]:
         yield from (line[start:end] for start, end in pairwise(places))
 
 
-class _Lists:
+def _cells(row: str) -> list[str]:
+    return [cell.strip(_AROUND) for cell in row.strip(" \t|").split("|")]
+
+
+def _to_mark(tag: re.Match[str]) -> str:
+    """Return a tag as a bullet or as the name of a field; a tag with another name as it stands."""
+    if tag[2] or not _field_of(tag[3]):
+        return "\n" if tag[2] else tag[1]
+    return "\n- " if _letters(tag[3]) in f"{_STEP} li item".split() else f"\n{tag[3]}: "
+
+
+class _Lines:
     """Collects the lists of a text line by line."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[str, _Steps]] = []
-        self.label = ""
-        self.style, self.indent, self.number = "", 0, 0
+        self.found: list[_List] = []
+        self.label = self.style = ""
+        self.indent = self.number = 0
+        self.goes_on = self.is_heading = False
 
     def add(self, line: str) -> None:
         """Add a line: an item, a part of the item before it, or words before a list."""
-        mark, named, text = _MARK.match(line), _FIELD_LINE.match(line), line.strip(" \t>*_`#")
-        field = _FIELD_OF.get(_letters(named[1])) if named else None
-        item = self.found[-1][1][-1] if self.found and not self.label else None
-        said = named[2].strip() if named and field == "question" else text
-        if item and named and field and field != "question":
-            item.setdefault(field, named[2].strip())
-        elif mark and self._begins_item(mark):
-            self._add_item(mark)
-        elif item and not item["question"]:
-            item["question"] = said
-        elif item and (mark or _indent(line) > self.indent or text[:1].islower()):
-            is_point = mark or item.get("hint") or _ENDS.search(item["question"])
-            name, joint = ("hint", "; ") if is_point else ("question", " ")
-            parts = [item.get(name), mark["text"].strip() if mark else text]
-            item[name] = joint.join(filter(None, parts))
-        else:
+        line = line.expandtabs(4)
+        indent, mark, text = len(line) - len(line.lstrip()), _MARK.match(line), line.strip(_AROUND)
+        style, number = _place_of(mark) if mark else ("", 0)
+        is_top = style == "word" or indent <= self.indent + 1
+        is_new = is_top and number == 1 and (self.number > 1 or self.style == "bullet" != style)
+        if is_new or (style and number <= 1 and (self.label or not self.found)):
+            self.found.append(_List(self.label, []))
+            self.indent, self.style, is_top = indent, style, True
+        items = cast("list[dict[str, str]]", self.found[-1].items) if self.found else [{}]
+        field = _field_in(text)
+        if mark and is_top and style == self.style:
+            items.append({})
+            self.number, self.label, self.goes_on = number, "", True
+            self.is_heading = line.strip(" >").startswith(("#", "**"))
+            _add_text(items[-1], line if mark["title"] else mark["text"])
+        elif not _says(text) or text == "plaintext":
+            self.goes_on &= self.is_heading or not items[-1]  # below a heading all belongs to it
+        elif (
+            self.found
+            and not self.label
+            and (
+                mark
+                or indent > self.indent
+                or (self.goes_on and not _HEADING.match(line))
+                or (field and _FIELD_OF[field[0]] != "question")
+            )
+        ):
+            _add_text(items[-1], mark["text"] if mark else text, is_point=bool(mark))
+        elif not field:
             self.label = f"{self.label}\n{line.strip()}".strip()
 
-    def _begins_item(self, mark: re.Match[str]) -> bool:
-        """Return whether a mark begins an item of this list or of a new one, not a sub-point."""
-        style, number = _place_of(mark)
-        if not self.found:
-            return style != "letter" or number == 1
-        if mark["word"] or (self.label and number <= 1 and not mark["dots"]):
-            return True
-        if mark["dots"] or (style != self.style and not (self.style == "bullet" and number == 1)):
-            return False
-        has_points = "hint" in self.found[-1][1][-1]
-        goes_on = 0 < number == self.number + 1 and not has_points
-        return goes_on or _indent(mark["indent"]) <= self.indent + 1
 
-    def _add_item(self, mark: re.Match[str]) -> None:
-        (style, number), named = _place_of(mark), _FIELD_LINE.match(mark["text"])
-        is_headed = self.label and _ENDS.search(self.label) and number <= 1
-        if is_headed or style != self.style or number == 1 < self.number or not self.found:
-            self.found.append((self.label, []))
-            self.indent = _indent(mark["indent"])
-        self.style, self.number, self.label = style, number, ""
-        is_named = named and _FIELD_OF.get(_letters(named[1])) == "question"
-        text = named[2] if named and is_named else mark["text"]
-        self.found[-1][1].append({"question": text.strip(" \t*_`")})
+def _add_text(item: dict[str, str], text: str, *, is_point: bool = False) -> None:
+    """Add words to an item: a field by its name, a title, the question of the title, or a hint."""
+    text = text.strip(_AROUND)
+    heads = (part for name, part in item.items() if _FIELD_OF[name] == "question" and _says(part))
+    head = next(heads, "")
+    field = _field_in(text)
+    if field and not (_FIELD_OF[field[0]] == "question" and _ENDS.search(head)):
+        item.setdefault(*field)
+    elif not _says(text):
+        return
+    elif not head:
+        item["title"] = text
+    elif not is_point and _QUESTION.search(text) and not _QUESTION.search(head):
+        item.setdefault("question", text)
+    elif not is_point and text[0].islower() and "hint" not in item and not _ENDS.search(head):
+        item["title"] = f"{head} {text}"
+    else:
+        item["hint"] = "; ".join(filter(None, [item.get("hint"), text]))
 
 
-def _indent(line: str) -> int:
-    line = line.expandtabs(4)
-    return len(line) - len(line.lstrip())
+def _field_in(text: str) -> tuple[str, str] | None:
+    """Return the name and the value of a field on a line of its own, such as "Hint: add"."""
+    named = _FIELD_LINE.match(text)
+    if named is None or not (value := named[2].strip(_AROUND)):
+        return None
+    field = _field_of(named[1])
+    is_title = field == "question" and re.search(r"\d", named[1])  # "Day 1: the museums"
+    return (_letters(named[1]), value) if field and not is_title else None
 
 
 def _place_of(mark: re.Match[str]) -> tuple[str, int]:
-    """Return the style and the number of a mark; 0 for a bullet."""
+    """Return the style of a mark, none for "1.2", and its number; 0 for a bullet."""
     if mark["digits"]:
-        return "word" if mark["word"] else f"digits{mark['open'] or ''}", int(mark["digits"])
+        number = int(mark["digits"]) if mark["digits"].isdecimal() else 0  # "Step two", "二、"
+        style = "word" if mark["word"] else f"digits{mark['open'] or ''}"
+        return ("", 0) if mark["dots"] else (style, number)
     letter = (mark["letter"] or "").casefold()
-    number = _ROMAN.index(letter) + 1 if letter in _ROMAN else ord(letter or "`") - ord("`")
-    return "letter" if letter else "bullet", number
-
-
-def _to_digits(mark: re.Match[str]) -> str:
-    """Return a number of another script, or in words, as a mark such as "2."."""
-    sign = next(filter(None, mark.groups())).casefold()
-    return f" {_NUMBER_OF.get(sign) or int(unicodedata.numeric(sign))}. "
-
-
-_SCALE = re.compile(
-    r"(?:\b(?:on|from|of|between|scale)\s+)*\b(?:L?[01]|one)\s*(?:\([^)]*\)\s*)?"
-    r"(?:to|through|and|[-–—~]|bis|à|至|到)\s*(?:L?5|five)\b(?:\s*\([^)]*\))?"
-    r"|(?:out\s+of|of|/)\s*(?:5|five)\b(?:\s+levels?)?|\b(?:5|five)[ -](?:levels?|points?)\b"
-    r"|\b[1-5]\s*(?:=|means|is)\s*(?:the\s+)?(?:very\s+)?(?:easy|easiest|hard|hardest)\b"
-    r"|\b(?:not|than|below|above|under|over)\W+(?:an?\W+|the\W+)?(?:level\W+)?L?[1-5]\b",
-    re.IGNORECASE,
-)
-"""Names of a scale, or of a level that is denied."""
-_NUMERAL = (
-    r"(?:L[ -]?|#)?(?:(?P<d>[1-5](?:[.,]\d+)?)(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)"
-    r"(?!\.\d|\s*(?:/|out of)\s*\d)"
-    r"|(?P<w>one|two|three|four|five|I{1,3}V?|IV|V|[一二三四五])(?=级|級|\W|$))"
-)
-_CALLED = re.compile(
-    r"(?:level|lvl|difficulty|stufe|niveau|nivel|уровень|难度|難度|等级|レベル|난이도)(?:[\W_]*\b(?:is|it"
-    r"|of|as|be|would|should|rated|an?|at|about|around|probably|solid|ist|est|es)\b)*"
-    rf"[\W_为是は]*{_NUMERAL}|(?P<nth>[1-5])(?:st|nd|rd|th)[ -]level",
-    re.IGNORECASE,
-)
-_BARE = re.compile(rf"(?<![\w./-]){_NUMERAL}", re.IGNORECASE)
-_WORDS_OF = ("one i 一", "two ii 二", "three iii 三", "four iv 四", "five v 五")
-_AROUND = " \n*_#\"'`({!."
-
-
-def find_level(text: str) -> int | None:
-    """Return the level from 1 to 5 that a reply names; None where it names none, or several.
-
-    The number that is called a level counts, not one of a scale or of another thing.
-
-    Args:
-        text: The reply, with its thinking.
-    """
-    text = without_thinking(text)[:_MAX_LENGTH].translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
-    signs = unicodedata.normalize("NFKC", text)
-    plain = "".join(f"{unicodedata.decimal(sign, sign)}" for sign in signs)
-    plain, scales = _SCALE.subn(" ", plain)
-    called, bare = [*_CALLED.finditer(plain)], [*_BARE.finditer(plain)]
-    digits = [match for match in bare if match["d"]]
-    if not called and not bare:
-        return None
-    first = (called or digits or bare)[0]
-    opens, rest = not plain[: first.start()].strip(_AROUND), plain[first.end() :]
-    if called:
-        return _to_level(first if opens and re.match(r"\W*(?:$|[.,;(\n])", rest) else called[-1])
-    is_only = len({match["d"] for match in digits}) == 1 if digits else len(bare) == 1
-    is_alone = digits or scales or not rest.strip(_AROUND)
-    return _to_level(first) if (opens or is_only) and is_alone else None
-
-
-def _to_level(match: re.Match[str]) -> int:
-    named = match.groupdict()
-    if digits := named["d"] or named.get("nth"):
-        return min(int(float(digits.replace(",", ".")) + 0.5), 5)
-    word = named["w"].casefold()
-    return next(level for level, words in enumerate(_WORDS_OF, 1) if word in words.split())
+    return ("letter", 1 if letter in {"a", "i"} else 2) if letter else ("bullet", 0)
 
 
 def find_grades(text: str) -> dict[str, Any]:
@@ -401,7 +423,7 @@ def find_grades(text: str) -> dict[str, Any]:
     Args:
         text: The reply, with its thinking.
     """
-    text = without_thinking(text)[:_MAX_LENGTH]
+    text = without_thinking(text)[:MAX_LENGTH]
     lines = {line[1]: line[2] for line in map(_FIELD_LINE.match, text.splitlines()) if line}
     values = [*(value for _, value, _ in _json_values(text)), lines]
     return next((grades for value in values if (grades := _grades(value))), {})
@@ -409,26 +431,22 @@ def find_grades(text: str) -> dict[str, Any]:
 
 def _grades(value: object) -> dict[str, Any]:
     """Return the grades in a JSON value: in lists of their own, or in an object for each part."""
-    grades: dict[str, Any] = {}
-    about = value if isinstance(value, Mapping) else {}
-    for key, entry in about.items():
-        field = _FIELD_OF.get(_letters(key))
-        if isinstance(entry, str) and len(numbers := re.findall(r"\d[\d.]*", entry)) > 1:
-            entry = numbers  # noqa: PLW2901 -- "2, 4"
-        if field == "question" and isinstance(entry, Mapping):  # {"problem": {"level": 4}, "1": …}
-            grades.update(level=_by_field(entry).get("level"))
-        elif field in {"level", "credit"} and isinstance(entry, list | Mapping):
-            grades[f"{field}s"] = [*entry.values()] if isinstance(entry, Mapping) else entry
-        elif field == "level":
-            grades["level"] = entry
-    rows = [entry for key, entry in about.items() if _ORDINAL.fullmatch(str(key))]
-    for items in (rows, *(entry for entry in (value, *about.values()) if isinstance(entry, list))):
-        fields = [_by_field(item) for item in items if isinstance(item, Mapping)]
-        for field in ("level", "credit"):
-            if len(items) == len(column := [row[field] for row in fields if field in row]) > 0:
-                grades.setdefault(f"{field}s", column)
+    grades, rows = dict[str, Any](), list[dict[str, Any]]()
+    for key, entry in (value if isinstance(value, Mapping) else {"": value}).items():
+        field = _field_of(key)
+        items = [*entry.values()] if isinstance(entry, Mapping) else entry
+        if isinstance(entry, str) and field:
+            items = re.findall(r"\d[\d.]*", entry)  # "2, 4"
+        if field in {"level", "credit"} and isinstance(items, list) and len(items) > 1:
+            grades[f"{field}s"] = [*map(_to_number, items)]
+        elif field in {"level", "credit"}:
+            grades[field] = _to_number(entry)
+        elif isinstance(entry, Mapping) and not _ORDINAL.fullmatch(str(key)):
+            grades |= _grades(entry)  # {"problem": {"level": 4}, "1": {"level": 2}, …}
+        else:
+            items = entry if isinstance(entry, list) else [entry]
+            rows += [_grades(item) for item in items if isinstance(item, Mapping)]
+    for field in ("level", "credit"):
+        if any(field in row for row in rows):
+            grades.setdefault(f"{field}s", [row.get(field) for row in rows])
     return grades
-
-
-def _by_field(item: Mapping[str, Any]) -> dict[str | None, Any]:
-    return {_FIELD_OF.get(_letters(key)): value for key, value in item.items()}

@@ -171,32 +171,18 @@ class TestHints:
             ("divide by the price of a group", False),
             ("use all of the 14.0 dollars", False),
             ("14 / 2 = 9", True),
-            ("it is about 1,000", True),
+            ("it is about 1,100", True),
+            (r"10 \equiv 2 (mod 8); 10^k is 0 for k \geq 3, which leaves -1", False),
+            ("join what holds modulo 8 and modulo 125 to one modulo 1000", False),
         ],
     )
     def test_a_hint_with_a_number_that_is_not_known_has_a_value(
         self, hint: str, has_value: bool
     ) -> None:
-        step = PlannedStep(question="How many?", hint=hint)
-        about = query("Pens are 3 for $2. How many does $14 buy at 12pm?")
+        step = PlannedStep(question="How many, modulo 125?", hint=hint)
+        about = query("Pens are 3 for $2. How many does $14 buy at 12pm, by 1000?")
         (asked,), _ = clean_plan(Plan(steps=[step]), about, 5)
         assert asked["hint"] == ("" if has_value else hint)
-
-    def test_the_example_of_the_paper_keeps_its_hints(self) -> None:
-        """Its plan in our words: what remains of 9 * 99 * 999 * … after division by 1000."""
-        steps = {
-            "Find the product modulo 8.": r"use 10 \equiv 2 (mod 8); 10^k is 0 (mod 8) for "
-            r"k \geq 3, which leaves -1",
-            "Find the product modulo 125.": "10^3 is 0 (mod 125), so factors with k >= 3 are -1; "
-            "take the first 2 apart",
-            "Solve both congruences by the Chinese remainder theorem.": "join what holds modulo 8 "
-            "and modulo 125 to one remainder modulo 1000",
-        }
-        written = Plan(steps=[PlannedStep(question=q, hint=h) for q, h in steps.items()])
-        about = "What is the remainder of 9 * 99 * 999 * ... (the last has 999 nines) by 1000?"
-        found, warnings = clean_plan(written, query(about), 5)
-        assert [step["hint"] for step in found] == list(steps.values())
-        assert warnings == []
 
     def test_numbers_of_the_reference_the_conversation_and_earlier_steps_are_known(self) -> None:
         steps = [
