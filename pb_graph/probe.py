@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -80,14 +81,17 @@ def probe(model: str | BaseChatModel | None = None) -> Probe:
     chat = resolve(model_name(model), Settings()) if isinstance(model, str | None) else model
     policy = policy_for(chat)
     result = Probe(name_of(chat), policy.__name__)
-    count = _ask(result, chat, policy, COUNT, CallOptions(24, thinking="off"))
-    result.findings = _check_count(count)
-    if result.findings["output_cap"].verdict == "failed":
-        result.findings["thinking_off"] = Finding("inconclusive", "not asked: no cap is kept")
-        return result
-    free = _ask(result, chat, policy, PUZZLE, CallOptions(512, thinking="free"))
-    policy, result.findings["thinking_off"] = _check_thinking_off(result, chat, policy, free)
-    result.policy = policy.__name__
+    result.findings = _check_count(
+        _ask(result, chat, policy, COUNT, CallOptions(24, thinking="off"))
+    )
+    if not result.failed or result.failed[0] != "output_cap":
+        free = _ask(result, chat, policy, PUZZLE, CallOptions(512, thinking="free"))
+        if not free.warnings:
+            result.policy, found = _check_thinking_off(result, chat, policy, free)
+            result.findings["thinking_off"] = found
+            return result
+        result.findings["output_cap"] = Finding("failed", free.warnings[0]["message"])
+    result.findings["thinking_off"] = Finding("inconclusive", "not asked: no cap is kept")
     return result
 
 
@@ -110,10 +114,10 @@ def _hidden(reply: Reply) -> int:
 
 def _check_thinking_off(
     result: Probe, model: BaseChatModel, policy: CapPolicy, free: Reply
-) -> tuple[CapPolicy, Finding]:
-    """Return the first policy that switches thinking off, or the given one, and the finding."""
+) -> tuple[str, Finding]:
+    """Return the name of the first policy that switches thinking off, or the given one's."""
     if _hidden(free) < _THINKS_FROM:
-        return policy, Finding("unsupported", "it does not think: nothing to switch off")
+        return policy.__name__, Finding("unsupported", "it does not think: nothing to switch off")
     finding = Finding("failed", "nothing that is sent switches it off")
     others = (vllm, llama_cpp) if policy is openai_compatible else ()
     off, unbounded = (CallOptions(64, thinking=mode) for mode in ("off", "free"))
@@ -121,15 +125,14 @@ def _check_thinking_off(
         if candidate(model, off) == candidate(model, unbounded):
             continue
         if result.tokens > _LIMIT:
-            return policy, Finding("inconclusive", f"{result.tokens} tokens are spent")
-        try:
+            return policy.__name__, Finding("inconclusive", f"{result.tokens} tokens are spent")
+        with suppress(ModelCallError):  # the server does not know the argument
             reply = _ask(result, model, candidate, PUZZLE, off)
-        except ModelCallError:  # the server does not know the argument
-            continue
-        finding = Finding("failed", f"{_hidden(reply)} tokens hidden")
-        if reply.text and _hidden(reply) < _THINKS_FROM:
-            return candidate, finding._replace(verdict="passed")
-    return policy, finding
+            hidden = f"{_hidden(reply)} tokens hidden"
+            finding = Finding("failed", hidden)
+            if reply.text and _hidden(reply) < _THINKS_FROM:
+                return candidate.__name__, Finding("passed", hidden)
+    return policy.__name__, finding
 
 
 def _check_count(reply: Reply) -> dict[str, Finding]:
@@ -137,16 +140,12 @@ def _check_count(reply: Reply) -> dict[str, Finding]:
     cap, tokens, length = reply.charge["cap"], reply.tokens, len(reply.text)
     is_over = tokens > cap or length > cap * _LONG_TOKEN
     is_cut, is_said = tokens == cap, reply.finish == "length"
-    reported: Verdict = "passed" if is_said else "failed"
     capped: Verdict = "passed" if is_cut or is_said else "inconclusive"
+    told: Verdict = "passed" if is_said else "failed"
+    is_plausible = reply.charge["measured"] and tokens * _LONG_TOKEN >= length
     sizes = f"{tokens} tokens, {length} characters, for a cap of {cap}"
-    usage = Finding("failed", "not reported")
-    if reply.charge["measured"]:
-        is_enough = tokens * _LONG_TOKEN >= length
-        lengths = f"{tokens} tokens for {length} characters"
-        usage = Finding("passed" if is_enough else "failed", lengths)
     return {
         "output_cap": Finding("failed" if is_over else capped, sizes),
-        "cut_is_said": Finding(reported if is_cut else "inconclusive", f"said: {reply.finish}"),
-        "usage": usage,
+        "cut_is_said": Finding(told if is_cut else "inconclusive", f"said: {reply.finish}"),
+        "usage": Finding("passed" if is_plausible else "failed", sizes),
     }

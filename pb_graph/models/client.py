@@ -26,6 +26,7 @@ from pb_graph.models.caps import CapPolicy, can_continue, continuing, policy_for
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import (
     CallOptions,
+    StreamWatch,
     caps_in,
     copy_for_calls,
     describe_effort,
@@ -49,7 +50,6 @@ from pb_graph.models.reply import (
     MAX_THOUGHT,
     Attempt,
     Reply,
-    StreamWatch,
     attempt,
     finish_of,
     thought_of,

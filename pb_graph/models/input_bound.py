@@ -37,6 +37,7 @@ from pb_graph.models.options import (
     is_openai_like,
     key_of,
     name_of,
+    plain_field,
 )
 
 if TYPE_CHECKING:
@@ -63,29 +64,27 @@ _STORED = (
     *("reuse_last_container", "cached_content", "mcp_servers", "raw_blocks", "user_profile_id"),
     *("web_search_options", "plugins"),
 )
-# Arguments of a call, and fields of a body, that are text of the prompt besides the messages.
+# Arguments of a call, and fields of a body, that are text of the prompt besides the messages; and
+# those that are known to add no input. Any other is refused.
 _SENT_NAMES = """
-    functions response_format response_schema response_json_schema output_config outputConfig
-    format text json_schema guided_json guided_regex guided_grammar guided_choice grammar
-    structured_outputs chat_template chat_template_kwargs instructions system
+    functions responseformat responseschema responsejsonschema outputconfig format text jsonschema
+    guidedjson guidedregex guidedgrammar guidedchoice grammar structuredoutputs chattemplate
+    chattemplatekwargs instructions system
 """
-# Those that are known to add no input. Any other is refused.
 _FREE_NAMES = """
-    temperature top_p topP top_k topK min_p typical_p seed stop stop_sequences stopSequences
-    frequency_penalty presence_penalty repetition_penalty repeat_penalty repeat_last_n mirostat
-    mirostat_eta mirostat_tau tfs_z num_ctx num_gpu num_thread logit_bias logprobs top_logprobs n
-    best_of candidate_count ignore_eos min_tokens skip_special_tokens stream stream_options
-    stream_usage streaming disable_streaming timeout request_timeout default_request_timeout
-    max_retries extra_headers extra_query headers keep_alive tool_choice toolChoice tool_config
-    parallel_tool_calls strict function_call reasoning reasoning_effort reasoning_format effort
-    thinking thinking_level thinking_budget thinking_config thinking_token_budget enable_thinking
-    include_thoughts reasoning_budget_tokens reasoningConfig verbosity include store truncation
-    metadata user safety_identifier service_tier serviceTier prompt_cache_key prompt_cache_options
-    prompt_cache_retention cache_control cache_prompt response_mime_type response_modalities
-    safety_settings labels media_resolution betas anthropic_version inference_geo guardrail_config
-    guardrailConfig performance_config performanceConfig request_metadata requestMetadata
-    continue_final_message add_generation_prompt provider usage ls_structured_output_format
-    context_management
+    temperature topp topk minp typicalp seed stop stopsequences frequencypenalty presencepenalty
+    repetitionpenalty repeatpenalty repeatlastn mirostat mirostateta mirostattau tfsz numctx numgpu
+    numthread logitbias logprobs toplogprobs n bestof candidatecount ignoreeos mintokens
+    skipspecialtokens stream streamoptions streamusage streaming disablestreaming timeout
+    requesttimeout defaultrequesttimeout maxretries extraheaders extraquery headers keepalive
+    toolchoice toolconfig paralleltoolcalls strict functioncall reasoning reasoningeffort
+    reasoningformat reasoningconfig reasoningbudgettokens effort thinking thinkinglevel
+    thinkingbudget thinkingconfig thinkingtokenbudget enablethinking includethoughts verbosity
+    include store truncation metadata user safetyidentifier servicetier promptcachekey
+    promptcacheoptions promptcacheretention cachecontrol cacheprompt responsemimetype
+    responsemodalities safetysettings labels mediaresolution betas anthropicversion inferencegeo
+    guardrailconfig performanceconfig requestmetadata continuefinalmessage addgenerationprompt
+    provider usage lsstructuredoutputformat contextmanagement
 """
 _SENT, _FREE = frozenset(_SENT_NAMES.split()), frozenset(_FREE_NAMES.split())
 _TEXT_BLOCKS = {
@@ -202,7 +201,7 @@ def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]
     return digests
 
 
-class PromptSizes:
+class _PromptSizes:
     """Sizes of prompts, as the settled calls of this process tell them."""
 
     def __init__(self) -> None:
@@ -228,13 +227,7 @@ class PromptSizes:
                 self._tokens.popitem(last=False)
 
     def learn(self, key: str, text: str, tokens: int) -> None:
-        """Learn from a settled call how many tokens a byte has.
-
-        Args:
-            key: The key of the model, with its server.
-            text: All texts of the call.
-            tokens: Input tokens that the provider reported.
-        """
+        """Learn from all texts of a settled call how many tokens a byte has."""
         size, odd = _bytes(text), _odd_bytes(text)
         if size >= _MIN_LEARNED:
             with self._lock:
@@ -246,13 +239,8 @@ class PromptSizes:
         """Return the most tokens that texts may have.
 
         A text of the kind that was seen has at most the tokens per byte that were seen, with a
-        margin. Bytes of other kinds, such as digits and other scripts, count as a token each.
-
-        Args:
-            key: The key of the model, with its server.
-            texts: The texts.
-            is_whole: Whether the texts are a whole prompt, which has as many tokens for the
-                template as the smallest prompt that was seen.
+        margin. Bytes of other kinds, such as digits and other scripts, count as a token each. A
+        whole prompt has as many tokens for its template as the smallest prompt that was seen.
         """
         with self._lock:
             seen = self._ratios.get(key)
@@ -265,7 +253,7 @@ class PromptSizes:
         return ceil(ratio * max(size, smallest if is_whole else 0) + (1 - ratio) * unlike)
 
 
-PROMPT_SIZES = PromptSizes()
+PROMPT_SIZES = _PromptSizes()
 """The sizes of this process's prompts."""
 
 
@@ -286,7 +274,7 @@ def _sent(
     return key, tools, [*_texts(model, arguments)], [_part(message, key) for message in messages]
 
 
-def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator[Any]:
+def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator[Any]:  # noqa: C901
     """Yield what is sent besides the messages and the tools; refuse what has no bound."""
     name, fields = (model, {}) if isinstance(model, str) else (name_of(model), vars(model))
     if found := _SEARCHING.search(name):
@@ -295,22 +283,23 @@ def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator
         if stored := [name for name in _STORED if given.get(name) not in (None, False)]:
             _refuse(stored[0])  # an empty object turns a search on
     yield fields.get("system", "")  # Bedrock's
-    merged = {name: fields[name] for name in fields if is_merged(name, fields[name])}
     # The arguments of a class that is not known here may have any name.
     is_known = not isinstance(model, str) and policy_for(model) is not generic
-    sent = {n: v for n, v in arguments.items() if is_known or n in _SENT or is_merged(n, v)}
-    bodies = [{**sent, "tools": None}, merged]
+    sent = {**arguments, "tools": None}
+    bodies = [sent, {name: fields[name] for name in fields if is_merged(name, fields[name])}]
     while bodies:
-        for name, value in bodies.pop().items():
-            if name in _SENT:
+        body = bodies.pop()
+        for name, value in body.items():
+            plain = plain_field(name)
+            if plain in _SENT:
                 yield value
             elif name == "tools":
                 yield [*map(_schema, value or ())]
-            elif value in (None, False) or name in _FREE or is_cap(name):
+            elif value in (None, False) or plain in _FREE or is_cap(name):
                 continue
             elif is_merged(name, value):
                 bodies.append(value)
-            else:
+            elif is_known or body is not sent:
                 _refuse(name)
 
 

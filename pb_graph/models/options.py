@@ -9,13 +9,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import LLMResult
 
+from pb_graph.budget.rates import MAX_TOKENS
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -176,14 +181,19 @@ _CLOSED = re.compile(
 _REPLACING = {"inference_config", "inferenceConfig"}  # LangChain then drops its own cap
 
 
+def plain_field(name: str) -> str:
+    """Return a field's name in small letters and without separators: ``topP`` is ``top_p``."""
+    return re.sub("[_-]", "", name).lower()
+
+
 def is_cap(name: str) -> bool:
     """Return whether a field of this name limits the tokens of a reply."""
-    return bool(_CAP.fullmatch(_plain(name)))
+    return bool(_CAP.fullmatch(plain_field(name)))
 
 
 def is_merged(name: str, value: object) -> bool:
     """Return whether a field may be merged into the body of a request at last."""
-    return isinstance(value, Mapping) and not _CLOSED.fullmatch(_plain(name))
+    return isinstance(value, Mapping) and not _CLOSED.fullmatch(plain_field(name))
 
 
 def caps_in(fields: Mapping[str, Any]) -> list[int]:
@@ -201,7 +211,8 @@ def without_caps(fields: Mapping[str, Any], *, is_body: bool = False) -> dict[st
     """Return the fields of a call without caps; those of a body also ask for one answer."""
     kept: dict[str, Any] = {}
     for name, value in fields.items():
-        if name in _REPLACING or is_cap(name) or (is_body and _ANSWERS.fullmatch(_plain(name))):
+        is_number = is_body and _ANSWERS.fullmatch(plain_field(name))
+        if name in _REPLACING or is_cap(name) or is_number:
             continue
         kept[name] = without_caps(value, is_body=True) if is_merged(name, value) else value
     return kept
@@ -233,11 +244,7 @@ def _numbers_in(fields: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         if is_merged(name, value):
             yield from _numbers_in(value)
         elif isinstance(value, int | float) and value >= 1:
-            yield _plain(name), value
-
-
-def _plain(name: str) -> str:
-    return re.sub("[_-]", "", name).lower()
+            yield plain_field(name), value
 
 
 # The copies that calls need.
@@ -252,7 +259,7 @@ def copy_for_calls(model: M) -> M:
     between all models of an address. A connection of an event loop that has ended is dead, and a
     call on it may be billed: so each asynchronous call opens its own.
     """
-    fields: dict[str, Any] = {name: getattr(model, name) for name in type(model).model_fields}
+    fields: dict[str, Any] = vars(model)
     merged = {name: value for name, value in fields.items() if is_merged(name, value)}
     change = {name: value for name, value in without_caps(merged).items() if value != merged[name]}
     change |= {name: 1 for name in fields.keys() - merged if answers_in({name: fields[name]}) > 1}
@@ -284,3 +291,61 @@ def with_callback(model: M, handler: BaseCallbackHandler) -> M:
     own = model.callbacks
     handlers = own.handlers if isinstance(own, BaseCallbackManager) else own or ()
     return model.model_copy(update={"callbacks": [*handlers, handler]})
+
+
+# What LangChain makes of streams.
+
+# Providers whose models always say why a reply ended, if it did.
+_SAYING_WHY = {
+    *("openai", "azure", "anthropic", "google_genai", "google_vertexai", "ollama", "deepseek"),
+    *("amazon_bedrock", "mistral", "mistralai", "groq", "xai", "together", "fireworks", "cohere"),
+    *("perplexity", "openrouter", "nvidia", "cerebras", "databricks", "ibm", "upstage", "ai21"),
+}
+
+
+class StreamWatch(BaseCallbackHandler):
+    """Mend what LangChain makes of streams: it adds up all usages, and an end may be missing.
+
+    Args:
+        provider: LangChain's name of the model's provider, where no run of the model begins.
+    """
+
+    run_inline = True
+
+    def __init__(self, provider: str = "") -> None:
+        self._provider = provider
+        self._usages: dict[UUID, list[UsageMetadata]] = {}
+        self.has_begun = False
+
+    def on_stream_event(self, *_: Any, **__: Any) -> None:  # noqa: ANN401 -- version 3
+        """Note that the reply has begun, so that it is billed even if it breaks off."""
+        self.has_begun = True
+
+    def on_llm_new_token(self, *_: Any, chunk: Any = None, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
+        """Keep the usage of a chunk."""
+        self.has_begun = True
+        if usage := getattr(getattr(chunk, "message", None), "usage_metadata", None):
+            self._usages.setdefault(run_id, []).append(usage)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
+        """Correct the reply of a run that has ended.
+
+        Of usages that never fall, the last one holds. Usages that fall are those of single chunks,
+        as Gemini's, and their sum is right.
+        """
+        usages: list[Any] = self._usages.pop(run_id, [])
+        names = "input_tokens", "output_tokens"
+        counts = [[whole_tokens(usage.get(name)) or 0 for usage in usages] for name in names]
+        is_running = len(usages) > 1 and all(sorted(numbers) == numbers for numbers in counts)
+        generations: Any = chain.from_iterable(response.generations)
+        for message in (each.message for each in generations if hasattr(each, "message")):
+            if is_running:
+                message.usage_metadata = usages[-1]
+            if self._provider in _SAYING_WHY:
+                message.response_metadata.setdefault("model_provider", self._provider)
+
+
+def whole_tokens(value: object) -> int | None:
+    """Return a number of tokens; None for what is none, such as `true`, NaN, a fraction or text."""
+    is_number = type(value) in (int, float) and 0 <= value < MAX_TOKENS  # type: ignore[operator]
+    return int(value) if is_number and value == int(value) else None  # type: ignore[call-overload]

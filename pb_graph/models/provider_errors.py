@@ -183,12 +183,10 @@ def refuses_stream_options(model: BaseChatModel, error: Exception) -> bool:
 
 def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
     """Return the keys of a chat model, its headers and queries, which may hold keys."""
-    keys, urls = (
-        [*_secrets_in("", vars(model))],
-        [address_of(model)] if is_openai_like(model) else [],
-    )
-    urls += [str(value) for name, value in vars(model).items() if _HOLDS_ADDRESS.search(name)]
+    keys = [*_secrets_in("", vars(model))]
     keys += [key.partition(" ")[2] for key in keys]  # the key in 'Bearer KEY'
+    urls = [str(value) for name, value in vars(model).items() if _HOLDS_ADDRESS.search(name)]
+    urls += [address_of(model)] if is_openai_like(model) else []
     for parts in map(urlsplit, urls):
         keys += [parts.query, *(value for _, value in parse_qsl(parts.query))]
         keys += map(unquote, filter(None, (parts.username, parts.password)))

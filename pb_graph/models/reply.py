@@ -15,21 +15,16 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import chain
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
-from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
-from langchain_core.outputs import LLMResult
 
 from pb_graph.answers import thinking_in
 from pb_graph.budget.account import Budget, Reservation
 from pb_graph.budget.bill import Bill, spent
-from pb_graph.budget.rates import MAX_TOKENS
+from pb_graph.models.options import StreamWatch, plain_field, whole_tokens
 from pb_graph.models.provider_errors import tokens_of_error
 from pb_graph.types import Charge, ReportWarning
 
@@ -39,26 +34,21 @@ MAX_THOUGHT = 24_000
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_REASONS = re.compile(r"(?i)(finish|stop|done|end|completion|termination)_?(reason|details)")
+# Names and words as `plain_field` writes them. A stream's reasons are joined, so that a word may
+# come several times: "STOPSTOP".
+_REASONS = re.compile(r"(finish|stop|done|end|completion|termination)(reason|details)")
 _INNER_REASONS = ("incomplete_details", "reason"), ("prompt_feedback", "block_reason")
 _STATUSES = ("completed", "incomplete", "failed", "cancelled", "in_progress")  # of Responses
-# A stream's reasons are joined, so that a word may come several times: "STOPSTOP".
 _COMPLETE = re.compile(
-    r"(stop([_-]?sequence)?|end[_-]?turn|eos([_-]?token)?|endoftext|completed?|finish|tool[_-]?calls?"
-    r"|tool[_-]?use|function[_-]?call)+"
+    r"(stop(sequence)?|endturn|eos(token)?|endoftext|completed?|finish|toolcalls?|tooluse"
+    r"|functioncall)+"
 )
 _FILTERED = re.compile(
-    r"(content[_-]?filter(ed)?|(image_)?safety|refusal|blocklist|(image_)?recitation|spii"
-    r"|(image_)?prohibited_content|guardrail_intervened|model_armor|error_toxic|sensitive|blocked)+"
+    r"(contentfilter(ed)?|(image)?(safety|recitation|prohibitedcontent)|refusal|blocklist|spii"
+    r"|guardrailintervened|modelarmor|errortoxic|sensitive|blocked)+"
 )
-# Providers whose models always say why a reply ended, if it did.
-_SAYING_WHY = {
-    *("openai", "azure", "anthropic", "google_genai", "google_vertexai", "ollama", "deepseek"),
-    *("amazon_bedrock", "mistral", "mistralai", "groq", "xai", "together", "fireworks", "cohere"),
-    *("perplexity", "openrouter", "nvidia", "cerebras", "databricks", "ibm", "upstage", "ai21"),
-}
-_OUTPUT = re.compile(r"(?i)(completion|output|generated|candidates)_?tokens?(_?count)?|eval_count")
-_INPUT = re.compile(r"(?i)(prompt|input)_?tokens?(_?count)?|prompt_eval_count")
+_OUTPUT = re.compile(r"(completion|output|generated|candidates)tokens?(count)?|evalcount")
+_INPUT = re.compile(r"(prompt|input)tokens?(count)?|promptevalcount")
 _WRITES, _LASTING = ("cache_creation", "ephemeral_5m_input_tokens"), "ephemeral_1h_input_tokens"
 _MAX_TOKEN = 12  # characters: no running text has longer ones on average
 
@@ -123,7 +113,9 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
         cap: The cap of the call.
     """
     usage: Any = message.usage_metadata or {}
-    given = [_whole(usage.get(name)) for name in ("input_tokens", "output_tokens", "total_tokens")]
+    given = [
+        whole_tokens(usage.get(name)) for name in ("input_tokens", "output_tokens", "total_tokens")
+    ]
     inputs, output, total = (number or 0 for number in given)
     reasoning = _numbers_of(usage, "output_token_details").get("reasoning", 0)
     output = max(output, total - inputs)
@@ -221,16 +213,12 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
     return Attempt(reserved.tokens, call, message, failure, tokens, most, seconds)
 
 
-def _whole(value: object) -> int | None:
-    """Return a number of tokens; None for what is none, such as `true`, NaN, a fraction or text."""
-    is_number = type(value) in (int, float) and 0 <= value < MAX_TOKENS  # type: ignore[operator]
-    return int(value) if is_number and value == int(value) else None  # type: ignore[call-overload]
-
-
 def _numbers_of(usage: Mapping[str, Any], name: str) -> dict[str, int]:
     """Return the details of a usage; those of a service tier have its name in front."""
     details = (usage.get(name) or {}).items()
-    return {re.sub("^(priority|flex)_", "", key): _whole(value) or 0 for key, value in details}
+    return {
+        re.sub("^(priority|flex)_", "", key): whole_tokens(value) or 0 for key, value in details
+    }
 
 
 def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int, least: int) -> Bill:
@@ -251,9 +239,9 @@ def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int, least
 
 def _largest(fields: Mapping[str, Any], names: re.Pattern[str]) -> int:
     """Return the largest number of tokens under one of some names, however deep; else 0."""
-    own = [_whole(value) or 0 for name, value in fields.items() if names.fullmatch(name)]
-    inner = [_largest(value, names) for value in fields.values() if isinstance(value, Mapping)]
-    return max([*own, *inner], default=0)
+    found = [_largest(value, names) for value in fields.values() if isinstance(value, Mapping)]
+    own = [value for name, value in fields.items() if names.fullmatch(plain_field(name))]
+    return max([*found, *(whole_tokens(value) or 0 for value in own)], default=0)
 
 
 def _count(text: str) -> int:
@@ -280,60 +268,15 @@ def finish_of(message: AIMessage) -> str:
 
 def _reason_of(message: AIMessage) -> str:
     meta = message.response_metadata
-    reasons = [meta[name] for name in meta if _REASONS.fullmatch(name)]
+    reasons = [meta[name] for name in meta if _REASONS.fullmatch(plain_field(name))]
     reasons += [(meta.get(name) or {}).get(key) for name, key in _INNER_REASONS]
     if meta.get("status") in _STATUSES:
         reasons.append(meta["status"])
     ending = next(filter(None, reasons), "")
     if isinstance(ending, Mapping):
         ending = ending.get("reason") or ending.get("type")
-    return (
-        str(ending).strip().rpartition(".")[2].lower()
-    )  # a member of an enumeration has its name before
-
-
-class StreamWatch(BaseCallbackHandler):
-    """Mend what LangChain makes of streams: it adds up all usages, and an end may be missing.
-
-    Args:
-        provider: LangChain's name of the model's provider, where no run of the model begins.
-    """
-
-    run_inline = True
-
-    def __init__(self, provider: str = "") -> None:
-        self._provider = provider
-        self._usages: dict[UUID, list[UsageMetadata]] = {}
-        self.has_begun = False
-
-    def on_stream_event(self, *_: Any, **__: Any) -> None:  # noqa: ANN401 -- version 3
-        """Note that the reply has begun, so that it is billed even if it breaks off."""
-        self.has_begun = True
-
-    def on_llm_new_token(self, *_: Any, chunk: Any = None, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
-        """Keep the usage of a chunk."""
-        self.has_begun = True
-        if usage := getattr(getattr(chunk, "message", None), "usage_metadata", None):
-            self._usages.setdefault(run_id, []).append(usage)
-
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
-        """Correct the reply of a run that has ended.
-
-        Of usages that never fall, the last one holds. Usages that fall are those of single chunks,
-        as Gemini's, and their sum is right.
-        """
-        usages: list[Any] = self._usages.pop(run_id, [])
-        names = "input_tokens", "output_tokens"
-        counts = [[_whole(usage.get(name)) or 0 for usage in usages] for name in names]
-        is_running = len(usages) > 1 and all(sorted(numbers) == numbers for numbers in counts)
-        for generation in chain.from_iterable(response.generations):
-            message: Any = getattr(generation, "message", None)
-            if message is None:
-                continue
-            if is_running:
-                message.usage_metadata = usages[-1]
-            if self._provider in _SAYING_WHY:
-                message.response_metadata.setdefault("model_provider", self._provider)
+    # A member of an enumeration has the name of that before it.
+    return plain_field(str(ending).strip().rpartition(".")[2])
 
 
 def thought_of(message: AIMessage) -> str:

@@ -100,18 +100,15 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
     Raises:
         ModelSetupError: If the model has another type, or is a `BudgetedChatModel`.
     """
-    if isinstance(model, BaseChatModel) and "pb_graph.BudgetedChatModel" in classes_of(model):
-        msg = "A BudgetedChatModel would reserve all tokens twice. Pass the model inside it, and "
-        msg += "its budget as limit=…"
-        raise ModelSetupError(msg)
-    if isinstance(model, BaseChatModel):
-        return ChatClient(model, policy, retry_policy)
     if isinstance(model, RunnableWithFallbacks):
         models = (model.runnable, *model.fallbacks)
         first, *others = (client_of(candidate, policy, retry_policy) for candidate in models)
         return FallbackClient(first, others)
-    msg = (
-        f"{type(model).__name__} is not a chat model. Pass 'provider:model' or a chat model object "
-        "alone or with_fallbacks; set arguments in its constructor, tools in build_graph(tools=…)."
-    )
-    raise ModelSetupError(msg)
+    if not isinstance(model, BaseChatModel):
+        msg = f"{type(model).__name__} is not a chat model. Pass 'provider:model' or a chat model "
+        msg += "object alone or with_fallbacks; set arguments in its constructor, tools in "
+        raise ModelSetupError(msg + "build_graph(tools=…).")
+    if "pb_graph.BudgetedChatModel" in classes_of(model):
+        msg = "A BudgetedChatModel would reserve all tokens twice. Pass the model inside it, and "
+        raise ModelSetupError(msg + "its budget as limit=…")
+    return ChatClient(model, policy, retry_policy)

@@ -43,6 +43,9 @@ class PromiseServer(FaultServer):
         """Hide the thought, and lie about what was written."""
         (choice,), usage = reply["choices"], reply["usage"]
         words = choice["message"]["content"].split()
+        if self.misdeed == "caps_no_thought" and THOUGHT in words:
+            words += [THOUGHT] * 900
+            usage["completion_tokens"] = len(words)
         choice["message"]["content"] = " ".join(word for word in words if word != THOUGHT)
         usage["completion_tokens_details"] = {"reasoning_tokens": words.count(THOUGHT)}
         if self.misdeed == "calls_cut_replies_finished":
@@ -86,10 +89,11 @@ def test_a_good_server_that_does_not_think_has_nothing_to_switch_off() -> None:
         ("tells_no_usage", "usage"),
         ("counts_too_little", "usage"),
         ("thinks_when_told_not_to", "thinking_off"),
+        ("caps_no_thought", "output_cap"),
     ],
 )
 def test_a_misdeed_is_found_and_nothing_else_fails(misdeed: str, failed: str) -> None:
-    found = probed(PromiseServer(misdeed, thinks=misdeed == "thinks_when_told_not_to"))
+    found = probed(PromiseServer(misdeed, thinks="th" in misdeed))
     assert found.failed == [failed], found.findings
 
 

@@ -117,26 +117,18 @@ class Entry:
         }
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             reply = await client.post("/v1/chat/completions", json=body, timeout=60)
-        if "choices" not in reply.text:
-            document = reply.json()
-            counted = document["report"]["most_billed"]
-            return Outcome("", "error", counted, document["error"]["message"])
-        if not self.streams:
-            document = reply.json()
-            (choice,) = document["choices"]
-            said, report = choice["message"]["content"], document["report"]
-            finish = choice["finish_reason"]
-        else:
-            lines = [line[6:] for line in reply.text.splitlines() if line.startswith("data: {")]
-            chunks = [json.loads(line) for line in lines]
-            if "error" in chunks[-1]:
-                counted = chunks[-1]["report"]["most_billed"]
-                return Outcome("", "error", counted, chunks[-1]["error"]["message"])
-            choices = [choice for chunk in chunks for choice in chunk["choices"]]
-            said = "".join(choice["delta"].get("content") or "" for choice in choices)
-            finish, report = choices[-1]["finish_reason"], chunks[-1]["report"]
-        finish = {"content_filter": "filter"}.get(finish, finish)
-        return Outcome(said, finish, report["most_billed"])
+        lines = [line[6:] for line in reply.text.splitlines() if line.startswith("data: {")]
+        chunks = [json.loads(line) for line in lines] or [reply.json()]
+        counted = chunks[-1]["report"]["most_billed"]
+        if "error" in chunks[-1]:
+            return Outcome("", "error", counted, chunks[-1]["error"]["message"])
+        choices = [choice for chunk in chunks for choice in chunk["choices"]]
+        parts = [choice.get("delta", choice.get("message")) for choice in choices]
+        said, word = (
+            "".join(part.get("content") or "" for part in parts),
+            choices[-1]["finish_reason"],
+        )
+        return Outcome(said, {"content_filter": "filter"}.get(word, word), counted)
 
 
 @pytest.fixture(params=ROWS, ids=lambda row: row.name)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from json import JSONDecodeError
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from langchain_core.exceptions import ContextOverflowError, ModelRateLimitError
+from langchain_ollama import ChatOllama
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
@@ -37,6 +39,7 @@ from tests.support.chat_model import HTTPError
         (ConnectionError("refused"), "running and reachable"),
         (JSONDecodeError("Expecting value", "", 0), "base URL"),
         (TypeError("a mistake in the class of a user's model"), "if it is yours"),
+        (HTTPError(429, "{'code': 'insufficient_quota'}"), "top it up"),
     ],
     ids=repr,
 )
@@ -46,23 +49,18 @@ def test_an_error_says_what_happened_and_what_to_do(error: Exception, remedy: st
     assert re.search(rf"{type(error).__name__}.*{remedy}", str(explained))
 
 
-def test_used_up_credit_is_no_rate_limit() -> None:
-    error = HTTPError(429, "Error code: 429 - {'code': 'insufficient_quota'}")
-    assert not is_transient(error)
-    assert "top it up" in str(to_model_call_error(error))
-
-
-def test_the_first_cause_is_told_where_clients_repeat_each_other() -> None:
-    error = ConnectionError("Connection error.")
-    error.__cause__ = never_sent()
-    said = str(to_model_call_error(error))
-    assert (said.count("Connection error."), said.count("certificate has expired")) == (1, 1)
-
-
 def never_sent() -> Exception:
     error = ConnectionError("Connection error.")
     error.__cause__ = type("ConnectError", (Exception,), {})("certificate has expired")
     return error
+
+
+def test_the_first_cause_is_told_where_clients_repeat_each_other() -> None:
+    said = str(to_model_call_error(never_sent()))
+    assert (said.count("Connection error."), said.count("certificate has expired")) == (1, 1)
+    long = str(to_model_call_error(ValueError("word\n" * 200_000)))
+    assert len(long) < 500
+    assert "\n" not in long
 
 
 @pytest.mark.parametrize(
@@ -70,6 +68,7 @@ def never_sent() -> Exception:
     [
         (HTTPError(400), False, False),
         (HTTPError(429), True, False),
+        (HTTPError(429, "{'code': 'insufficient_quota'}"), False, False),
         (HTTPError(503), True, False),
         (HTTPError(501), False, False),
         (HTTPError(529), True, False),
@@ -94,16 +93,11 @@ def test_an_attempt_may_be_billed_once_the_request_is_on_its_way(
     assert (is_transient(error), may_be_billed(error)) == (is_tried_again, is_billed)
 
 
-def from_google(status: int) -> Exception:
-    """An error of LangChain's, in front of the SDK's that has the status."""
+def with_status(status: int) -> Exception:
+    """Return an error with a response, as the cause of one of LangChain's."""
     error = ModelRateLimitError("slow down")
-    error.__cause__ = type("APIError", (Exception,), {"code": status})()
-    return error
-
-
-def with_response(status: int) -> Exception:
-    error = ValueError("from the server")
-    error.response = SimpleNamespace(status_code=status)  # type: ignore[attr-defined]
+    error.__cause__ = ValueError("from the server")
+    error.__cause__.response = SimpleNamespace(status_code=status)  # type: ignore[attr-defined]
     return error
 
 
@@ -111,8 +105,7 @@ def with_response(status: int) -> Exception:
     ("error", "status"),
     [
         (HTTPError(418), 418),
-        (with_response(502), 502),
-        (from_google(429), 429),
+        (with_status(502), 502),
         (ValueError({"code": 502, "message": "OpenRouter's, in a response that says 200"}), 502),
     ],
 )
@@ -125,8 +118,12 @@ def test_a_status_is_found_wherever_sdks_keep_it(error: Exception, status: int |
     [
         "Incorrect API key provided: sk-proj-Ab12_cd34-Ef56.",
         "Authorization: Bearer eyJhbGciOi.Ab12_cd34-Ef56",
+        "Authorization: Basic Ab12cd34Ef56==",
         '{"api_key": "Ab12_cd34-Ef56"}',
         "GET https://host/v1/models?alt=sse&key=Ab12_cd34-Ef56 failed",
+        "GET https://host/v1?subscription-key=Ab12_cd34-Ef56 failed",
+        "https://me:Ab12_cd34-Ef56@host/v1",
+        "AKIAAB12CD34Ef56",
     ],
 )
 def test_what_looks_like_a_key_is_blanked_out(text: str) -> None:
@@ -135,41 +132,48 @@ def test_what_looks_like_a_key_is_blanked_out(text: str) -> None:
     assert "[hidden]" in said
 
 
-def test_a_models_own_keys_and_headers_are_blanked_out_whatever_they_look_like() -> None:
-    headers = {"Authorization": "Bearer some token"}
-    model = ChatOpenAI(model="m", api_key=SecretStr("my key"), default_headers=headers)
-    assert redact("my key, some token", secrets_of(model)) == "[hidden], [hidden]"
-
-
-def test_keys_in_a_query_or_an_address_are_blanked_out_in_every_form_of_them() -> None:
-    model = ChatOpenAI(
-        model="m",
-        api_key=SecretStr("sk-x"),
-        base_url="https://user:pass%2Fword@host/v1?token=t%2Fken+1",
-        default_query={"code": 'qu"ery key'},
-    )
-    said = 'user, pass/word, pass%2Fword, t%2Fken+1, t/ken 1, qu%22ery+key, qu\\"ery key'
-    assert redact(said, secrets_of(model)) == ", ".join(["[hidden]"] * 7)
-
-
-def test_an_error_that_shows_a_key_is_no_cause_of_ours() -> None:
-    assert safe_cause(ValueError("bad my-key"), ["my-key"]) is None
-    error = ValueError("bad")
-    assert safe_cause(error, ["my-key"]) is error
-
-
 @pytest.mark.parametrize(
     "text",
     [
         "The api_key client option must be set, or the OPENAI_API_KEY environment variable",
         "a task-oriented key-value store",
+        "at http://127.0.0.1:8000/v1, see https://host/docs?page=basic",
     ],
 )
 def test_what_only_speaks_of_keys_stays_readable(text: str) -> None:
     assert redact(text) == text
 
 
-def test_a_message_stays_short_however_much_a_server_says() -> None:
-    message = str(to_model_call_error(ValueError("word\n" * 200_000)))
-    assert len(message) < 500
-    assert "\n" not in message
+HIDDEN = "the password"  # looks like no key
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"api_key": SecretStr(HIDDEN)},
+        {"default_headers": {"Authorization": f"Bearer {HIDDEN}"}},
+        {"default_query": {"code": HIDDEN}},
+        {"model_kwargs": {"extra_headers": {"x-key": HIDDEN}}},
+        {"extra_body": {"provider": {"api_key": HIDDEN}}},
+        {"base_url": "https://me:the%20password@host/v1"},
+        {"base_url": "https://host/v1?sig=the+password"},
+        {"openai_proxy": "http://me:the%20password@proxy:1"},
+    ],
+)
+def test_a_models_own_keys_are_blanked_out_in_every_form_of_them(fields: dict[str, Any]) -> None:
+    model = ChatOpenAI(**{"model": "m", "api_key": SecretStr("sk-x")} | fields)
+    said = redact(f"{HIDDEN}, the%20password, the+password", secrets_of(model))
+    assert said == ", ".join(["[hidden]"] * 3)
+
+
+def test_keys_in_the_settings_of_a_client_are_blanked_out() -> None:
+    own: Any = {"headers": {"x": HIDDEN}, "auth": ("me", HIDDEN), "cookies": {"session": HIDDEN}}
+    for name, value in own.items():
+        model = ChatOllama(model="m", client_kwargs={name: value})
+        assert redact(HIDDEN, secrets_of(model)) == "[hidden]", name
+
+
+def test_an_error_that_shows_a_key_is_no_cause_of_ours() -> None:
+    assert safe_cause(ValueError("bad my-key"), ["my-key"]) is None
+    error = ValueError("bad")
+    assert safe_cause(error, ["my-key"]) is error

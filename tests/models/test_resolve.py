@@ -17,31 +17,32 @@ from pb_graph.settings import Settings
 SETTINGS = Settings(timeout=7.0, max_retries=1)
 
 
-@pytest.fixture
-def no_local_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "find_spec", lambda _: None)
-
-
-@pytest.mark.usefixtures("no_local_extra")
-class TestWhichModel:
-    def test_the_one_given_comes_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("PB_MODEL", "openai:other")
-        assert model_name("openai:gpt-5-mini") == "openai:gpt-5-mini"
-
-    def test_then_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("PB_MODEL", "openai:other")
-        assert model_name(None) == "openai:other"
-
-    def test_then_the_local_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(resolve, "find_spec", lambda _: object())
-        assert model_name(None) == f"local:{local.DEFAULT_MODEL}"
-
-    def test_never_an_implicit_paid_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-here-for-other-things")
-        with pytest.raises(ModelSetupError, match="No model was given") as caught:
-            model_name(None)
-        for way in ("openai:", "chat model object", "PB_MODEL", ".[local]"):
-            assert way in str(caught.value)
+@pytest.mark.parametrize(
+    ("given", "environment", "has_extra", "named"),
+    [
+        ("openai:gpt-5-mini", "openai:other", False, "openai:gpt-5-mini"),
+        (None, "openai:other", False, "openai:other"),
+        (None, "", True, f"local:{local.DEFAULT_MODEL}"),
+        (None, "", False, None),  # never an implicit paid call
+    ],
+)
+def test_the_model_is_the_one_given_then_that_of_the_environment_then_the_local_one(
+    given: str | None,
+    environment: str,
+    has_extra: bool,
+    named: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resolve, "find_spec", lambda _: object() if has_extra else None)
+    monkeypatch.setenv("PB_MODEL", environment)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-here-for-other-things")
+    if named:
+        assert model_name(given) == named
+        return
+    with pytest.raises(ModelSetupError, match="No model was given") as caught:
+        model_name(given)
+    for way in ("openai:", "chat model object", "PB_MODEL", ".[local]"):
+        assert way in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["gpt-5", "local:"])

@@ -32,7 +32,6 @@ Fault = Literal[
     "drip",
     "no_choices",
     "half_stream",
-    "quiet_end",
     "empty_at_cap",
     "no_usage",
     "unknown_model",
@@ -123,7 +122,6 @@ class FaultServer:
         latency: Seconds before a reply begins.
         stall: Seconds for which the fault ``stall`` says nothing, and ``drip`` no more than spaces.
         key: The key that requests must carry; None takes any.
-        wait: The value of ``Retry-After`` in ``rate_limit``.
         changed: Changes a true completion before it is sent.
         obeys_cap: Whether a reply ends at its cap.
 
@@ -141,13 +139,12 @@ class FaultServer:
         latency: float = 0.0,
         stall: float = 30.0,
         key: str | None = None,
-        wait: str = "0.01",
         changed: Callable[[dict[str, Any]], dict[str, Any]] = lambda reply: reply,
         obeys_cap: bool = True,
     ) -> None:
         self.script, self.answer = script, answer
         self.latency, self.stall = latency, stall
-        self.key, self.wait, self.changed, self.obeys_cap = key, wait, changed, obeys_cap
+        self.key, self.changed, self.obeys_cap = key, changed, obeys_cap
         self.requests: list[Request] = []
         self.billed = 0
         self._open: set[asyncio.Task[None]] = set()
@@ -225,7 +222,7 @@ class FaultServer:
         if code == "invalid_api_key":  # as careless servers do
             message += json.dumps(dict(request.headers))
         error = {"error": {"message": message, "type": code, "code": code, "param": None}}
-        wait = {"Retry-After": self.wait} if request.fault == "rate_limit" else {}
+        wait = {"Retry-After": "0.01"} if request.fault == "rate_limit" else {}
         return _response(status, error, **wait)
 
     async def _replied(self, request: Request, writer: asyncio.StreamWriter) -> bool:
@@ -300,9 +297,7 @@ def _events(request: Request, reply: dict[str, Any]) -> list[bytes]:
     chunks = [chunk({"role": "assistant", "content": ""})]
     chunks += [chunk({"content": word}) for word in words]
     chunks.append(chunk({}, choice["finish_reason"]))
-    if request.fault == "quiet_end":  # as a gateway does when its upstream dies
-        chunks = chunks[: len(chunks) // 2]
-    elif "usage" in reply and (request.body.get("stream_options") or {}).get("include_usage"):
+    if "usage" in reply and (request.body.get("stream_options") or {}).get("include_usage"):
         chunks.append(frame | {"choices": [], "usage": reply["usage"]})
     lines = [f"data: {json.dumps(part)}\n\n".encode() for part in chunks]
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
