@@ -222,6 +222,8 @@ WITH_WORKING = f"Write the working, then end with {LAST_LINE}"
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
 FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
 
+_MAX_PARTIAL = 800  # characters that are shown of a reply that was cut off: its last 250 tokens
+
 _OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", re.IGNORECASE)
 _OUR_FORMS = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
 
@@ -405,6 +407,9 @@ def forced_answer_prompt(
 ) -> list[T | PromptMessage]:
     """Return the prompt that asks for the result of a reply that ran into its cap.
 
+    Examples are left out, and so is the beginning of a long reply: that changed no result of a
+    small model, and halved the prompt.
+
     Args:
         messages: The prompt of that reply.
         partial: The text of the reply so far.
@@ -418,7 +423,21 @@ def forced_answer_prompt(
         # Small models omit the box unless the prompt shows it.
         demand += rf" Reply with {final_line(query, '...')} and nothing else."
     unsaid = f"My thoughts so far:\n{thought}" if thought else "(still thinking)"
-    return [*messages, ("ai", partial or unsaid), ("human", demand)]
+    if len(partial) > _MAX_PARTIAL:
+        partial = f"[…] {partial[-_MAX_PARTIAL:]}"
+    return [*_without_examples(messages), ("ai", partial or unsaid), ("human", demand)]
+
+
+def _without_examples(messages: Sequence[T]) -> list[T]:
+    """Return a prompt without the exchanges before the message that states the question."""
+    asks = [
+        place
+        for place, message in enumerate(messages)
+        if isinstance(message, tuple) and "<question>" in str(message[1])
+    ]
+    start = asks[-1] if asks else 0
+    system = [one for one in messages[:start] if isinstance(one, tuple) and one[0] == "system"]
+    return [*system, *messages[start:]]
 
 
 def continued_thought(

@@ -140,6 +140,21 @@ def test_a_forced_ending_goes_on_from_where_the_call_was_cut(partial: str, is_fi
     assert str(demand).endswith(FORMAT) == is_final
 
 
+def test_a_forced_ending_shows_neither_examples_nor_a_long_beginning() -> None:
+    task: Any = {"query": query(), "plan": PLAN, "index": 1, "share": 70}
+    task["results"] = [result(0, "FOUND")]
+    for asked in (
+        single_call_prompt(query(), SETTINGS, SHOWN),
+        step_prompt(task, SETTINGS, SHOWN, is_final=False),
+    ):
+        forced = forced_answer_prompt(asked, "a" * 5000 + "THE END", query(), is_final=True)
+        text = said(forced)
+        assert "EARLIER" not in text
+        assert "THE END" in text
+        assert text.count("a") < 2000
+        assert ("FOUND" in text) == ("FOUND" in said(asked))
+
+
 @pytest.mark.parametrize("name", ["draft", "calculation", "concise", "auto"])
 def test_the_examples_of_a_style_cost_little(name: str) -> None:
     asked = single_call_prompt(query(), SETTINGS, STYLES[name])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -27,16 +27,22 @@ class ModelClass:
         settings: Values for the fields of `Settings` that were not set.
         planner_cap: Cap of a call to a planner of this class, in tokens.
         thinking: Tokens for thinking by level, in addition to the budget of the answer.
+        budgets: Budgets by domain that replace the domain's own, in tokens.
     """
 
     settings: Mapping[str, Any]
     planner_cap: int
     thinking: Mapping[int, int] | None = None
+    budgets: Mapping[str, int] = field(default_factory=dict)
 
 
 CLASSES: Mapping[ClassName, ModelClass] = {
     # Measured: plans harm small models, and a level tells no more than the length of the question.
-    "small": ModelClass({"plan_from": None, "execution": "single_pass", "reserve": 48}, 384),
+    "small": ModelClass(
+        {"plan_from": None, "execution": "single_pass", "reserve": 48},
+        384,
+        budgets={"mathematics": 500},  # of answers without a cap, few longer ones were right
+    ),
     "large": ModelClass({"plan_from": 4, "execution": "stepwise", "reserve": 48}, 512),
     "thinking": ModelClass(
         # In one call, as each call would think anew. A call for the result of a cut reply may think

@@ -70,6 +70,8 @@ async def intake(state: State, run: Run) -> State:
     values = {"planner_cap": CLASSES[planner.name].planner_cap}
     settings = settings.for_domain(domain)
     if not has_own:
+        if (tokens := model_class.budgets.get(domain.casefold())) and settings.splits_budget:
+            settings = settings.model_copy(update={"budget": tokens})
         settings = settings.for_length(needed_tokens(query))
     settings = settings.for_class(
         found.name, {**model_class.settings, **values}, None if has_own else model_class.thinking
