@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from optim.datasets import Question
-from optim.datasets.examples import question_of
+from optim.datasets.dataset import question_of
 from optim.scorers import ScorerLike, as_scorer
 from optim.statistics.estimates import PERCENT, validate_answers, validate_scores, validate_tokens
 from pb_graph.errors import InputError

@@ -10,8 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from optim.datasets.dataset import DATASETS, DataSet, HubSource, Question, data_set, dataset
-from optim.datasets.loading import sample
-from optim.datasets.questions import Questions, load
+from optim.datasets.questions import Questions, load, sample
 
 __all__ = [
     "DATASETS", "DataSet", "HubSource", "Question", "Questions", "data_set", "dataset", "load",

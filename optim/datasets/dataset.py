@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.extras import named_object
 from pb_graph.budget.rules import LEVELS
 from pb_graph.errors import InputError, did_you_mean
 
+if TYPE_CHECKING:
+    import dspy
+
+_EXAMPLE = "dspy.Example"  # key in a question's metadata
 _LEVEL = re.compile(r"(?:level\s*)?([1-5])(?:\.0+)?", re.IGNORECASE)
 _ID_DIGITS = 12
 
@@ -221,6 +225,37 @@ def data_set(name: str) -> DataSet:
         msg = f"{name} generates questions of many tasks. Name a task, such as {name}:TASK."
         raise InputError(msg)
     return replace(entry, name=name, task=task) if task else entry
+
+
+def question_of(given: Any) -> Question:  # noqa: ANN401 -- a Question or a dspy.Example
+    """Return a question, or make one of an example with ``question`` and ``answer(s)``.
+
+    The other columns of a question (id, level, reference, …) are taken where the example has them.
+
+    Raises:
+        InputError: If the question or the answer is missing, or the level is not from 1 to 5.
+    """
+    if isinstance(given, Question):
+        return given
+    if not hasattr(given, "toDict"):
+        msg = f"it is of type {type(given).__name__}, not a dspy.Example or a Question"
+        raise InputError(msg)
+    question = DATASETS["jsonl"].read(Row(given.toDict()))  # without defaults of a file
+    return replace(question, metadata={**question.metadata, _EXAMPLE: given})
+
+
+def example_of(question: Question) -> dspy.Example:
+    """Return a question as an example of plain text, so that prompts can show it."""
+    import dspy  # noqa: PLC0415 -- takes a second
+
+    fields = {"question": question.question, "id": question.identity}
+    answer = " or ".join(question.targets)
+    return dspy.Example(**fields, answer=answer).with_inputs("question", "id")
+
+
+def known_example(question: Question) -> dspy.Example:
+    """Return the example that a question was made of, with all its fields, or a new one."""
+    return question.metadata.get(_EXAMPLE) or example_of(question)
 
 
 def content_id(prefix: str, content: str) -> str:

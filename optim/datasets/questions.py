@@ -1,19 +1,35 @@
-"""Choose questions, and limit what their answers may cost: the choices of every run."""
+"""Choose and load questions, and limit what their answers may cost: the choices of every run.
+
+Samples are the same on every run and machine: their order comes from SHA-256 of seed and id, and
+neither the file's order nor Python's version matters.
+"""
 
 from __future__ import annotations
 
+import ast
+import codecs
+import csv
+import gzip
+import hashlib
+import io
+import json
+import logging
 import re
 import shlex
 import sys
-from collections.abc import Collection, Mapping, Sequence
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pb_graph
-from optim.datasets.dataset import DATASETS, DataSet, Question, data_set
-from optim.datasets.loading import read_questions, sample
+from optim.datasets.dataset import DATASETS, DataSet, Question, Row, SkipRow, data_set
+from optim.extras import import_or_explain
 from pb_graph.budget.account import Budget
 from pb_graph.errors import InputError
 
@@ -24,6 +40,10 @@ _PANEL = "Questions"
 _FOLDERS = re.compile(r"(^|[=:])(?:~|\.\.)?/(?!/)(?:[^/]*/)*")  # of a path, not of an address
 FILE = "jsonl"
 """The data set of a file of one's own."""
+
+_KINDS = ".jsonl, .ndjson, .json, .csv or .tsv, each also as .gz, or .parquet"
+_MAX_CELL = 16 * 2**20  # characters; TravelPlanner's reference exceeds csv's own limit
+_log = logging.getLogger(__name__)
 
 
 def option(text: str, panel: str | None = None, default: Any = MISSING, **further: Any) -> Any:  # noqa: ANN401
@@ -110,7 +130,7 @@ class Questions:
                 questions have the same id, or no question is left.
         """
         if isinstance(self.dataset, str):
-            questions = read_questions(self.source, self.data, self.split, self.seed, self.fields)
+            questions = self._read()
         else:
             questions = list(self.dataset or ())
             ids = {question.id for question in questions}
@@ -125,6 +145,55 @@ class Questions:
             raise InputError(msg)
         return matching if self.limit is None else sample(matching, self.limit, self.seed)
 
+    def _read(self) -> list[Question]:
+        """Read all questions of the data set, in the file's order."""
+        source, questions = str(self.data or self.source.name), dict[str, Question]()
+        for number, row in enumerate(self._rows(), start=1):
+            try:
+                question = self.source.parse(_renamed(row, self.fields))
+                if question.id in questions:
+                    msg = f"the id {question.id!r} is already used by an earlier row"
+                    raise InputError(msg)
+            except SkipRow as reason:
+                _log.warning("%s: row %d is skipped: %s", source, number, reason)
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+                kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+                msg = (
+                    f"row {number} of {source}: {kind}{error}. "
+                    "Fix the row, or map its columns: --field question=NAME."
+                )
+                raise InputError(msg) from error
+            else:
+                questions[question.id] = question
+        return list(questions.values())
+
+    def _rows(self) -> Iterable[Mapping[str, Any]]:
+        """Return the rows of a file, of a generated task, or of the hub."""
+        source, path, hub = self.source, self.data, self.source.hub
+        if self.split is not None and (path is not None or hub is None):
+            msg = "a split applies to data sets of the hub only; a local file is read as a whole"
+            raise InputError(msg)
+        if path is None and source.generate is not None:
+            return source.generate(source.task, self.seed)
+        if path is not None or source.file is not None:
+            return _read_file(Path(path or str(source.file)), source)
+        if hub is None:
+            msg = f"{source.name} is not read from the hub: give a local file with --data PATH"
+            raise InputError(msg)
+        split = self.split or hub.split
+        library = import_or_explain("datasets")  # the import takes seconds
+        try:
+            rows: Iterable[Mapping[str, Any]] = library.load_dataset(
+                hub.path, hub.name, split=split
+            )
+        except Exception as error:
+            msg = (
+                f"cannot read split {split!r} of {hub.path} from the hub ({error}). "
+                "Download it elsewhere and give the file with --data PATH, or use arithmetic."
+            )
+            raise InputError(msg) from error
+        return rows
+
     def origin(self) -> dict[str, Any]:
         """Return where a run and its questions are from; of paths only the last part."""
         hub = None if self.data else self.source.hub
@@ -136,6 +205,47 @@ class Questions:
             "split": self.split or (hub.split if hub else None),
             "seed": self.seed,
         }
+
+
+def load(dataset: str, **choices: Any) -> list[Question]:  # noqa: ANN401 -- fields of `Questions`
+    """Load the questions of a data set.
+
+    Args:
+        dataset: Name of the data set.
+        choices: The other fields of `Questions`, such as ``data``, ``limit`` and ``seed``.
+    """
+    return Questions(dataset=dataset, **choices).load()
+
+
+def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:
+    """Draw n questions without replacement, as evenly over the levels as possible.
+
+    30 questions of 5 levels are 6 per level. If a level has too few questions, the other levels
+    fill up. Samples are nested: the first 30 of a sample of 60 are the sample of 30. Questions
+    without a level count as a separate level.
+
+    Args:
+        questions: Questions with unique ids.
+        n: Number of questions, at least 1; all of them, in drawn order, when there are fewer.
+        seed: Another seed draws others.
+
+    Raises:
+        InputError: If n is below 1.
+    """
+    if n < 1:
+        msg = f"the number of questions to draw must be at least 1, not {n}"
+        raise InputError(msg)
+    levels: dict[int | None, list[Question]] = defaultdict(list)
+    for question in sorted(questions, key=lambda item: _hash_order(seed, item.id)):
+        levels[question.level].append(question)
+    # One question of each level in turn; which level goes first is drawn for each round.
+    rounds = (
+        question
+        for turn in range(max(map(len, levels.values()), default=0))
+        for level in sorted(levels, key=lambda item: _hash_order(seed, f"{turn}:{item}"))
+        for question in levels[level][turn : turn + 1]
+    )
+    return list(islice(rounds, n))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,28 +285,99 @@ class Limits:
         return Budget(usd=self.limit_usd, prices=self.prices or "auto")
 
 
-def load(  # noqa: PLR0913 - each selects questions in another way, all with defaults
-    name: str,
-    *,
-    path: str | Path | None = None,
-    split: str | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    levels: Collection[int] | None = None,
-    fields: Mapping[str, str] | None = None,
-) -> list[Question]:
-    """Load the questions of a data set, as `Questions` chooses them.
+def _read_file(path: Path, dataset: DataSet) -> Iterable[Mapping[str, Any]]:
+    """Return the rows of a file of one of the `_KINDS`.
 
-    Args:
-        name: Name of the data set.
-        path: `Questions.data`; the other parameters are those of the same names.
-        split: Split of the hub's data set.
-        limit: Number of questions.
-        seed: Seed of the draw.
-        levels: Only these levels.
-        fields: The file's names for columns.
+    The standard library reads JSON and CSV: `datasets` gives a column one type, and so refuses a
+    file in which one answer is a number and the next a text.
     """
-    return Questions(
-        dataset=name, data=path, split=split, limit=limit, seed=seed, levels=levels,
-        fields=fields or {},
-    ).load()  # fmt: skip
+    endings = [suffix.lower() for suffix in ("", *path.suffixes)]
+    packed = endings.pop() if endings[-1] == ".gz" else ""
+    try:
+        if endings[-1] == ".parquet":
+            rows: list[Any] = import_or_explain("pyarrow.parquet").read_table(path).to_pylist()
+            return rows
+        content = gzip.decompress(path.read_bytes()) if packed else path.read_bytes()
+        is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # of Excel
+        text = content.decode("utf-16" if is_wide else "utf-8-sig")
+        if endings[-1] in _READERS:
+            return list(_READERS[endings[-1]](text))
+        document = json.loads(text)
+    except (OSError, ValueError, EOFError, RecursionError, csv.Error, zlib.error) as error:
+        msg = f"cannot read {path} as a file in UTF-8 of the kinds {_KINDS}: {error}"
+        raise InputError(msg) from error
+    if isinstance(document, list):
+        return document
+    items = document if isinstance(document, dict) else {}
+    if dataset.expand is not None and (expanded := dataset.expand(Row(items))) is not None:
+        return expanded
+    columns = [value for value in items.values() if isinstance(value, list) and value]
+    listed = [rows for rows in columns if all(isinstance(row, dict) for row in rows)]
+    if len(listed) == 1:
+        return listed[0]
+    if listed or not columns or len({*map(len, columns)}) > 1 or len(columns) < len(items):
+        msg = f"{path} holds {type(document).__name__}, not a list of objects or columns"
+        raise InputError(msg)
+    return [dict(zip(items, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _read_table(text: str) -> Iterator[dict[Any, Any]]:
+    """Yield the rows of a CSV file, without those of empty cells. A cell may hold a list."""
+    csv.field_size_limit(_MAX_CELL)
+    if text[:4].lower() == "sep=":  # as Excel writes it
+        text = text.partition("\n")[2]
+    delimiter = max(",;\t|", key=text.partition("\n")[0].count)
+    table = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    table.fieldnames = [name.strip() for name in table.fieldnames or ()]
+    names = Counter(filter(None, table.fieldnames))
+    if doubled := [name for name, count in names.items() if count > 1]:
+        msg = f"the column {doubled[0]!r} stands {names[doubled[0]]} times in the header"
+        raise ValueError(msg)
+    for row in table:
+        cells: dict[Any, Any] = {name: _listed(row[name]) for name in names}
+        if any(row.get(None, ())):
+            cells[None] = row[None]
+        if any(cells.values()):
+            yield cells
+
+
+def _listed(cell: str | None) -> str | list[str] | None:
+    """Return the texts of a cell such as ["4", "four"], else the cell."""
+    if cell and cell.strip().startswith("["):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            items = ast.literal_eval(cell.strip())
+            if isinstance(items, list) and all(isinstance(item, str) for item in items):
+                return items
+    return cell
+
+
+def _read_lines(text: str) -> Iterator[Any]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                yield json.loads(line.rstrip().removesuffix(","))
+            except ValueError as error:
+                msg = f"line {number}: {error}"
+                raise ValueError(msg) from error
+
+
+_READERS = dict.fromkeys((".csv", ".tsv"), _read_table)
+_READERS |= dict.fromkeys((".jsonl", ".ndjson"), _read_lines)
+
+
+def _renamed(row: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return a row with the data set's names for its columns."""
+    if not isinstance(row, Mapping):
+        msg = f"it is a {type(row).__name__}, not an object with columns"
+        raise InputError(msg)
+    if None in row:  # csv's key for cells beyond the header, such as after a comma without quotes
+        msg = "has more cells than the header"
+        raise InputError(msg)
+    if missing := [theirs for theirs in fields.values() if theirs not in row]:
+        msg = f"no column {missing[0]!r}, although the field map names it"
+        raise InputError(msg)
+    return dict(row) | {ours: row[theirs] for ours, theirs in fields.items()}
+
+
+def _hash_order(seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"{seed}:{name}".encode()).digest()

@@ -8,7 +8,7 @@ from decimal import Decimal
 from math import comb
 from typing import TYPE_CHECKING
 
-from optim.scorers.notation import unwrapped
+from optim.scorers.mathematics import unwrapped
 from pb_graph.answers import stated_answer
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import method

@@ -6,8 +6,8 @@ import re
 import string
 from typing import TYPE_CHECKING
 
-from optim.scorers.base import Score, register
-from optim.scorers.notation import UNSPACED, one_script, unwrapped
+from optim.scorers.mathematics import UNSPACED, one_script, unwrapped
+from optim.scorers.scorer import Score, register
 from pb_graph.answers import boxed_answer, last_answer, unmarked, without_thinking
 
 if TYPE_CHECKING:
@@ -23,8 +23,14 @@ _LETTER = re.compile(  # "B", "(B)", "[B]. Paris", "B, since …", but not "B, C
     r"(?P<end>[)\]>}*\"'.:,;]*)\s*(?P<rest>.*)",
     re.DOTALL | re.IGNORECASE,
 )
+_LONGER = re.compile(
+    r"(?:\d[.,\s]\s*|[-\u2010-\u2015/:^*+<>√]\s*|[<>]=\s*|\\[a-z]+\s*)$"
+)  # 3 1/2, 2^5, ≥ 5
+_OTHERWISE = re.compile(r"(?:\b(?:not|never|nor|or)|n['\u2019]t)\s+(?:the\s+|an?\s+)?$")
 _REASON = re.compile(r"(?:because|since|as|for|so)\b", re.IGNORECASE)
-_OTHER = re.compile(r"(?:and|or|&|/)?\s*[(\[<{*]*[A-Z](?![A-Za-z'])", re.IGNORECASE)
+_OTHER = re.compile(  # a second letter
+    r"(?:and|or|&|/)?\s*[(\[<{*]*[A-Z](?![A-Za-z'])|.*\b(?-i:[A-Z])[):]", re.IGNORECASE | re.DOTALL
+)
 
 
 @register("match")
@@ -44,7 +50,11 @@ def match(output: str, question: Question) -> Score:
 
 def _bare(text: str) -> str:
     """Return a text in lower case without marks and punctuation around it."""
-    marks = string.whitespace + string.punctuation.replace("-", "") + "\N{IDEOGRAPHIC FULL STOP}"
+    marks = (
+        string.whitespace
+        + re.sub(r"[-<>=+/^\\]", "", string.punctuation)
+        + "\N{IDEOGRAPHIC FULL STOP}"
+    )
     return unwrapped(one_script(text)).casefold().strip(marks)
 
 
@@ -53,7 +63,7 @@ def _ends_with(text: str, end: str) -> bool:
     before = text.removesuffix(end)
     if before == text or not before:
         return text == end
-    if end[0].isdigit() and re.search(r"(?:\d[.,/]|-)$", before):
+    if _OTHERWISE.search(before) or (end[0].isdigit() and _LONGER.search(before)):
         return False
     is_inside = before[-1].isalnum() and end[0].isalnum()
     return not is_inside or UNSPACED.match(before[-1]) is not None

@@ -6,8 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from optim.datasets.reasoning_gym import make_task
-from optim.scorers.base import Score, register
 from optim.scorers.rouge import read_answer
+from optim.scorers.scorer import Score, register
 
 if TYPE_CHECKING:
     from optim.datasets import Question

@@ -7,8 +7,8 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from optim.extras import import_or_explain
-from optim.scorers.base import Score, ScorerError, register
-from optim.scorers.notation import UNSPACED, unwrapped
+from optim.scorers.mathematics import UNSPACED, unwrapped
+from optim.scorers.scorer import Score, ScorerError, register
 from pb_graph.answers import boxed_answer, final_answer, without_thinking
 
 if TYPE_CHECKING:

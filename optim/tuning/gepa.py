@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gepa.api import optimize
 from gepa.core.adapter import EvaluationBatch, GEPAAdapter
 
-from optim.datasets.examples import example_of
+from optim.datasets.dataset import example_of
 from optim.e3 import e3
 from optim.tuning.optimizers import output_of
 from optim.tuning.reflection import instruction_in

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from optim.datasets.examples import example_of
+from optim.datasets.dataset import example_of
 from optim.records import PLANNING
 from optim.tangent import E3Metric
 from optim.tuning.evaluator import OutageError, SearchEndedError

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from optim.bench.bench import RETRY_SETTINGS
 from optim.datasets import Questions
-from optim.datasets.dataset import digest
-from optim.datasets.examples import question_of
-from optim.datasets.loading import normalized, sample
+from optim.datasets.dataset import digest, question_of
+from optim.datasets.questions import sample
 from optim.records import Records
 from optim.records.record import Conditions, differences
 from optim.statistics.estimates import PERCENT
@@ -284,4 +283,4 @@ def draw(
 
 
 def _text(question: Question) -> str:
-    return normalized(f"{question.question}\n{question.reference or ''}")
+    return " ".join(f"{question.question}\n{question.reference or ''}".casefold().split())

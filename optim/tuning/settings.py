@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from optim.datasets.loading import sample
+from optim.datasets.questions import sample
 from optim.e3 import smoothed_e3
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.verdict import Trial

@@ -14,7 +14,7 @@ import pytest
 
 import optim.tuning.options
 from optim.datasets import DATASETS, load
-from optim.scorers.base import SCORERS
+from optim.scorers.scorer import SCORERS
 from pb_graph.methods import METHODS
 from tests.support.documents import ENDPOINT, PAGES, ROOT, SERVER, name_of, snippets
 from tests.support.endpoints import client_to, endpoint_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optim.datasets.examples import question_of
+from optim.datasets.dataset import question_of
 from optim.e3 import ReferencePoint, e3, metric, surrogate
 from optim.scorers import ScorerError, from_dspy
 from optim.tangent import E3Metric, _tangent_score

@@ -16,7 +16,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from optim.scorers.base import Score, ScorerError, register
+from optim.scorers.scorer import Score, ScorerError, register
 from optim.scorers.travelplanner.constraints import COMMONSENSE, GATES, Case, hard_constraints
 from optim.scorers.travelplanner.plan import read_plan
 from optim.scorers.travelplanner.trip import Query, Trip, cost

@@ -8,8 +8,8 @@ import pytest
 
 from optim.datasets import Question
 from optim.scorers import NAMES, Score, ScorerError, as_scorer, register, scorer_code, scorer_name
-from optim.scorers.base import SCORERS
 from optim.scorers.rouge import RougeScorer
+from optim.scorers.scorer import SCORERS
 from pb_graph.errors import InputError
 
 QUESTION = Question("q", "Where?", targets=("Paris", "Lyon"))
@@ -28,7 +28,7 @@ def test_a_scorer_is_one_function_under_the_decorator() -> None:
 
     assert "exact" in NAMES
     assert [as_scorer("exact").score(text, QUESTION).value for text in ("Paris ", "Rome")] == [1, 0]
-    with pytest.raises(InputError, match=r"math, rouge.*exact; did you mean 'rouge'"):
+    with pytest.raises(InputError, match=r"math, .*rouge.*exact; did you mean 'rouge'"):
         as_scorer("rogue")
 
 
@@ -53,6 +53,19 @@ def test_a_scorer_of_ones_own_is_named_by_its_file(tmp_path: Path) -> None:
     for wrong in (f"{file}:exakt", f"{tmp_path}/yours.py:exact", "no_module:exact"):
         with pytest.raises(InputError, match=r"cannot import .*Give module:NAME or FILE\.py:NAME"):
             as_scorer(wrong)
+
+
+def test_the_digest_of_a_scorer_covers_all_that_decides_its_verdict(tmp_path: Path) -> None:
+    with patch.object(Path, "read_text", autospec=True, side_effect=Path.read_text) as read:
+        math = scorer_code("math")
+    assert {"worker.py", "answers.py"} <= {call.args[0].name for call in read.call_args_list}
+    assert len({math, scorer_code("rouge"), scorer_code("travelplanner")}) == 3
+    mine = tmp_path / "judge.py"
+    mine.write_text("from helper import of\ndef judge(output, question): return of(output)\n")
+    mine.with_name("helper.py").write_text("def of(text): return 1.0\n")
+    before = scorer_code(f"{mine}:judge")
+    mine.with_name("helper.py").write_text("def of(text): return 0.0\n")
+    assert scorer_code(f"{mine}:judge") != before
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from optim.scorers import ScorerError, mathematics
+from optim.scorers import ScorerError, worker
 from optim.scorers.mathematics import MathScorer
 
 if TYPE_CHECKING:
@@ -90,6 +90,9 @@ def scorer() -> MathScorer:
         (r"\frac{\pi}{2}", r"\boxed{pi/2}"),
         ("14-i", r"\boxed{14 - 1i}"),
         (r"(-\infty,3]", r"\boxed{x \le 3}"),
+        ("-7", "Final answer: minus 7"),
+        ("3,-3", "The answer is \N{PLUS-MINUS SIGN}3."),
+        ("1234.56", "1.234,56"),
         (r"\text{(B)}", r"\boxed{B}"),
         ("#### 42", r"\boxed{42}"),
     ],
@@ -133,6 +136,19 @@ def test_equal_answers_score_1(scorer: MathScorer, gold: str, output: str) -> No
         ("25", r"\boxed{2,5}"),
         ("-2", "\\boxed{3\N{EN DASH}5}"),  # a range
         (r"\text{east}", r"\boxed{seat}"),
+        # A date is no difference, a list no number, and a bound no number either.
+        ("2024-04-03", r"\boxed{2024-03-04}"),
+        ("3 1/2", r"\boxed{31/2}"),
+        ("17", r"\boxed{1 7}"),
+        ("6", r"\boxed{5 & 6}"),
+        ("3", r"\boxed{3 or more}"),
+        ("5", "Final answer: January 5"),
+        ("7", "Final answer: half of 7"),
+        ("5", "Final answer: 5 percent more"),
+        ("AB", "Final answer: BA"),
+        ("5", "The answer is 5 \N{PLUS-MINUS SIGN} 2."),  # a closing sentence is read as a whole
+        ("3", "x > 3"),
+        ("2:3:4", "So in the end we get $2:4:3$."),
         # Tiny numbers, which Math-Verify rounds to zero.
         (r"\frac{1}{2^{99}}", r"\boxed{\frac{1}{2^{98}}}"),
         (r"6.6 \times 10^{-34}", r"\boxed{9.1 \times 10^{-31}}"),
@@ -181,7 +197,7 @@ def test_threads_share_one_worker_process(scorer: MathScorer) -> None:
 def test_a_number_too_large_to_compute_is_wrong_and_ends_no_run(
     scorer: MathScorer, bomb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mathematics, "_TIME_LIMIT", 0.5)
+    monkeypatch.setattr(worker, "_TIME_LIMIT", 0.5)
     assert scorer.score(rf"\boxed{{{bomb}}}", Question(("1",))).value == 0
     assert scorer.score(rf"\boxed{{{bomb}}}", Question((bomb,))).value == 1
     assert scorer.score(r"\boxed{\frac12}", Question(("0.5",))).value == 1

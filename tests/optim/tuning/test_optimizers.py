@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 import pytest
 
-from optim.datasets.examples import example_of
+from optim.datasets.dataset import example_of
 from optim.tangent import ReferencePoint
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.gepa import Acceptance
