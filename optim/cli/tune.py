@@ -52,8 +52,7 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
     command again to resume; no answer is paid twice.
     """
     from optim.tuning.program import GraphProgram  # noqa: PLC0415 -- DSPy takes a second
-    from optim.tuning.run import tune  # noqa: PLC0415
-    from optim.tuning.search import draw  # noqa: PLC0415
+    from optim.tuning.run import draw, tune  # noqa: PLC0415
 
     command = TuneCommand(**options)
     optimizer = resolve_optimizer(command)

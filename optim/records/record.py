@@ -75,6 +75,10 @@ class Record:
         """Completion tokens, planning included."""
         return self.report["usage"]["output_tokens"]
 
+    def cost(self, prompt_price: float = 0.0) -> int:
+        """Return its completion tokens, and its prompt tokens at a price in completion tokens."""
+        return self.tokens + round(prompt_price * self.report["usage"]["input_tokens"])
+
     @property
     def answer(self) -> str:
         """The answer, by the name that predictions of DSPy have for it."""

@@ -7,7 +7,7 @@ accuracy and the price of every cap.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -109,6 +109,22 @@ def read_caps(
         by_level={int(level): best((table.level == level).fillna(value=False)) for level in levels},
         held_out=compare(*samples),
     )
+
+
+def cut(record: Record, cap: int) -> Record:
+    """Return a scored answer as a cap of its solving call leaves it.
+
+    Args:
+        record: An answer of one solving call under a cap that it does not reach.
+        cap: The cap in tokens.
+    """
+    solving = record.solving_tokens
+    if solving <= cap:
+        return record
+    usage = record.report["usage"]
+    tokens = usage["output_tokens"] - solving + cap
+    report: Any = {**record.report, "usage": {**usage, "output_tokens": tokens}, "cut_off": True}
+    return replace(record, score=0.0, explanation=f"cut off at {cap} tokens", report=report)
 
 
 def ladders(study: pd.DataFrame) -> pd.DataFrame:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from optim.tuning.program import Candidate, GraphProgram
 
 _OUTAGE = 8  # failed answers in a row
+_CHARACTERS = 4  # of a token
 
 T = TypeVar("T")
 
@@ -57,6 +58,7 @@ class Evaluator(SharedOnDeepcopy):
 
     def __init__(self, program: GraphProgram, scorer: ScorerLike, options: TuneOptions) -> None:
         self.program, self.options, self.run_dir = program, options, Path(options.run_dir)
+        self.prompt_price = 1 / options.price_ratio if options.objective == "money" else 0.0
         self.scorer, self._judge = (scorer_name(scorer), scorer_code(scorer)), as_scorer(scorer)
         with ExitStack() as opened:
             opened.enter_context(lock_run_dir(self.run_dir))
@@ -134,6 +136,20 @@ class Evaluator(SharedOnDeepcopy):
         identities = {question.identity for question in questions}
         return [each for each, records in self._known.items() if identities <= records.keys()]
 
+    def add(self, candidate: Candidate, records: Sequence[Record]) -> None:
+        """Add a candidate's answers that others tell, so that nobody is asked for them.
+
+        Args:
+            candidate: The candidate.
+            records: Its scored answers.
+        """
+        self._known[candidate] |= {record.identity: record for record in records}
+
+    def allows(self, *instructions: str) -> bool:
+        """Return whether all instructions are short enough, at four characters a token."""
+        longest = self.options.max_prompt_tokens
+        return longest is None or all(len(text) <= _CHARACTERS * longest for text in instructions)
+
     def check(self) -> None:
         """Raise if the budget is used up, also for a reflection model."""
         limit, rest = self.replies.limit, ""
@@ -184,8 +200,7 @@ class Evaluator(SharedOnDeepcopy):
 
     async def _scored(self, candidate: Candidate, question: Question) -> Record:
         if candidate not in self._runners:
-            method = candidate.method(estimate_level=self.options.estimate_level)
-            self._runners[candidate] = Runner(method, self.models)
+            self._runners[candidate] = Runner(candidate, self.models)
         try:
             record = await self._runners[candidate].answer(question)
         except RunStoppedError as error:

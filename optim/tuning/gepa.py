@@ -175,4 +175,6 @@ class _Adapter(GEPAAdapter["Question", dict[str, str], "Record | None"]):
         except PlanAndBudgetError:  # the evaluator keeps it; GEPA would only ask again
             return candidate
         is_same = proposal.split() in ([], text.split())  # small models copy it
-        return candidate if is_same or not options.allows(proposal) else {name: proposal}
+        return (
+            candidate if is_same or not self._task.evaluator.allows(proposal) else {name: proposal}
+        )

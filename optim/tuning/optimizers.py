@@ -83,7 +83,7 @@ class OptimizerTask(SharedOnDeepcopy):
             return NOT_ANSWERED
         names = ("answer", "score", "report", "error")
         told = {name: getattr(record, name) for name in names}
-        return dspy.Prediction(**told, tokens=self.evaluator.options.cost(record))
+        return dspy.Prediction(**told, tokens=record.cost(self.evaluator.prompt_price))
 
     def candidates(self, texts: Sequence[str]) -> list[Candidate]:
         """Return the incumbent with each of these instructions."""

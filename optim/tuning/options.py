@@ -15,10 +15,7 @@ from pb_graph.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from optim.records import Record
-
 PROMPTS = ("decompose", "estimate", "level", "solve")
-_CHARACTERS = 4  # of a token
 TUNED = (*PROMPTS, "settings")
 PLANS = frozenset({"decompose", "estimate"})
 """The prompts that are only sent for a question that is planned."""
@@ -127,16 +124,6 @@ class TuneOptions(Limits):
         if self.objective not in {"e3", "money", "front"}:
             msg = f"objective must be e3, money or front, not {self.objective!r}"
             raise InputError(msg)
-
-    def cost(self, record: Record) -> int:
-        """Return what an answer costs by the objective, in completion tokens."""
-        prompt = record.report["usage"]["input_tokens"] if self.objective == "money" else 0
-        return record.tokens + round(prompt / self.price_ratio)
-
-    def allows(self, instruction: str) -> bool:
-        """Return whether an instruction is short enough, at four characters a token."""
-        longest = self.max_prompt_tokens
-        return longest is None or len(instruction) <= _CHARACTERS * longest
 
 
 def resolve_optimizer(options: TuneOptions) -> Optimizer:

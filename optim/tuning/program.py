@@ -47,8 +47,8 @@ class SharedOnDeepcopy:
 
 
 @dataclass(frozen=True)
-class Candidate(SharedOnDeepcopy):
-    """Instructions and examples for the planner and the solver, under settings.
+class Candidate(SharedOnDeepcopy, Method):
+    """A method that a search may change: instructions and examples under settings.
 
     Attributes:
         instructions: Text by predictor (`DEFAULT_INSTRUCTIONS` has their names). The package's own
@@ -58,8 +58,9 @@ class Candidate(SharedOnDeepcopy):
             data are dropped. A predictor without examples shows the package's own.
     """
 
-    instructions: Mapping[str, str] = field(default_factory=dict)
+    name: str = "tune"
     settings: Settings = field(default_factory=Settings)
+    instructions: Mapping[str, str] = field(default_factory=dict)
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -69,6 +70,7 @@ class Candidate(SharedOnDeepcopy):
         non_empty = {name: demos for name, demos in examples.items() if demos}
         object.__setattr__(self, "instructions", MappingProxyType(changed))
         object.__setattr__(self, "examples", MappingProxyType(non_empty))
+        object.__setattr__(self, "program", self.prompts().program())
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -100,10 +102,6 @@ class Candidate(SharedOnDeepcopy):
             examples: The examples: inputs and output by name.
         """
         return replace(self, examples={**self.examples, predictor: examples})
-
-    def method(self, name: str = "tune", *, estimate_level: bool = False) -> Method:
-        """Return the candidate as a method of an evaluation."""
-        return Method(name, self.settings, self.prompts().program(), estimate_level)
 
     def prompts(self) -> Planner:
         """Return a new planner with these instructions and examples."""
@@ -238,16 +236,15 @@ class GraphProgram(TunableProgram):
         if isinstance(saved, str | Path):
             saved = PlannerProgram.load(saved)
         if not isinstance(settings, Settings):
-            base = getattr(saved, "settings", None)
-            saved_settings = base.set_fields() if base else {}
-            settings = Settings.read(saved_settings | dict(settings or {}))
+            own = getattr(saved, "settings", None)
+            fields = own.set_fields() if own else {}
+            settings = Settings.read(fields | dict(settings or {}))
         loaded = load_planner(getattr(saved, "prompts", saved))
         predictors = dict(loaded.named_predictors())
         texts = {name: predictor.signature.instructions for name, predictor in predictors.items()}
         demos = {name: predictor.demos for name, predictor in predictors.items()}
-        super().__init__(
-            Candidate(texts, settings, demos), *dict.fromkeys(active_predictors(settings).values())
-        )
+        base = Candidate(settings=settings, instructions=texts, examples=demos)
+        super().__init__(base, *dict.fromkeys(active_predictors(settings).values()))
         self.graph = GraphCache(model, planner, cap_policy)
 
     @property

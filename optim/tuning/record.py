@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from optim.records import Records
     from optim.tuning.search import Search
-    from optim.tuning.verdict import Trial
+    from optim.tuning.search import Trial
     from pb_graph.program import PlannerProgram
 
 Record = dict[str, Any]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from optim.datasets import Questions
+from optim.datasets import Questions, sample
+from optim.datasets.dataset import question_of
+from optim.methods import reject_plan_review
 from optim.records import Records
 from optim.records.logs import ANSWERS
 from optim.tuning.evaluator import Evaluator
@@ -20,7 +24,7 @@ from optim.tuning.options import PLANS, TuneOptions, resolve_optimizer
 from optim.tuning.program import GraphProgram, check_is_sent, predictor_of
 from optim.tuning.record import record_of
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import Search, check_budget, questions_of, split_of
+from optim.tuning.search import Search, Split
 from pb_graph.cli.display import safe
 from pb_graph.errors import InputError
 from pb_graph.models.resolve import model_name
@@ -31,8 +35,12 @@ if TYPE_CHECKING:
 
     from optim.datasets import Question
     from optim.scorers import ScorerLike
-    from optim.tuning.verdict import Verdict
+    from optim.tuning.search import Verdict
     from pb_graph.program import PlannerProgram
+
+_FEWEST_DEV = 6  # of dev and held-out together: two to compare on, so that there is an interval
+_HELD_OUT = 3  # one of every three questions
+_NAMED = 5  # question ids that an error names
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -110,16 +118,17 @@ def tune(  # noqa: PLR0913 -- all but three by name
             answers are kept.
     """
     options = TuneOptions(**choices)
+    reject_plan_review(program.settings)
     optimizer = resolve_optimizer(options)
     if not train and optimizer.name == "shortest":
         msg = "examples are chosen from training questions: give at least one"
         raise InputError(msg)
     others = None if held_out is None else questions_of(held_out)
     split = split_of(questions_of(train), questions_of(dev), others, options.seed)
-    check_budget(options.budget, split)
+    split.check(options.budget)
     settings, domains = program.settings, {question.domain for question in split.dev}
     domain = domains.pop() if len(domains) == 1 else ""
-    original = program.candidate
+    original = replace(program.candidate, estimate_level=options.estimate_level)
     if domain and "domain" not in settings.model_fields_set:  # the domain's defaults are measured
         original = replace(original, settings=settings.model_copy(update={"domain": domain}))
     levels = [None if options.estimate_level else question.level for question in split.dev]
@@ -163,3 +172,62 @@ def tune(  # noqa: PLR0913 -- all but three by name
     )
     artefact = tuned.program().model_copy(update={"tuning": record})
     return TuneResult(tuned, artefact, search, records)
+
+
+def questions_of(given: Questions | Iterable[Any]) -> list[Question]:
+    """Return the questions that are chosen or listed, and examples as questions."""
+    listed = given.load() if isinstance(given, Questions) else given
+    questions = [question_of(item) for item in listed]
+    counts = Counter(question.id for question in questions)
+    if repeated := [id_ for id_, count in counts.items() if count > 1]:
+        msg = f"duplicate questions: {', '.join(repeated[:_NAMED])}. Remove one of each."
+        raise InputError(msg)
+    return questions
+
+
+def split_of(
+    train: Sequence[Question],
+    dev: Sequence[Question],
+    held_out: Sequence[Question] | None,
+    seed: int,
+) -> Split:
+    """Check the sets; without held-out questions, hold out a third of dev, of each level."""
+    if held_out is None:
+        if len(dev) < _FEWEST_DEV:
+            msg = (
+                f"{len(dev)} dev questions are too few: a third of them is held out for the final "
+                f"comparison. Give at least {_FEWEST_DEV}, better 60."
+            )
+            raise InputError(msg)
+        held_out, dev = draw(dev, _HELD_OUT, seed)
+    if not dev or not held_out:
+        msg = "dev and held_out must not be empty: dev chooses the winner, held_out judges it"
+        raise InputError(msg)
+    sets = {"train": train, "dev": dev, "held-out": held_out}
+    for (first, left), (second, right) in combinations(sets.items(), 2):
+        texts = {_text(question) for question in left}
+        shared = [question.id for question in right if _text(question) in texts]
+        if shared:
+            listed = f"{len(shared)} questions ({', '.join(shared[:_NAMED])})"
+            msg = f"{second} and {first} share {listed}: remove the repeated ones"
+            raise InputError(msg)
+    return Split(train or dev, dev, held_out)
+
+
+def draw(
+    questions: Sequence[Question], of: int, seed: int
+) -> tuple[list[Question], list[Question]]:
+    """Draw one of every ``of`` questions, at least one, from each level its share."""
+    mixed = sorted(sample(questions, len(questions), seed), key=lambda one: one.level or 0)
+    part: list[Question] = []
+    seen = 0
+    for _, group in groupby(mixed, key=lambda one: one.level or 0):
+        level = [*group]
+        part += level[: (seen + len(level)) // of - seen // of]
+        seen += len(level)
+    part = part or mixed[:1]
+    return part, [question for question in questions if question not in part]
+
+
+def _text(question: Question) -> str:
+    return " ".join(f"{question.question}\n{question.reference or ''}".casefold().split())

@@ -7,30 +7,28 @@ and every candidate is ranked by exact E³ on dev.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from itertools import combinations, groupby
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from optim.bench.bench import RETRY_SETTINGS
-from optim.datasets import Questions
-from optim.datasets.dataset import digest, question_of
-from optim.datasets.questions import sample
+from optim.datasets.dataset import digest
+from optim.e3 import ReferencePoint, Sample, compare, describe, e3
 from optim.records import Records
 from optim.records.record import Conditions, differences
 from optim.statistics.estimates import PERCENT
-from optim.tangent import ReferencePoint
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.program import check_is_sent
-from optim.tuning.verdict import Trial, Verdict, judge
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
+    from optim.e3 import Comparison
+    from optim.records import Record
     from optim.tuning.evaluator import Evaluator
     from optim.tuning.options import Optimizer
     from optim.tuning.program import Candidate
@@ -39,10 +37,15 @@ if TYPE_CHECKING:
 RUN = "run.json"
 """The file of a run folder with what all of its runs have in common."""
 
-_COMPARED = 2  # on the held-out questions: the original and the winner of dev
-_FEWEST_DEV = 6  # of dev and held-out together: two to compare on, so that there is an interval
-_HELD_OUT = 3  # one of every three questions
-_NAMED = 5  # question ids that an error names
+COMPARED = 2
+"""Candidates that answer the held-out questions: the original and the winner of dev."""
+
+SURE = 0.9
+"""One-sided confidence on the held-out questions from which the winner of dev is called better."""
+
+VerdictName = Literal["better", "undecided", "kept"]
+
+_FEWEST = 2  # compared questions: one has no interval
 
 
 class Split(NamedTuple):
@@ -51,6 +54,95 @@ class Split(NamedTuple):
     train: Sequence[Question]
     dev: Sequence[Question]
     held_out: Sequence[Question]
+
+    def check(self, budget: int) -> None:
+        """Raise `InputError` if a budget of answers pays for less than one candidate."""
+        dev, held_out = len(self.dev), len(self.held_out)
+        required = 2 * dev + COMPARED * held_out
+        if budget < required:
+            msg = (
+                f"{budget} answers are too few: the original and one candidate on {dev} dev and "
+                f"{held_out} held-out questions take {required}. Raise the budget "
+                "(--budget-answers), or give fewer questions (--limit)."
+            )
+            raise InputError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A candidate's answers to one set of questions, and what each of them costs.
+
+    Attributes:
+        candidate: The candidate.
+        records: Its answers.
+        origin: Name of the optimizer that proposed it.
+        prompt_price: What a prompt token costs in completion tokens; E³ is taken by this cost.
+    """
+
+    candidate: Candidate
+    records: Sequence[Record]
+    origin: str = ""
+    prompt_price: float = 0.0
+
+    @property
+    def scores(self) -> list[float]:
+        """Scores from 0 to 1."""
+        return [record.score or 0.0 for record in self.records]
+
+    @property
+    def costs(self) -> list[int]:
+        """The cost of each answer."""
+        return [record.cost(self.prompt_price) for record in self.records]
+
+    @property
+    def e3(self) -> float:
+        """A²/T; 0 when nothing is right."""
+        return e3(self.scores, self.costs) if any(self.scores) else 0.0
+
+    def against(self, other: Trial) -> Comparison:
+        """Compare with another candidate's answers to the same questions, paired."""
+        mine, others = (
+            [
+                Sample(record.question, record.score or 0.0, record.cost(self.prompt_price))
+                for record in trial.records
+            ]
+            for trial in (self, other)
+        )
+        return compare(mine, others)
+
+
+def winner_of(trials: Sequence[Trial]) -> Trial | None:
+    """Return the trial with the highest E³ on dev; None if no E³ is above that of the first."""
+    best = max(trials, key=lambda trial: trial.e3)
+    return best if best.e3 > trials[0].e3 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on the best candidate of dev, from the held-out questions.
+
+    Attributes:
+        verdict: ``better``: its E³ is higher there with a one-sided confidence of at least
+            `SURE`. ``undecided``: it is not below the original's, so the winner is used, but is
+            no known improvement. ``kept``: the original stays.
+        reason: One or two sentences with the held-out ratio.
+        winner: The best candidate on dev; None if no candidate was above the original.
+        before: The original on the held-out questions; None when nothing was compared.
+        after: The winner on the held-out questions.
+        comparison: Comparison of both, paired by question.
+    """
+
+    verdict: VerdictName
+    reason: str
+    winner: Trial | None = field(default=None, repr=False)  # every report would be shown
+    before: Trial | None = field(default=None, repr=False)
+    after: Trial | None = field(default=None, repr=False)
+    comparison: Comparison | None = field(default=None, repr=False)
+
+    @property
+    def is_adopted(self) -> bool:
+        """Return whether the winner is used from now on: ``better`` or ``undecided``."""
+        return self.verdict != "kept"
 
 
 @dataclass
@@ -74,14 +166,14 @@ class Search:
         """
         evaluator, held_out = self.evaluator, len(self.split.held_out)
         dev, budget = len(self.split.dev), evaluator.options.budget
-        check_budget(budget, self.split)
+        self.split.check(budget)
         self._check_folder(original)
         self.callback(
-            f"{dev} dev and {held_out} held-out questions; {_COMPARED * held_out} answers are kept "
+            f"{dev} dev and {held_out} held-out questions; {COMPARED * held_out} answers are kept "
             "back for the comparison at the end. This budget tries about "
-            f"{(budget - _COMPARED * held_out) // dev - 1} candidates on all of dev."
+            f"{(budget - COMPARED * held_out) // dev - 1} candidates on all of dev."
         )
-        evaluator.reserved = _COMPARED * held_out
+        evaluator.reserved = COMPARED * held_out
         self._measure(original, "original")
         if evaluator.options.tuned != "settings" and self.predictor != "level":
             levels = [record.report["level"] for record in self.original.records]
@@ -133,17 +225,17 @@ class Search:
     def _check_folder(self, original: Candidate) -> None:
         """Store what must be equal in all runs of the folder, targets included, or compare it."""
         evaluator, options = self.evaluator, self.evaluator.options
-        models, method = evaluator.models, original.method(estimate_level=options.estimate_level)
+        models = evaluator.models
         sets = {
             name: digest([[question.identity, list(question.targets)] for question in questions])
             for name, questions in self.split._asdict().items()
         }
         conditions = Conditions(
-            settings=method.settings.model_dump(mode="json", exclude=set(RETRY_SETTINGS)),
+            settings=original.settings.model_dump(mode="json", exclude=set(RETRY_SETTINGS)),
             solver=models.solver_identity,
             planner=models.planner_identity,
-            program=method.program_digest,
-            estimate_level=method.estimate_level,
+            program=original.program_digest,
+            estimate_level=original.estimate_level,
             temperature=models.temperature,
             epochs=1,
             seed=options.seed,
@@ -185,7 +277,7 @@ class Search:
         )
         with suppress(SearchEndedError):  # of a user's optimizer that measures beyond the budget
             for candidate in self.optimizer.candidates(task):
-                if not all(map(evaluator.options.allows, candidate.instructions.values())):
+                if not evaluator.allows(*candidate.instructions.values()):
                     self.callback("An instruction is left out: longer than --max-prompt-tokens.")
                 elif all(candidate != trial.candidate for trial in self.trials):
                     with suppress(SearchEndedError):  # others may be known already
@@ -205,7 +297,7 @@ class Search:
                 raise
             self.callback(f"{origin}: a candidate was left out. {error}")
             return
-        trial = Trial(candidate, records, origin, self.evaluator.options.cost)
+        trial = Trial(candidate, records, origin, self.evaluator.prompt_price)
         self.trials.append(trial)
         better = ", the best so far" if trial is max(self.trials, key=lambda t: t.e3) else ""
         self.callback(
@@ -214,73 +306,60 @@ class Search:
         )
 
 
-def check_budget(budget: int, split: Split) -> None:
-    """Raise `InputError` if a budget of answers pays for less than one candidate."""
-    dev, held_out = len(split.dev), len(split.held_out)
-    required = 2 * dev + _COMPARED * held_out
-    if budget < required:
-        msg = (
-            f"{budget} answers are too few: the original and one candidate on {dev} dev and "
-            f"{held_out} held-out questions take {required}. Raise the budget (--budget-answers), "
-            "or give fewer questions (--limit)."
-        )
-        raise InputError(msg)
+def judge(evaluator: Evaluator, trials: Sequence[Trial], held_out: Sequence[Question]) -> Verdict:
+    """Compare the winner of dev with the original on the held-out questions, and decide.
+
+    A question that could not be answered is left out for both.
+    """
+    original, winner = trials[0], winner_of(trials)
+    if len(trials) == 1:
+        return Verdict("kept", "No candidate was measured on dev.")
+    if winner is None:
+        return Verdict("kept", "No candidate had a higher E³ on dev than the original.")
+    pair = (original.candidate, winner.candidate)
+    for candidate in pair:
+        with suppress(OutageError, SearchEndedError):
+            evaluator.measure(candidate, held_out)
+    if isinstance(evaluator.refusal, OutageError):
+        raise evaluator.refusal
+    questions = [q for q in held_out if all(evaluator.known(each, [q]) for each in pair)]
+    if len(questions) < _FEWEST:
+        return Verdict("kept", "Too few held-out questions were answered.", winner)
+    before, after = (
+        Trial(each, evaluator.known(each, questions), "", evaluator.prompt_price) for each in pair
+    )
+    comparison = after.against(before)
+    verdict = decide(after, before, comparison)
+    reason = f"On the held-out questions, against the original: {describe(comparison)}."
+    reason += f" {_conclusion(verdict, comparison)}"
+    if failed := len(held_out) - len(questions):
+        reason += f" Excluded, because they failed: {failed} questions."
+    return Verdict(verdict, reason, winner, before, after, comparison)
 
 
-def questions_of(given: Questions | Iterable[Any]) -> list[Question]:
-    """Return the questions that are chosen or listed, and examples as questions."""
-    listed = given.load() if isinstance(given, Questions) else given
-    questions = [question_of(item) for item in listed]
-    counts = Counter(question.id for question in questions)
-    if repeated := [id_ for id_, count in counts.items() if count > 1]:
-        msg = f"duplicate questions: {', '.join(repeated[:_NAMED])}. Remove one of each."
-        raise InputError(msg)
-    return questions
+def decide(winner: Trial, original: Trial, comparison: Comparison) -> VerdictName:
+    """Judge the winner of dev by the held-out questions.
+
+    Only this candidate is tested, once, on questions that were not used to choose it. A program
+    that is not better is called better in at most one of ten runs. Repeated tests err more often:
+    ``tests/benchmarks/verdict_simulation.py`` measures how often.
+    """
+    is_same = winner.scores == original.scores and winner.costs == original.costs
+    if is_same or comparison.e3_a == 0.0 or comparison.e3_a < comparison.e3_b:
+        return "kept"
+    sure = comparison.probability_higher
+    return "better" if sure is not None and sure >= SURE else "undecided"
 
 
-def split_of(
-    train: Sequence[Question],
-    dev: Sequence[Question],
-    held_out: Sequence[Question] | None,
-    seed: int,
-) -> Split:
-    """Check the sets; without held-out questions, hold out a third of dev, of each level."""
-    if held_out is None:
-        if len(dev) < _FEWEST_DEV:
-            msg = (
-                f"{len(dev)} dev questions are too few: a third of them is held out for the final "
-                f"comparison. Give at least {_FEWEST_DEV}, better 60."
-            )
-            raise InputError(msg)
-        held_out, dev = draw(dev, _HELD_OUT, seed)
-    if not dev or not held_out:
-        msg = "dev and held_out must not be empty: dev chooses the winner, held_out judges it"
-        raise InputError(msg)
-    sets = {"train": train, "dev": dev, "held-out": held_out}
-    for (first, left), (second, right) in combinations(sets.items(), 2):
-        texts = {_text(question) for question in left}
-        shared = [question.id for question in right if _text(question) in texts]
-        if shared:
-            listed = f"{len(shared)} questions ({', '.join(shared[:_NAMED])})"
-            msg = f"{second} and {first} share {listed}: remove the repeated ones"
-            raise InputError(msg)
-    return Split(train or dev, dev, held_out)
-
-
-def draw(
-    questions: Sequence[Question], of: int, seed: int
-) -> tuple[list[Question], list[Question]]:
-    """Draw one of every ``of`` questions, at least one, from each level its share."""
-    mixed = sorted(sample(questions, len(questions), seed), key=lambda one: one.level or 0)
-    part: list[Question] = []
-    seen = 0
-    for _, group in groupby(mixed, key=lambda one: one.level or 0):
-        level = [*group]
-        part += level[: (seen + len(level)) // of - seen // of]
-        seen += len(level)
-    part = part or mixed[:1]
-    return part, [question for question in questions if question not in part]
-
-
-def _text(question: Question) -> str:
-    return " ".join(f"{question.question}\n{question.reference or ''}".casefold().split())
+def _conclusion(verdict: VerdictName, comparison: Comparison) -> str:
+    if verdict == "kept":
+        return "So the original is kept."
+    # Rounded down: 90 % is never said of less, and 100 % never.
+    sure = f"{min(99, math.floor(PERCENT * (comparison.probability_higher or 0.0)))} %"
+    if verdict == "better":
+        return f"Higher with a one-sided confidence of {sure}."
+    return (
+        f"Not significant: one-sided confidence {sure}, {PERCENT * SURE:g} % required. The tuned "
+        "program is used, but is not a proven improvement. Give more held-out questions in a new "
+        "run; a second look at the same ones is a further chance to be lucky."
+    )

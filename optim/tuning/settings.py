@@ -1,4 +1,7 @@
-"""Search settings by successive halving: many on a few questions, the better half on more.
+"""Search settings: budgets by the ladder of caps, all else by successive halving.
+
+One run of dev without a cap tells what every cap would give (`optim.reporting.caps`). Halving then
+measures many settings on a few questions, and the better half on more.
 
 The first rung asks `FIRST` questions of the methods without a plan and of settings around the
 original: each choice takes another value in half of them. Each rung keeps the better half, by E³
@@ -15,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from optim.datasets.questions import sample
 from optim.e3 import smoothed_e3
+from optim.reporting.caps import cut, read_caps
 from optim.tuning.evaluator import OutageError, SearchEndedError
-from optim.tuning.verdict import Trial
-from pb_graph.budget.rules import LEVELS, BudgetRule, LevelTable
+from optim.tuning.search import Trial
+from pb_graph.errors import InputError
 from pb_graph.settings import PLANNED, Settings
 
 if TYPE_CHECKING:
@@ -45,40 +49,66 @@ DIMENSIONS: dict[str, Sequence[Any]] = {
         {"name": "polynomial", "power": 3},
         {"name": "exponential", "gamma": 0.7},
     ),
-    "budget": (-4, -3, -2, -1, 1, 2, 3, 4),
     "execution": ("single_pass", "stepwise"),
     "planning": ("two_call", "fused"),
     "enforcement": ("prompt", "force"),
     "reserve": (0, 48),
 }
-"""Values by dimension; the budget as k of a factor 2^(k/2) on all its levels."""
+"""Values by dimension. Budgets are those of the ladder."""
 
 
 def halving(task: OptimizerTask) -> list[Candidate]:
-    """Return the settings that were measured on the whole of dev.
+    """Return the settings that were measured, or read off, on the whole of dev.
 
     The same seed and answers lead to the same settings, and paid answers cost nothing.
     """
-    seed = task.evaluator.options.seed
+    evaluator, seed = task.evaluator, task.evaluator.options.seed
+    capped = read_ladder(task)
     questions = sample(task.dev, len(task.dev), seed)
     counts = [*(FIRST << k for k in range(16) if FIRST << k < len(questions)), len(questions)]
-    width = width_of(counts, task.evaluator.limit - len(questions))  # the original met all of dev
-    base, domains = task.incumbent.settings, {question.domain for question in task.dev}
-    rule = (base.for_domain(*domains) if len(domains) == 1 else base).budget_rule
-    variants = _settings_around(base, rule, width, seed)
+    left = evaluator.limit - 2 * len(questions)  # the original and the uncapped met all of dev
+    width = width_of(counts, left)
+    budgets = [None, *(candidate.settings.budget for candidate in capped)]
+    variants = _settings_around(task.incumbent.settings, budgets, width, seed)
+    price = evaluator.prompt_price
     racing = [
-        Trial(replace(task.incumbent, settings=each), (), cost=task.evaluator.options.cost)
-        for each in variants
+        Trial(replace(task.incumbent, settings=each), (), prompt_price=price) for each in variants
     ]
     with suppress(SearchEndedError):
         for rung, count in enumerate(counts):
             racing = sorted(racing, key=_rank, reverse=True)[: math.ceil(width / 2**rung)]
             for number, trial in enumerate(racing):
                 with suppress(OutageError):  # the server may refuse these settings
-                    records = task.evaluator.measure(trial.candidate, questions[:count])
+                    records = evaluator.measure(trial.candidate, questions[:count])
                     racing[number] = replace(trial, records=records)
             racing = [trial for trial in racing if len(trial.records) == count]
-    return [trial.candidate for trial in racing if len(trial.records) == len(questions)]
+    measured = [trial.candidate for trial in racing if len(trial.records) == len(questions)]
+    return [*capped, *measured]
+
+
+def read_ladder(task: OptimizerTask) -> list[Candidate]:
+    """Return the best cap in all, and by level, read off one run of dev without a cap.
+
+    An answer below a cap is the same under it, so their answers are known without a call.
+    """
+    evaluator, base = task.evaluator, task.incumbent.settings
+    changes = {"method": PLANNED, "plan_from": None, "reserve": 0, "budget": base.cutoff}
+    uncapped = replace(task.incumbent, settings=_changed(base, changes))
+    objective: Any = "money" if evaluator.prompt_price else "e3"
+    try:
+        records = evaluator.measure(uncapped, task.dev)
+        ratio = evaluator.options.price_ratio
+        caps = read_caps(records, objective=objective, loss=100.0, price_ratio=ratio)
+    except (SearchEndedError, OutageError, InputError):  # too few answers, or of several calls
+        return []
+    found = []
+    for by_level in (False, True) if len(caps.by_level) > 1 else (False,):
+        settings = _changed(uncapped.settings, caps.settings(by_level=by_level))
+        rule = settings.budget_for
+        candidate = replace(task.incumbent, settings=settings)
+        evaluator.add(candidate, [cut(one, rule(one.level) or base.cutoff) for one in records])
+        found.append(candidate)
+    return found
 
 
 def _rank(trial: Trial) -> float:
@@ -96,27 +126,20 @@ def width_of(counts: list[int], answers: int) -> int:
 
 
 def _settings_around(
-    base: Settings, rule: BudgetRule | int, count: int, seed: int
+    base: Settings, budgets: Sequence[Any], count: int, seed: int
 ) -> list[Settings]:
     """Return the methods without a plan, no planning, and random settings around a base."""
     rng = random.Random(seed)  # noqa: S311 -- no secret
     variants = [_changed(base, {"method": name}) for name in (*REFERENCES, PLANNED)]
     variants.append(_changed(base, {"method": PLANNED, "plan_from": None}))
+    choices = {**DIMENSIONS, "budget": budgets}
     for _ in range(20 * count):  # some draws come to the same settings
-        point = {name: rng.choice(DIMENSIONS[name]) for name in DIMENSIONS if rng.getrandbits(1)}
-        if "budget" in point:
-            point["budget"] = _scale_budget(rule, 2.0 ** (point["budget"] / 2))
+        point = {name: rng.choice(choices[name]) for name in choices if rng.getrandbits(1)}
+        if point.get("budget") is None:  # that of the base
+            point.pop("budget", None)
         variants.append(_changed(base, {"method": PLANNED} | point))
     different = {new.model_dump_json(): new for new in variants if new != base}
     return list(different.values())[:count]
-
-
-def _scale_budget(rule: BudgetRule | int, factor: float) -> BudgetRule | int:
-    """Return a rule with ``factor`` times the tokens at every level, whole and at least one."""
-    if isinstance(rule, int):
-        return max(1, round(rule * factor))
-    tokens = {level: max(1, round(rule.budget_for(level) * factor)) for level in LEVELS}
-    return LevelTable(tokens=tokens)
 
 
 def _changed(base: Settings, changes: dict[str, Any]) -> Settings:

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from statistics import NormalDist
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 
-from optim.tuning.verdict import Trial, decide, winner_of
+from optim.tuning.search import Trial, decide, winner_of
 
 HELD_OUT = (3, 6, 10, 30, 100)
 CANDIDATES = (1, 3, 10, 30)
@@ -45,7 +46,11 @@ def answers(rng: np.random.Generator, hardness: Floats, factor: float = 1.0) -> 
     tokens *= factor**-0.5 * usual / mean
     rows = zip(right, tokens, strict=True)
     records: list[Any] = [
-        SimpleNamespace(question=str(number), score=float(score), tokens=round(cost))
+        SimpleNamespace(
+            question=str(number),
+            score=float(score),
+            cost=partial(lambda paid, _: paid, round(cost)),
+        )
         for number, (score, cost) in enumerate(rows)
     ]
     return Trial(cast("Any", None), records)

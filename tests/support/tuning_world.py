@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from optim.tuning.evaluator import Evaluator
 from optim.tuning.options import Optimizer, TuneOptions
 from optim.tuning.program import Candidate, predictor_of
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import Search, split_of
+from optim.tuning.run import split_of
+from optim.tuning.search import Search
 from pb_graph import Settings
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
@@ -190,10 +191,11 @@ def run(  # noqa: PLR0913 -- all but three by name
 ) -> Search:
     """Search on a few questions."""
     start = start or original()
-    with bench_in(folder, model, answers=answers, **options) as bench:
+    with bench_in(folder, model, answers=answers, tuned=tuned, **options) as bench:
         split = split_of(train, dev, held_out, bench.options.seed)
         predictor = predictor_of(start.settings, tuned)
         reflector = Reflector(reflection, bench) if reflection else None
+        start = replace(start, estimate_level=bench.options.estimate_level)
         return Search(bench, split, optimizer, predictor, reflector, callback).run(start)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from optim.tuning.options import TuneOptions
 from optim.tuning.program import Candidate
-from optim.tuning.verdict import Trial, winner_of
+from optim.tuning.search import Trial, winner_of
 from pb_graph.errors import InputError
 from tests.optim.reporting.samples import record
 from tests.support.tuning_world import MINIMAL, Style, run, trying, world
@@ -26,16 +26,15 @@ def answered(tokens: int, prompt: int) -> Any:  # noqa: ANN401 -- a record with 
 def test_money_counts_the_prompt_and_tokens_do_not() -> None:
     short, wordy = (answered(100, 200), answered(90, 600))
     chosen = {}
-    for objective in ("e3", "money"):
-        options = TuneOptions(objective=objective, price_ratio=4.0)
+    for objective, price in (("e3", 0.0), ("money", 1 / 4)):
         trials = [
-            Trial(Candidate(), [one], name, options.cost)
+            Trial(Candidate(), [one], name, price)
             for name, one in (("short", short), ("wordy", wordy))
         ]
         winner = winner_of(trials)
         chosen[objective] = winner.origin if winner else "short"
     assert chosen == {"e3": "wordy", "money": "short"}
-    assert TuneOptions(objective="money", price_ratio=5.0).cost(wordy) == 90 + 600 / 5
+    assert wordy.cost(1 / 5) == 90 + 600 / 5
 
 
 def test_a_long_instruction_is_left_out_and_the_number_of_candidates_foretold(

@@ -17,8 +17,7 @@ from optim.tuning.optimizers import EvaluatedProgram, OptimizerTask, compile_wit
 from optim.tuning.options import OPTIMIZERS, Optimizer
 from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
 from optim.tuning.reflection import Reflector
-from optim.tuning.search import Search
-from optim.tuning.verdict import Trial
+from optim.tuning.search import Search, Trial
 from pb_graph import InputError, Settings
 from tests.support.chat_model import Call, Reply, Said, ScriptedChat
 from tests.support.tuning_world import (
@@ -192,7 +191,7 @@ def test_the_packages_list_has_ten_styles_and_none_for_other_predictors() -> Non
     found = read_instructions(None, "decompose")
     graded = read_instructions(None, "fused")
     assert all(text.startswith(plain) for text, plain in zip(graded, found, strict=True))
-    assert len({Candidate({"decompose": text}) for text in found}) == len(found) >= 10
+    assert len({Candidate(instructions={"decompose": text}) for text in found}) == len(found) >= 10
     assert DEFAULT_INSTRUCTIONS["decompose"] not in found
     with pytest.raises(InputError, match="give --candidates"):
         read_instructions(None, "estimate")

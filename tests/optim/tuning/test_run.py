@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim import cli, read_records, report
-from optim.datasets import loading
+from optim.datasets import questions
 from optim.records.logs import ANSWERS
 from optim.reporting import answers, certify, figures
 from optim.scorers import from_dspy
@@ -241,8 +241,8 @@ def test_an_optimizer_that_learns_gets_a_quarter_of_the_questions(
         sizes.extend([len(task.train), len(task.dev)])
         return []
 
-    read = Mock(side_effect=loading._read_file)
-    monkeypatch.setattr(loading, "_read_file", read)
+    read = Mock(side_effect=questions._read_file)
+    monkeypatch.setattr(questions, "_read_file", read)
     monkeypatch.setitem(OPTIMIZERS, "learns", Optimizer("learns", learns, learns=True))
     done = tuning(tmp_path / "run", "--optimizer", "learns", "--limit", 40)
     assert done.exit_code == 0, done.output

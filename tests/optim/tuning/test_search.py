@@ -13,7 +13,7 @@ import pytest
 from optim.bench.store import RefusedError, ReplyCache, StorageError
 from optim.tuning.evaluator import OutageError
 from optim.tuning.options import OPTIMIZERS
-from optim.tuning.search import draw, split_of
+from optim.tuning.run import draw, split_of
 from pb_graph import InputError
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
 from tests.support.tuning_world import (

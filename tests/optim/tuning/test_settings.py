@@ -6,23 +6,23 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from optim.datasets import Question
 from optim.e3 import ReferencePoint
+from optim.records import Record
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import OPTIMIZERS, TuneOptions
 from optim.tuning.program import Candidate
-from optim.tuning.settings import DIMENSIONS, REFERENCES, _scale_budget, _settings_around, halving
-from optim.tuning.verdict import Trial
-from pb_graph.budget.rules import LevelTable, PerLevel
+from optim.tuning.search import Trial
+from optim.tuning.settings import DIMENSIONS, REFERENCES, _settings_around, halving
+from pb_graph.budget.rules import LevelTable
 from pb_graph.settings import Settings
+from tests.optim.reporting.test_caps import answered
 from tests.support.chat_model import Call, Said, ScriptedChat
-from tests.support.tuning_world import generate, luck, run
+from tests.support.tuning_world import DEV as WORDS
+from tests.support.tuning_world import asked_in, generate, luck, run
 
 DEV = generate(40, "settings")
 START = Settings(
@@ -35,24 +35,20 @@ START = Settings(
     enforcement="force",
     budget=LevelTable(),
 )
-FIRST_LEVEL = {round(200 * 2 ** (step / 2)): step for step in range(-4, 5)}
-
 World = Callable[[Settings], tuple[float, float]]
 """Chance of a right answer, and tokens of an answer, under settings."""
 
 
 def hilly(settings: Settings) -> tuple[float, float]:
-    """Best in a single pass, at half the budget, planned in one call, with hard caps."""
-    if not settings.has_plan:
+    """Best in a single pass, planned in one call, with hard caps."""
+    if not settings.has_plan or settings.plan_from is None:
         return 0.4, 700
-    step = FIRST_LEVEL[settings.budget_for(1)]
-    accuracy = 0.72 - 0.03 * abs(step + 2) - 0.1 * (settings.schedule == "uniform")
-    tokens = 500 * 2 ** (step / 4)
+    tokens = 500.0
     tokens *= 0.6 if settings.execution == "single_pass" else 1
     tokens *= 0.8 if settings.planning == "fused" else 1
     tokens *= 1 if settings.is_enforced else 1.4
     tokens *= 0.9 if settings.reserve == 0 else 1
-    return accuracy, tokens
+    return 0.72 - 0.1 * (settings.schedule == "uniform"), tokens
 
 
 @dataclass
@@ -64,9 +60,14 @@ class FakeBench:
     refused: Callable[[Settings], bool] = lambda _: False
     limit: int = 10**6
     options: TuneOptions = field(default_factory=TuneOptions)
+    prompt_price: float = 0.0
+    told: dict[Candidate, list[Record]] = field(default_factory=dict)
     paid: dict[tuple[str, str], Any] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
     met: Counter[Candidate] = field(default_factory=Counter)
+
+    def add(self, candidate: Candidate, records: list[Record]) -> None:
+        self.told[candidate] = records
 
     def measure(self, candidate: Candidate, questions: Sequence[Question]) -> list[Any]:
         return [self._one(candidate, question) for question in questions]
@@ -82,7 +83,8 @@ class FakeBench:
             accuracy, tokens = self.world(candidate.settings)
             spent = round(tokens * (0.9 + 0.2 * luck(question)))
             right = float(luck(question) < accuracy)
-            self.paid[key] = SimpleNamespace(question=question.id, score=right, tokens=spent)
+            self.paid[key] = answered(int(question.id[-1]), spent, right, level=question.level or 1)
+            self.paid[key] = replace(self.paid[key], question=question.id)
             self.met[candidate] += 1
         return self.paid[key]
 
@@ -106,29 +108,38 @@ def test_forty_questions_and_four_hundred_answers_vary_everything() -> None:
     tried = [candidate.settings for candidate in bench.met]
     planned = [one for one in tried if one.has_plan]
     assert {one.method for one in tried} == {"plan_and_budget", *REFERENCES}
-    assert len({one.budget_for(1) for one in planned}) > 3
-    for name in DIMENSIONS.keys() - {"budget"}:
+    assert len({one.budget_for(1) for one in planned}) > 2
+    for name in DIMENSIONS:
         assert len({str(getattr(one, name)) for one in planned}) > 1
     assert None in {one.plan_from for one in planned}
 
 
 def test_it_begins_with_the_methods_without_a_plan_and_never_with_the_original() -> None:
-    entered = _settings_around(START, LevelTable(), 10, seed=0)
+    entered = _settings_around(START, [None, 300], 10, seed=0)
     assert [settings.method for settings in entered[:2]] == list(REFERENCES)
     assert START not in entered
     assert len({settings.model_dump_json() for settings in entered}) == 10
 
 
-@pytest.mark.parametrize(
-    ("rule", "half"),
-    [
-        (LevelTable(), LevelTable(tokens={1: 100, 2: 125, 3: 175, 4: 225, 5: 300})),
-        (PerLevel(initial=100, per_level=0), LevelTable(tokens=dict.fromkeys(range(1, 6), 50))),
-        (1, 1),
-    ],
-)
-def test_budgets_keep_their_proportions(rule: Any, half: Any) -> None:  # noqa: ANN401
-    assert _scale_budget(rule, 0.5) == half
+def test_one_run_without_a_cap_tells_every_cap(tmp_path: Path) -> None:
+    """Its right answers are short, so a cap has the same accuracy at fewer tokens."""
+
+    def solve(call: Call) -> Said:
+        question = asked_in(call)
+        is_right = luck(question) < 0.7
+        return "so " * (60 if is_right else 600) + (question.targets[0] if is_right else "wrong")
+
+    start = Candidate(settings=Settings(plan_from=None, style="prose", budget=2000))
+    sets: dict[str, Any] = {"dev": WORDS[:12], "held_out": WORDS[12:20], "tuned": "settings"}
+    model = ScriptedChat(solve=solve)
+    found = run(tmp_path, OPTIMIZERS["halving"], model, start=start, answers=42, **sets)
+    capped = found.candidate.settings
+    assert (capped.budget, capped.reserve, found.verdict.verdict) == (70, 0, "better")
+    assert sum(call.cap == 70 for call in model.calls) == 8  # on held-out questions only
+    best = next(trial for trial in found.trials if trial.candidate == found.candidate)
+    asked = found.verdict.after
+    assert asked is not None
+    assert max(best.costs) == max(asked.costs) == 70  # read off, and then truly asked
 
 
 def test_it_finds_better_settings_and_gives_up_worse_ones_early() -> None:
@@ -143,7 +154,9 @@ def test_it_finds_better_settings_and_gives_up_worse_ones_early() -> None:
 
 def test_prompts_and_examples_of_the_original_stay() -> None:
     shown = [{"problem": "6 * 7?", "solution": "42"}]
-    tuned = Candidate({"decompose": "Be brief."}, START, {"solve": shown})
+    tuned = Candidate(
+        settings=START, instructions={"decompose": "Be brief."}, examples={"solve": shown}
+    )
     bench = FakeBench(hilly)
     halving(replace(task(bench, answers=300), incumbent=tuned))
     assert {one.text("decompose") for one in bench.met} == {"Be brief."}
@@ -155,11 +168,12 @@ def test_a_question_that_a_server_refuses_under_some_settings_ends_only_those() 
     found = halving(task(bench, answers=400))
     assert found
     assert 0 not in {one.settings.reserve for one in found}
+    assert not bench.told  # the run without a cap ends by itself, too
 
 
 def test_the_same_seed_goes_the_same_way_within_its_answers() -> None:
     killed = FakeBench(hilly, answers=200)
-    assert halving(task(killed, answers=400)) == []
+    assert halving(task(killed, answers=400)) == [*killed.told]
     again, fresh = FakeBench(hilly, paid=killed.paid), FakeBench(hilly)
     assert halving(task(again, answers=400)) == halving(task(fresh, answers=400))
     assert again.asked == fresh.asked
