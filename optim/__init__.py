@@ -22,17 +22,8 @@ if TYPE_CHECKING:
     from optim.tuning import tune
 
 __all__ = [
-    "Experiment",
-    "Method",
-    "Questions",
-    "evaluate",
-    "load",
-    "read_records",
-    "report",
-    "tune",
-]
-
-
+    "Experiment", "Method", "Questions", "evaluate", "load", "read_records", "report", "tune",
+]  # fmt: skip
 __getattr__ = on_first_use(
     __name__,
     {"Experiment": "evaluation", "evaluate": "evaluation", "load": "datasets"}

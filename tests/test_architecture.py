@@ -17,7 +17,7 @@ STOREYS = {
         "evaluation",
         "bench reporting",
         "records",
-        "bam datasets e3 extras methods rivals scorers statistics tangent",
+        "bam datasets e3 extras methods rivals scorers statistics",
     ),
     "pb_graph": (
         "cli serve probe",

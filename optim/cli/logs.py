@@ -12,6 +12,7 @@ import typer
 from optim.cli.options import (
     AsJson,
     Logs,
+    Partial,
     PriceRatio,
     PricesOption,
     echo,
@@ -35,9 +36,7 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
         typer.Option(help="Compare with this method. Default: vanilla, else global_budget."),
     ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="Add the paper's figures.")] = False,
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Accept missing or unfinished parts.")
-    ] = False,
+    partial: Partial = False,
     prices: PricesOption = "auto",
     price_ratio: PriceRatio = 4.0,
 ) -> None:
@@ -63,9 +62,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     ] = 3.0,
     confidence: Annotated[float, typer.Option(help="Confidence of the proof, in percent.")] = 95.0,
     baseline: Annotated[str, typer.Option(help="Method to compare with.")] = "vanilla",
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Accept missing or unfinished parts.")
-    ] = False,
+    partial: Partial = False,
     prices: PricesOption = "auto",
     price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,

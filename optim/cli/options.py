@@ -35,7 +35,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.", rich_he
 Logs = Annotated[
     list[str], typer.Argument(metavar="DIR...", help="One or several --log-dir of `pb-optim eval`.")
 ]
-
+Partial = Annotated[bool, typer.Option("--partial", help="Accept missing or unfinished parts.")]
 PricesOption = Annotated[
     str,
     typer.Option(

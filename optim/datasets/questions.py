@@ -365,7 +365,7 @@ _READERS = dict.fromkeys((".csv", ".tsv"), _read_table)
 _READERS |= dict.fromkeys((".jsonl", ".ndjson"), _read_lines)
 
 
-def _renamed(row: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+def _renamed(row: object, fields: Mapping[str, str]) -> dict[str, Any]:
     """Return a row with the data set's names for its columns."""
     if not isinstance(row, Mapping):
         msg = f"it is a {type(row).__name__}, not an object with columns"

@@ -3,17 +3,6 @@
 from __future__ import annotations
 
 from optim.records.logs import read_records
-from optim.records.record import (
-    PLANNING,
-    Record,
-    Records,
-    planning_tokens,
-)
+from optim.records.record import PLANNING, Record, Records, planning_tokens
 
-__all__ = [
-    "PLANNING",
-    "Record",
-    "Records",
-    "planning_tokens",
-    "read_records",
-]
+__all__ = ["PLANNING", "Record", "Records", "planning_tokens", "read_records"]

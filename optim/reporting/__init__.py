@@ -19,24 +19,13 @@ if TYPE_CHECKING:
     from optim.reporting.page import rendered, report
     from optim.reporting.tables import answers, figures, paired, paper_figures
 
-_HOMES = {
-    "read_caps": "caps",
-    "certify": "certificate",
-    "plot": "charts",
-    "spending": "charts",
-    **dict.fromkeys(("rendered", "report"), "page"),
-    **dict.fromkeys(("answers", "figures", "paired", "paper_figures"), "tables"),
-}
 __all__ = [
-    "answers",
-    "certify",
-    "figures",
-    "paired",
-    "paper_figures",
-    "plot",
-    "read_caps",
-    "rendered",
-    "report",
-    "spending",
-]
-__getattr__ = on_first_use(__name__, _HOMES)
+    "answers", "certify", "figures", "paired", "paper_figures", "plot", "read_caps", "rendered",
+    "report", "spending",
+]  # fmt: skip
+__getattr__ = on_first_use(
+    __name__,
+    {"read_caps": "caps", "certify": "certificate", "plot": "charts", "spending": "charts"}
+    | dict.fromkeys(("rendered", "report"), "page")
+    | dict.fromkeys(("answers", "figures", "paired", "paper_figures"), "tables"),
+)

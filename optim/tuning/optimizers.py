@@ -18,16 +18,16 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from optim.datasets.dataset import example_of
+from optim.e3 import E3Metric
 from optim.records import PLANNING
-from optim.tangent import E3Metric
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.program import SharedOnDeepcopy, TunableProgram
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.datasets import Question
+    from optim.e3 import ReferencePoint
     from optim.records import Record
-    from optim.tangent import ReferencePoint
     from optim.tuning.evaluator import Evaluator
     from optim.tuning.program import Candidate
     from optim.tuning.reflection import Reflector

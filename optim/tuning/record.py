@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from optim.records import Records
-    from optim.tuning.search import Search
-    from optim.tuning.search import Trial
+    from optim.tuning.search import Search, Trial
     from pb_graph.program import PlannerProgram
 
 Record = dict[str, Any]

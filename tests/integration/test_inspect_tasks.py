@@ -14,7 +14,8 @@ import pytest
 
 from optim.datasets import DATASETS
 from optim.records import read_records
-from pb_graph import __version__
+from pb_graph import InputError, __version__
+from pb_graph.planner.planner import Planner
 from tests.support.evaluations import tolerates_inspect
 from tests.support.fork_server import PATIENCE, ROOT
 
@@ -84,6 +85,27 @@ def test_inspect_evaluates_a_data_set_with_our_solver_and_counts_every_token(
     assert {record.output.endswith("Final answer: 42") for record in records} == {True}
     assert {len(record.report["steps"]) for record in records} == {2}  # the plan was read
     assert {record.made_by["settings"]["cutoff"] for record in records} == {70}
+
+
+def test_two_programs_and_a_scorer_of_ones_own_are_told_apart(installed: Path) -> None:
+    """The log of the second program does not replace that of the first in silence."""
+    (installed.parent / "mine.py").write_text(
+        "def exact(output, question): return output.endswith('42')\n", encoding="utf-8"
+    )
+    for name in ("gepa", "copro"):
+        planner = Planner()
+        planner.fused.signature = planner.fused.signature.with_instructions(f"Plan as {name}.")
+        planner.save(installed.parent / f"{name}.json")
+        inspect(
+            installed, "eval", "plan_and_budget/arithmetic", "--model", MODEL, "-T", "limit=1",
+            "-T", f"program={name}.json", "-T", "scorer=mine.py:exact", "-T",
+            'settings={"plan_from": 1}',
+        )  # fmt: skip
+        if name == "gepa":
+            (record,) = read_records(installed.parent / "logs")
+            assert (record.score, record.made_by["scorer"]) == (1.0, "exact")
+    with pytest.raises(InputError, match="the planner's program changed"):
+        read_records(installed.parent / "logs")
 
 
 def test_every_data_set_that_needs_no_name_of_a_task_is_one() -> None:

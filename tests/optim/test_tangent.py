@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optim.datasets.dataset import question_of
-from optim.e3 import ReferencePoint, e3, metric, surrogate
+from optim.e3 import E3Metric, ReferencePoint, e3, metric, surrogate
 from optim.scorers import ScorerError, from_dspy
-from optim.tangent import E3Metric, _tangent_score
 from optim.tuning import GraphProgram
 from optim.tuning.optimizers import silenced
 from pb_graph import InputError
@@ -101,12 +100,6 @@ def test_the_mean_surrogate_never_exceeds_the_true_ratio(
     mean = sum(surrogate(a, t, incumbent) for a, t in answers) / len(answers)
     ratio = e3(*zip(*answers, strict=True)) / (accuracy**2 / tokens)
     assert mean <= ratio + 1e-9 * (1 + abs(mean) + ratio)
-
-
-def test_the_metric_averages_to_the_tangent_below_gepas_perfect_score() -> None:
-    assert _tangent_score(1, 100, AT) == pytest.approx(0.5 + 0.125 * 3)
-    assert _tangent_score(0, 100, AT) == pytest.approx(0.5 - 0.125)
-    assert 0.0 == _tangent_score(0, 10**9, AT) < _tangent_score(1, 1, AT) < 1.0
 
 
 def test_the_incumbent_is_measured_once_and_feedback_says_where_the_tokens_went() -> None:

@@ -14,7 +14,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from rich.console import Console
 
 from optim.bench.store import LOCK, ReplyCache, StorageError
-from optim.datasets import Question, arithmetic, loading
+from optim.datasets import Question, arithmetic, questions
 from optim.evaluation import Evaluation, EvaluationError, Experiment, evaluate
 from optim.records import Record, read_records
 from optim.scorers import Score
@@ -309,16 +309,10 @@ def test_elsewhere_lines_say_how_far_it_is_and_what_all_will_take(
 def test_the_questions_of_a_run_are_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = Mock(side_effect=loading._read_file)
-    monkeypatch.setattr(loading, "_read_file", read)
+    read = Mock(side_effect=questions._read_file)
+    monkeypatch.setattr(questions, "_read_file", read)
     evaluated(ScriptedChat(solve=solves), tmp_path, methods="vanilla,default", part="1/2")
     assert read.call_count == 1
-
-
-def test_epochs_are_other_samples_and_share_their_plans(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=solves)
-    evaluated(model, tmp_path, methods="cosine", epochs=3)
-    assert (len(model.solving()), sum(call.role == "decompose" for call in model.calls)) == (15, 5)
 
 
 def test_two_programs_stand_in_one_table_and_each_sends_its_own_prompts(tmp_path: Path) -> None:

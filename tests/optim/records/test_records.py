@@ -1,7 +1,11 @@
+"""Logs read back: all that was run, in parts or whole, and nothing mixed."""
+
 from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +13,10 @@ import pytest
 from rich.console import Console
 
 from optim.evaluation import Evaluation, evaluate
-from optim.records import read_records
+from optim.evaluation.experiment import Shard
+from optim.records import Record, read_records
 from pb_graph import InputError
-from tests.support.chat_model import ScriptedChat
+from tests.support.chat_model import Call, ScriptedChat
 from tests.support.evaluations import (
     QUESTIONS,
     evaluated,
@@ -19,6 +24,7 @@ from tests.support.evaluations import (
     fails_on_the_hardest,
     leaks_collected,
     solves,
+    solves_the_easy_ones,
     tolerates_inspect,
 )
 
@@ -132,3 +138,123 @@ def test_a_folder_without_logs_says_so(tmp_path: Path) -> None:
     (tmp_path / "broken.eval").write_text("no log")
     with pytest.raises(InputError, match="cannot read the log"):
         read_records(tmp_path)
+
+
+OF = 3
+WHOLE: dict[str, Any] = {"methods": "vanilla,cosine", "limit": 15}
+
+
+def part(model: ScriptedChat, root: Path, number: int, **options: Any) -> Evaluation:  # noqa: ANN401
+    folder = root / f"part-{number}"
+    return evaluated(model, folder, **WHOLE | {"part": f"{number}/{OF}"} | options)
+
+
+def contents(records: list[Record]) -> list[tuple[Any, ...]]:
+    return sorted(
+        (r.method, r.question, r.epoch, r.level, str(r.score), r.tokens, r.target, r.output)
+        for r in records
+    )
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ScriptedChat]:
+    """All parts; the second was killed and run again."""
+    root, model = tmp_path_factory.mktemp("parts"), ScriptedChat(solve=solves_the_easy_ones)
+    part(model, root, 1)
+    calls = len(model.calls)
+
+    def dies(call: Call) -> str:
+        if len(model.calls) >= calls + 3:
+            raise KeyboardInterrupt
+        return str(solves_the_easy_ones(call))
+
+    model.solve = dies
+    with pytest.raises(KeyboardInterrupt):
+        part(model, root, 2, concurrency=1)
+    model.solve = solves_the_easy_ones
+    part(model, root, 2)
+    part(model, root, 3)
+    return root, model
+
+
+def test_every_question_is_in_one_part_whatever_else_is_drawn() -> None:
+    ids = [f"test/algebra/{number}.json" for number in range(2000)]
+    every = [Shard(number, 16) for number in range(1, 17)]
+    had = Counter(one for part in every for one in ids if part.has(one))
+    assert set(had.values()) == {1}
+    assert min(sum(part.has(one) for one in ids) for part in every) > 0.7 * len(ids) / 16
+    # Another hash would have a folder's paid work thrown away.
+    assert {one: next(p.number for p in every if p.has(one)) for one in "abé"} == {
+        "a": 11, "b": 11, "é": 4,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["0/16", "17/16", "3"])
+def test_what_is_no_part_is_refused(text: str) -> None:
+    with pytest.raises(
+        InputError, match=r"a part must be I/N, such as 3/16, with I from 1 to N, not"
+    ):
+        Shard.parse(text)
+
+
+def test_parts_give_the_same_records_as_one_run_though_one_was_killed(
+    parts: tuple[Path, ScriptedChat], tmp_path: Path
+) -> None:
+    root, model = parts
+    undivided = ScriptedChat(solve=solves_the_easy_ones)
+    whole = evaluated(undivided, tmp_path, **WHOLE)
+    pooled = read_records(sorted(root.iterdir()))
+    assert contents(pooled) == contents(whole.records) == contents(read_records(root))
+    assert len(pooled) == 30
+    assert model.output_tokens == undivided.output_tokens  # a killed part pays nothing twice
+    assert {record.made_by["parts"] for record in pooled} == {OF}
+    assert not any("gaps" in record.made_by for record in pooled)
+
+
+def test_a_missing_part_is_refused_unless_it_may_be_partial(
+    parts: tuple[Path, ScriptedChat],
+) -> None:
+    with pytest.raises(InputError, match=r"'vanilla' on .* is cut in 3 parts: missing parts: 2, 3"):
+        read_records(parts[0] / "part-1")
+    found = read_records(parts[0] / "part-1", partial=True)
+    assert {record.made_by["gaps"] for record in found} == {"missing parts: 2, 3"}
+
+
+def test_an_answer_that_is_there_twice_is_refused_even_where_it_may_be_partial(
+    parts: tuple[Path, ScriptedChat], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(parts[0] / "part-3", tmp_path / "copy")
+    with pytest.raises(InputError, match=r"\(epoch 1\) of 'vanilla' on 'arithmetic' is both in"):
+        read_records([parts[0], copy], partial=True)
+
+
+def test_parts_of_different_runs_are_refused(
+    parts: tuple[Path, ScriptedChat], tmp_path: Path
+) -> None:
+    for other, named in (
+        ({"settings": {"cutoff": 77}}, "cutoff"),
+        ({"limit": 10}, "the questions changed"),
+        ({"part": "2/4"}, "parts: 3 → 4"),
+    ):
+        part(parts[1], tmp_path / named, 2, methods="vanilla", **other)
+        with pytest.raises(InputError, match=rf"'vanilla' on .* differs between .* in .*{named}"):
+            read_records([parts[0] / "part-1", tmp_path / named], partial=True)
+
+
+def test_parts_under_other_parameters_of_the_model_are_refused(
+    parts: tuple[Path, ScriptedChat], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ScriptedChat, "_identifying_params", {"top_k": 5})
+    part(parts[1], tmp_path, 2)
+    with pytest.raises(InputError, match=r"differs .* in .*the model's parameters changed"):
+        read_records([parts[0] / "part-1", tmp_path], partial=True)
+
+
+def test_methods_of_several_folders_are_pooled_without_parts(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=solves)
+    for method in ("vanilla", "cosine"):
+        evaluated(model, tmp_path / method, methods=method)
+    found = read_records([tmp_path / "cosine", tmp_path / "vanilla"])
+    assert list(dict.fromkeys(record.method for record in found)) == ["vanilla", "cosine"]
+    with pytest.raises(InputError, match="empty holds no log of `pb-optim eval`"):
+        read_records([tmp_path / "vanilla", tmp_path / "empty"])

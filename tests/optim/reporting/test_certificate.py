@@ -151,16 +151,3 @@ def test_report_writes_a_page_or_the_figures(command: Any, tmp_path: Path) -> No
     command("report", "-o", tmp_path / "report.csv")
     table = (tmp_path / "report.csv").read_text(encoding="utf-8")
     assert table.startswith("dataset,model,planner,method,n,")
-
-
-def test_own_prices_are_read_from_a_file(
-    command: Any,  # noqa: ANN401
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "prices.json"
-    file.write_text(json.dumps({rows()[0].model: [1, 10]}))
-    command("report", "-o", tmp_path / "report.json", "--prices", file)
-    [study] = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["studies"]
-    assert study["figures"][0]["money_unit"] == "US $ per 1,000 questions"
-    file.write_text("[]")
-    assert "cannot read the prices" in command("report", "--prices", file).stderr

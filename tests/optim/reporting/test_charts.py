@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from dataclasses import replace
@@ -63,13 +62,6 @@ def test_the_default_is_marked_and_every_method_is_labelled() -> None:
     for method in ("vanilla", "cosine", "stepwise"):
         assert f">{method}</text>" in svg
     assert re.search(r'font-weight="bold"[^>]*>default</text>', svg)
-
-
-def test_names_do_not_cover_each_other() -> None:
-    rows = figures(answers(records(["vanilla", "cosine", "linear"], errors=False)))
-    rows["accuracy"], rows["tokens"] = 50.0, [400.0, 401.0, 402.0]
-    _, ys = draw._label_places(rows, "tokens", [300.0, 700.0], [0.0, 100.0])
-    assert min(b - a for a, b in itertools.pairwise(sorted(ys))) >= 3.4  # 14 of 400 pixels
 
 
 def test_one_chart_shows_one_study() -> None:

@@ -160,12 +160,6 @@ def test_weak_figures_are_doubted() -> None:
     assert "No answer is right" in shown(records(["vanilla"], skill=0, errors=False)).text
 
 
-def test_columns_of_figures_have_tooltips() -> None:
-    reader = shown(records(["vanilla", "cosine"]))
-    tips = [attrs["title"] for name, attrs in reader.elements if name == "th" and "title" in attrs]
-    assert sum("US $ per 1,000" in str(tip) for tip in tips) >= 2
-
-
 def test_a_column_of_a_report_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(COLUMNS, "seconds", lambda row: f"{row['seconds']:.0f} s")
     right = Column(lambda row: f"{100 * row['tokens'] / row['accuracy']:.0f}", "Of a right answer.")

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from optim.e3 import Sample, compare, describe, holm
-from optim.statistics.comparison import _mcnemar
 from tests.benchmarks.interval_coverage import paired
 
 SCORE = st.floats(0, 1).filter(lambda x: x == 0 or x > 1e-6)
@@ -173,13 +172,6 @@ def test_a_comparison_is_said_in_a_sentence(
     assert words in describe(compare(a, b))
 
 
-@given(st.integers(0, 200), st.integers(0, 200))
-def test_mcnemar_is_the_exact_binomial_test(only_a: int, only_b: int) -> None:
-    pairs = only_a + only_b
-    expected = stats.binomtest(only_a, pairs).pvalue if pairs else 1
-    assert _mcnemar(only_a, only_b) == pytest.approx(expected)
-
-
 P_VALUES = st.dictionaries(st.text(max_size=3), st.floats(0, 1), min_size=1, max_size=12)
 
 
@@ -192,9 +184,3 @@ def test_holm_rejects_as_its_steps_down_do(p_values: dict[str, float], level: fl
             break
         rejected.add(name)
     assert {name for name, p in holm(p_values).items() if p <= level} == rejected
-
-
-def test_holm_by_hand() -> None:
-    assert holm({"a": 0.04, "b": 0.01, "c": 0.03}) == pytest.approx(
-        {"a": 0.06, "b": 0.03, "c": 0.06}
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from optim.bench.store import RefusedError, ReplyCache, StorageError
+from optim.bench.store import RefusedError
 from optim.tuning.evaluator import OutageError
-from optim.tuning.options import OPTIMIZERS
+from optim.tuning.options import OPTIMIZERS, TuneOptions
+from optim.tuning.program import Candidate
 from optim.tuning.run import draw, split_of
-from pb_graph import InputError
+from optim.tuning.search import Trial, winner_of
+from pb_graph.errors import InputError
+from tests.optim.reporting.samples import record
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
 from tests.support.tuning_world import (
     DEV,
@@ -88,22 +90,6 @@ def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
         run(tmp_path, ALL, world({"usual": Style(0.0, 5)}))
 
 
-def test_a_full_disk_ends_the_search_whatever_the_optimizer_makes_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, execute = world(), ReplyCache._execute
-
-    def full(self: ReplyCache, statement: str, *values: object) -> sqlite3.Cursor:
-        if statement.startswith("INSERT") and len(model.calls) > 40:
-            raise sqlite3.OperationalError
-        return execute(self, statement, *values)
-
-    monkeypatch.setattr(ReplyCache, "_execute", full)
-    with pytest.raises(StorageError, match="cannot write"):
-        run(tmp_path, gepa, model, reflection=says(MINIMAL), train=TRAIN[:8], concurrency=1)
-    assert len(model.calls) == 41
-
-
 @pytest.mark.parametrize(("status", "dev"), [(400, FEW), (401, DEV)])
 def test_a_model_out_of_reach_ends_the_run(status: int, dev: Any, tmp_path: Path) -> None:  # noqa: ANN401
     away = ScriptedChat(planner=HTTPError(status), solve=HTTPError(status))
@@ -168,3 +154,40 @@ def test_the_same_call_again_pays_for_nothing_and_finds_the_same(tmp_path: Path)
     assert (again.trials, again.verdict) == (first.trials, first.verdict)
     assert again.evaluator.spent() == first.evaluator.spent()
     assert first.evaluator.replies.spent == model.output_tokens + reflection.output_tokens
+
+
+def answered(tokens: int, prompt: int) -> Any:  # noqa: ANN401 -- a record with these counts
+    one = record("default", 0)
+    usage = {**one.report["usage"], "output_tokens": tokens, "input_tokens": prompt}
+    report: Any = {**one.report, "usage": usage}
+    return replace(one, score=1.0, error=None, report=report)
+
+
+def test_money_counts_the_prompt_and_tokens_do_not() -> None:
+    short, wordy = (answered(100, 200), answered(90, 600))
+    chosen = {}
+    for objective, price in (("e3", 0.0), ("money", 1 / 4)):
+        trials = [
+            Trial(Candidate(), [one], name, price)
+            for name, one in (("short", short), ("wordy", wordy))
+        ]
+        winner = winner_of(trials)
+        chosen[objective] = winner.origin if winner else "short"
+    assert chosen == {"e3": "wordy", "money": "short"}
+    assert wordy.cost(1 / 5) == 90 + 600 / 5
+
+
+def test_a_long_instruction_is_left_out_and_the_number_of_candidates_foretold(
+    tmp_path: Path,
+) -> None:
+    said: list[str] = []
+    model = world({"minimal": Style(1.0, 100), "usual": Style(1.0, 400)})
+    found = run(tmp_path, trying(MINIMAL), model, max_prompt_tokens=1, callback=said.append)
+    assert [trial.origin for trial in found.trials] == ["original"]
+    assert any("--max-prompt-tokens" in text for text in said)
+    assert "This budget tries about" in said[0]
+
+
+def test_an_unknown_objective_is_refused() -> None:
+    with pytest.raises(InputError, match="e3, money or front"):
+        TuneOptions(objective="accuracy")

@@ -1,3 +1,5 @@
+"""Models, stored replies and requests of an evaluation."""
+
 from __future__ import annotations
 
 import asyncio
@@ -7,7 +9,9 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langchain_ollama import ChatOllama
 
+from optim.bench.bench import Models, Runner, build_models, model_identity
 from optim.bench.store import (
     REPLIES,
     CachedClient,
@@ -16,14 +20,25 @@ from optim.bench.store import (
     ReplyCache,
     recording,
 )
-from pb_graph import Budget, ModelCallError
+from optim.methods import methods
+from pb_graph import Budget, InputError, ModelCallError, build_graph
 from pb_graph.budget.scope import use_budget
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply
+from pb_graph.settings import Settings
 from pb_graph.types import Purpose
 from tests.support.calls import acall
-from tests.support.chat_model import CutOffError, ScriptedChat, in_turn
+from tests.support.chat_model import (
+    Call,
+    CutOffError,
+    HTTPError,
+    Said,
+    ScriptedChat,
+    in_turn,
+    with_schema,
+)
+from tests.support.evaluations import QUESTIONS, solves
 
 LIMITS = CallOptions(cap=50, timeout=1.0)
 PLAN = Purpose("plan")
@@ -160,3 +175,105 @@ def test_samples_are_kept_apart_by_their_index_and_found_again(tmp_path: Path) -
     known = asking(model, tmp_path, one_sample=True)
     assert [ask(known, limits=SAMPLED, record=again).text for _ in range(3)] == first
     assert len(model.calls) == 4
+
+
+class Warm(ScriptedChat):
+    """A chat model with a temperature, as providers' have."""
+
+    temperature: float | None = None
+
+
+def built(folder: Path, model: Any, **options: Any) -> Models:  # noqa: ANN401
+    cache = ReplyCache(folder / "replies.sqlite")
+    return build_models(model, None, settings=Settings(), cache=cache, **options)
+
+
+def test_logs_name_a_model_but_not_where_its_file_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "some-model.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr("optim.bench.bench.resolve", lambda *_: ScriptedChat())
+    models = built(tmp_path, f"local:{tmp_path}/some-model.gguf")
+    assert (models.model, models.planner_model) == ("local:some-model", "local:some-model")
+
+
+def test_a_model_of_a_name_or_a_copy_of_a_chat_model_gets_the_temperature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("optim.bench.bench.resolve", lambda *_, **options: Warm(**options))
+    model = Warm()
+    for spec in ("fake:model", model):
+        models = built(tmp_path, spec, temperature=0.7)
+        assert models.temperature == models.solver.wrapped.model.temperature == 0.7
+        assert models.solver_identity != built(tmp_path, spec).solver_identity
+    assert model.temperature is None
+    with pytest.raises(InputError, match="ScriptedChat has no temperature"):
+        built(tmp_path, ScriptedChat(), temperature=0.7)
+
+
+def test_a_model_that_tells_nothing_of_itself_is_known_by_its_fields(tmp_path: Path) -> None:
+    """Two of them must not have each other's replies; what a class of one's own adds may change."""
+
+    class Counting(ChatOllama):
+        calls: int = 0
+
+    first, other = ChatOllama(model="a"), ChatOllama(model="b")
+    assert not first._identifying_params
+    models = first, other, ChatOllama(model="a", temperature=0.7), Counting(model="a")
+    known = [built(tmp_path, model).solver_identity for model in models]
+    assert len(set(known)) == 4
+    for same, place in ((ChatOllama(model="a"), 0), (Counting(model="a", calls=9), 3)):
+        assert built(tmp_path, same).solver_identity == known[place]
+
+
+def test_the_address_of_a_server_makes_no_other_model() -> None:
+    class Served(ScriptedChat):
+        base_url: str = "http://one"
+        effort: str = "low"
+
+        @property
+        def _identifying_params(self) -> dict[str, Any]:
+            return {"effort": self.effort, "base_url": self.base_url}
+
+    known = model_identity(Served(), None)
+    assert model_identity(Served(base_url="http://two"), None) == known
+    assert model_identity(Served(effort="high"), None) != known
+
+
+STEPS = "What is given?\nWhat follows?"
+
+
+def refuses_schemas(call: Call) -> Said:
+    """The server knows no schemas, and says so each time."""
+    return HTTPError(400, "response_format is not supported") if call.schema else STEPS
+
+
+def requests(model: ScriptedChat) -> list[tuple[str, bool, int | None]]:
+    return [(made.role, made.schema is not None, made.cap) for made in model.calls]
+
+
+@pytest.mark.parametrize("method", ["cosine", "stepwise"])
+def test_the_requests_of_an_evaluation_are_those_of_production(method: str, tmp_path: Path) -> None:
+    (row,) = methods(method, {"plan_from": 1})
+    production, evaluated = (ScriptedChat(planner=refuses_schemas, solve=solves) for _ in "ab")
+    graph = build_graph(production, settings=row.settings, cap_policy=with_schema)
+    models = build_models(
+        evaluated,
+        None,
+        settings=row.settings,
+        cache=ReplyCache(tmp_path / REPLIES),
+        cap_policy=with_schema,
+    )
+    runner = Runner(row, models)
+
+    async def ask() -> None:
+        for question in QUESTIONS[:3]:
+            outcome = await runner.answer(question)
+            made = await graph.ainvoke(runner._input(question))
+            assert (
+                outcome.report["usage"]["output_tokens"] == made["report"]["usage"]["output_tokens"]
+            )
+
+    asyncio.run(ask())
+    assert requests(evaluated) == requests(production)
+    assert any(schema for _, schema, _ in requests(evaluated))
