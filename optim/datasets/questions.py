@@ -207,14 +207,15 @@ class Questions:
         }
 
 
-def load(dataset: str, **choices: Any) -> list[Question]:  # noqa: ANN401 -- fields of `Questions`
+def load(name: str, path: str | Path | None = None, **choices: Any) -> list[Question]:  # noqa: ANN401
     """Load the questions of a data set.
 
     Args:
-        dataset: Name of the data set.
-        choices: The other fields of `Questions`, such as ``data``, ``limit`` and ``seed``.
+        name: Name of the data set.
+        path: A local file, instead of the data set's own place.
+        choices: Other fields of `Questions`, such as ``limit``, ``levels`` and ``seed``.
     """
-    return Questions(dataset=dataset, **choices).load()
+    return Questions(dataset=name, data=path, **choices).load()
 
 
 def sample(questions: Sequence[Question], n: int, seed: int) -> list[Question]:

@@ -141,7 +141,7 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
             raise InputError(msg + did_you_mean(optimizer, OPTIMIZERS))
         optimizer = found
     if not isinstance(optimizer, Optimizer):
-        optimizer = _of_dspy(optimizer) if hasattr(optimizer, "compile") else _of(optimizer)
+        optimizer = _wrapped(optimizer)
     if options.candidates and optimizer.name in _WRITERS:
         msg = f"{optimizer.name} writes its own instructions: leave out --candidates or --optimizer"
         raise InputError(msg)
@@ -152,13 +152,14 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
     return optimizer
 
 
-def _of(propose: Callable[[Any], Sequence[Any]]) -> Optimizer:
-    return Optimizer(getattr(propose, "__name__", type(propose).__name__), propose, learns=True)
+def _wrapped(made: Any) -> Optimizer:  # noqa: ANN401 -- an optimizer of DSPy's has no type
+    """Return a function, or an object of DSPy's, as an optimizer that learns."""
+    name = getattr(made, "__name__", type(made).__name__)
+    if not hasattr(made, "compile"):
+        return Optimizer(name, made, learns=True)
 
-
-def _of_dspy(made: Any) -> Optimizer:  # noqa: ANN401 -- an optimizer of DSPy's has no type
     def propose(task: Any) -> Sequence[Any]:  # noqa: ANN401
         proposals: Sequence[Any] = resolve_name("optim.tuning.optimizers:compile_with")(task, made)
         return proposals
 
-    return Optimizer(type(made).__name__.lower(), propose, learns=True)
+    return Optimizer(name.lower(), propose, learns=True)

@@ -93,7 +93,7 @@ def test_two_tunings_one_table_a_certificate_and_the_winner_in_a_graph(session: 
 def test_the_same_from_python_with_a_list_of_questions(session: Path) -> None:
     pb_optim("tune", "--data", "dev.jsonl", "--optimizer", "mine.py:shorter", "--run-dir", "run",
              "--budget-answers", 200, "--json")  # fmt: skip
-    questions = load("jsonl", data="test.jsonl", fields={"question": "prompt"}, limit=6)
+    questions = load("jsonl", path="test.jsonl", fields={"question": "prompt"}, limit=6)
     found = evaluate(
         Experiment(
             dataset=questions,

@@ -52,7 +52,7 @@ def test_a_data_set_is_one_function_under_the_decorator(tmp_path: Path) -> None:
         return Question(row.text("ID"), row.text("Question"), targets=row.targets("Answer"))
 
     row = {"ID": "chal-1", "Question": "Sum?", "Answer": 4.0}
-    (question,) = load("svamp", data=written(tmp_path / "a.jsonl", row))
+    (question,) = load("svamp", path=written(tmp_path / "a.jsonl", row))
     assert question == parse(row)
     assert (question.targets, question.domain) == (("4.0",), "arithmetic")
     assert (question.instruction, question.answer_format) == ("Solve this.", "As a number.")
@@ -63,9 +63,9 @@ def test_a_data_set_is_one_function_under_the_decorator(tmp_path: Path) -> None:
 @patch.dict(DATASETS)
 def test_questions_are_a_data_set_a_file_or_a_list(good: Path, tmp_path: Path) -> None:
     alone = Questions(data=good, limit=3)
-    assert (alone.label, alone.load()) == ("jsonl", load("jsonl", data=good, limit=3))
-    listed = Questions(dataset=load("jsonl", data=good), levels=[2], limit=3)
-    assert (listed.label, listed.load()) == ("list", load("jsonl", data=good, levels=[2], limit=3))
+    assert (alone.label, alone.load()) == ("jsonl", load("jsonl", path=good, limit=3))
+    listed = Questions(dataset=load("jsonl", path=good), levels=[2], limit=3)
+    assert (listed.label, listed.load()) == ("list", load("jsonl", path=good, levels=[2], limit=3))
     own = written(tmp_path / "own.py", OWN)
     found = Questions(dataset=f"{own}:parse", data=written(tmp_path / "a.jsonl", {"n": 4}))
     assert (found.label, found.load()[0].question) == ("own", "What is 4?")
@@ -115,12 +115,12 @@ def test_every_kind_of_file_reads_the_same(good: Path, tmp_path: Path) -> None:
         f"sep=;\n{texts[1].replace(',', ' ; ', 3)}".replace(",", ";")
     )
     for other in ("columns.json", "wide.JSONL", "commas.jsonl", "excel.csv"):
-        assert load("jsonl", data=tmp_path / other) == load("jsonl", data=good), other
+        assert load("jsonl", path=tmp_path / other) == load("jsonl", path=good), other
     endings = "json", "csv", "parquet", "tsv", "ndjson", "ndjson.gz", "json.gz", "csv.gz"
-    assert load("jsonl", data=tmp_path / "paper.json") == load("jsonl", data=good)
+    assert load("jsonl", path=tmp_path / "paper.json") == load("jsonl", path=good)
     for ending in endings:
-        assert load("jsonl", data=str(tmp_path / f"a.{ending}")) == load("jsonl", data=good)
-    assert [question.id for question in load("jsonl", data=good)] == [row["id"] for row in ROWS]
+        assert load("jsonl", path=str(tmp_path / f"a.{ending}")) == load("jsonl", path=good)
+    assert [question.id for question in load("jsonl", path=good)] == [row["id"] for row in ROWS]
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_a_table_is_refused_for_what_is_wrong_in_it(
 ) -> None:
     path = written(tmp_path / "a.csv", *lines)
     if not reason:
-        assert load("jsonl", data=path)[0].targets == ("nan",)  # a text like any other
+        assert load("jsonl", path=path)[0].targets == ("nan",)  # a text like any other
         return
     with pytest.raises(InputError, match=re.escape(reason)):
-        load("jsonl", data=path)
+        load("jsonl", path=path)
 
 
 def test_a_table_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
@@ -150,10 +150,10 @@ def test_a_table_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
         ",,,",
         "b?,[1],,",
     ]
-    first, second = load("jsonl", data=written(tmp_path / "a.csv", *lines))
+    first, second = load("jsonl", path=written(tmp_path / "a.csv", *lines))
     assert (first.targets, first.metadata["choices"]) == (("B", "A"), ["x", "y"])
     assert second.targets == ("1",)
-    (math,) = load("jsonl", data=written(tmp_path / "b.csv", "question;answer", "c?;[1,2]"))
+    (math,) = load("jsonl", path=written(tmp_path / "b.csv", "question;answer", "c?;[1,2]"))
     assert math.targets == ("[1,2]",)  # an interval
 
 
@@ -164,7 +164,7 @@ def test_a_file_that_cannot_be_read_is_an_input_error(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=name):
-        load("jsonl", data=tmp_path / name)
+        load("jsonl", path=tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -188,45 +188,45 @@ def test_a_row_that_is_no_question_is_named_by_its_place(
 ) -> None:
     path = written(tmp_path / "a.jsonl", *ROWS[:3], bad, *ROWS[3:])
     with pytest.raises(InputError, match=re.escape(reason)) as refused:
-        load("jsonl", data=path)
+        load("jsonl", path=path)
     assert "4" in str(refused.value)
 
 
 def test_a_field_map_names_the_columns(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", {"prompt": "p?", "gold": ["a", "b", "a"], "hard": "3"})
     fields = {"question": "prompt", "answers": "gold", "level": "hard"}
-    (question,) = load("jsonl", data=path, fields=fields)
+    (question,) = load("jsonl", path=path, fields=fields)
     assert (question.question, question.targets, question.level) == ("p?", ("a", "b"), 3)
     with pytest.raises(InputError, match="no column 'text', although the field map names it"):
-        load("jsonl", data=path, fields={"question": "text"})
+        load("jsonl", path=path, fields={"question": "text"})
 
 
 def test_choices_are_shown_with_letters_of_which_one_is_the_answer(tmp_path: Path) -> None:
     row = {"question": "Which?", "answer": "b", "choices": ["x", "y"]}
-    (question,) = load("jsonl", data=written(tmp_path / "a.jsonl", row))
+    (question,) = load("jsonl", path=written(tmp_path / "a.jsonl", row))
     assert question.question == "Which?\n\nA) x\nB) y"
     assert question.targets == ("B",)
     others = [row, row | {"choices": ["x", "z"]}, row | {"reference": "A text."}]
-    assert len({one.id for one in load("jsonl", data=written(tmp_path / "b.jsonl", *others))}) == 3
+    assert len({one.id for one in load("jsonl", path=written(tmp_path / "b.jsonl", *others))}) == 3
     with pytest.raises(InputError, match="a letter from A to B"):
-        load("jsonl", data=written(tmp_path / "a.jsonl", row | {"answer": "y"}))
+        load("jsonl", path=written(tmp_path / "a.jsonl", row | {"answer": "y"}))
     with pytest.raises(InputError, match="must be a list"):
-        load("jsonl", data=written(tmp_path / "a.jsonl", row | {"choices": '["x", "y"]'}))
+        load("jsonl", path=written(tmp_path / "a.jsonl", row | {"choices": '["x", "y"]'}))
 
 
 def test_ids_that_a_file_lacks_come_from_the_text(tmp_path: Path) -> None:
     rows = [{key: row[key] for key in ("question", "answer")} for row in ROWS]
-    there = load("jsonl", data=written(tmp_path / "a.jsonl", *rows))
-    back = load("jsonl", data=written(tmp_path / "b.jsonl", *reversed(rows)))
+    there = load("jsonl", path=written(tmp_path / "a.jsonl", *rows))
+    back = load("jsonl", path=written(tmp_path / "b.jsonl", *reversed(rows)))
     assert {q.id: q.question for q in there} == {q.id: q.question for q in back}
 
 
 def test_limit_seed_and_levels_choose(good: Path) -> None:
-    drawn = load("jsonl", data=good, limit=10, seed=1)
+    drawn = load("jsonl", path=good, limit=10, seed=1)
     assert sorted(q.level or 0 for q in drawn) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
-    assert {q.level for q in load("jsonl", data=good, levels=[2, 3])} == {2, 3}
+    assert {q.level for q in load("jsonl", path=good, levels=[2, 3])} == {2, 3}
     with pytest.raises(InputError, match="no question of level 6"):
-        load("jsonl", data=good, levels=[6])
+        load("jsonl", path=good, levels=[6])
 
 
 def test_without_a_path_the_hub_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

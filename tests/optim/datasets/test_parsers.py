@@ -13,7 +13,7 @@ from pb_graph.errors import InputError
 def read(tmp_path: Path, name: str, *rows: dict[str, Any]) -> list[Question]:
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    return load(name, data=path)
+    return load(name, path=path)
 
 
 def refusal(tmp_path: Path, name: str, row: dict[str, Any]) -> str:
@@ -68,14 +68,14 @@ def test_natural_instructions_row(tmp_path: Path) -> None:
 
 def test_an_official_task_becomes_its_instances(tmp_path: Path) -> None:
     (tmp_path / "task1.json").write_text(json.dumps(TASK))
-    sky, grass = load("natural_instructions", data=tmp_path / "task1.json")
+    sky, grass = load("natural_instructions", path=tmp_path / "task1.json")
     assert sky.question == "Instruction: Name the colour.\nInput: the sky"
     assert (sky.id, sky.targets, grass.targets) == ("task1-a", ("blue", "azure"), ("green",))
     for broken in ({"id": "x", "output": ["c"]}, "text"):
         task = TASK | {"Instances": [TASK["Instances"][0], broken]}
         (tmp_path / "task1.json").write_text(json.dumps(task))
         with pytest.raises(InputError, match="instance 2 has no text as its 'input'"):
-            load("natural_instructions", data=tmp_path / "task1.json")
+            load("natural_instructions", path=tmp_path / "task1.json")
 
 
 TABLES = [

@@ -39,30 +39,21 @@ def figures(records: list[Record]) -> list[tuple[Any, ...]]:
     return sorted((r.method, r.question, str(r.score), r.tokens, r.output) for r in records)
 
 
-def test_parts_in_a_store_are_pooled_from_there(store: str, tmp_path: Path) -> None:
+def test_parts_in_a_store_go_on_unpaid_and_are_pooled_from_there(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = ScriptedChat(solve=solves)
-    for part in (1, 2):
+    assert run(model, store, 1, limit_tokens=1, concurrency=1).not_started
+    for part in (1, 2, 1):
         run(model, store, part)
+    asked = [call.ask for call in model.calls]
+    assert len(asked) == len(set(asked)) == 12
     whole = evaluated(ScriptedChat(solve=solves), tmp_path / "whole", limit=12)
     assert figures(read_records(store)) == figures(whole.records)
     assert not list(tmp_path.glob("run-*/*/*.eval"))
     assert len(list(tmp_path.glob("run-*/part-*/replies.sqlite"))) == 2
     with pytest.raises(InputError, match="missing parts: 2"):
         read_records(f"{store}/part-1")
-
-
-def test_a_run_goes_on_and_pays_for_nothing_twice(
-    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = ScriptedChat(solve=solves)
-    begun = run(model, store, 1, limit_tokens=1, concurrency=1)
-    assert begun.not_started
-    paid = len(model.calls)
-    ended = run(model, store, 1)
-    asked = [call.ask for call in model.calls]
-    assert len(asked) == len(set(asked)) == len(ended.records) > paid
-    run(model, store, 1)
-    assert len(model.calls) == len(asked)
     # The logs are enough on another machine, where all of the part is done.
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")

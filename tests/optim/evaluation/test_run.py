@@ -6,7 +6,6 @@ import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from filelock import FileLock
@@ -14,7 +13,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from rich.console import Console
 
 from optim.bench.store import LOCK, ReplyCache, StorageError
-from optim.datasets import Question, arithmetic, questions
+from optim.datasets import Question, arithmetic
 from optim.evaluation import Evaluation, EvaluationError, Experiment, evaluate
 from optim.records import Record, read_records
 from optim.scorers import Score
@@ -306,15 +305,6 @@ def test_elsewhere_lines_say_how_far_it_is_and_what_all_will_take(
     assert lines[5].endswith(" left; about 30 tokens in all")
 
 
-def test_the_questions_of_a_run_are_read_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = Mock(side_effect=questions._read_file)
-    monkeypatch.setattr(questions, "_read_file", read)
-    evaluated(ScriptedChat(solve=solves), tmp_path, methods="vanilla,default", part="1/2")
-    assert read.call_count == 1
-
-
 def test_two_programs_stand_in_one_table_and_each_sends_its_own_prompts(tmp_path: Path) -> None:
     model, animals = ScriptedChat(solve=solves), {"gepa": "whales", "copro": "eagles"}
     files = {name: tmp_path / f"{name}.json" for name in animals}
@@ -334,20 +324,6 @@ def test_two_programs_stand_in_one_table_and_each_sends_its_own_prompts(tmp_path
         evaluated(model, tmp_path / "logs", methods=f"gepa={files['copro']}", **options)
     with pytest.raises(InputError, match="add 'default'"):
         evaluated(model, tmp_path / "other", methods="vanilla", planner_program=files["gepa"])
-
-
-def test_a_list_of_questions_is_evaluated_like_a_data_set(tmp_path: Path) -> None:
-    found = evaluated(
-        ScriptedChat(solve=solves), tmp_path, dataset=QUESTIONS[:4], limit=None, scorer="math"
-    )
-    (row,) = rows(found.records)
-    assert (row.dataset, row.n, row.accuracy) == ("list", 4, 100.0)
-    assert (
-        evaluated(
-            ScriptedChat(solve=solves), tmp_path, dataset=QUESTIONS[:4], limit=None, scorer="math"
-        )
-        == found
-    )
 
 
 def test_our_planning_comes_twice_where_a_label_tells_the_level() -> None:

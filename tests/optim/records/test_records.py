@@ -241,15 +241,6 @@ def test_parts_of_different_runs_are_refused(
             read_records([parts[0] / "part-1", tmp_path / named], partial=True)
 
 
-def test_parts_under_other_parameters_of_the_model_are_refused(
-    parts: tuple[Path, ScriptedChat], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ScriptedChat, "_identifying_params", {"top_k": 5})
-    part(parts[1], tmp_path, 2)
-    with pytest.raises(InputError, match=r"differs .* in .*the model's parameters changed"):
-        read_records([parts[0] / "part-1", tmp_path], partial=True)
-
-
 def test_methods_of_several_folders_are_pooled_without_parts(tmp_path: Path) -> None:
     model = ScriptedChat(solve=solves)
     for method in ("vanilla", "cosine"):

@@ -183,14 +183,6 @@ def test_the_page_says_how_it_was_made_and_shows_each_prompt_once() -> None:
     assert text.count("Solve {question} briefly.") == 1
 
 
-def test_the_papers_figures_stand_beside_with_what_contradicts_them() -> None:
-    text = shown(records(["vanilla"]), paper=True).text
-    for words in ("rows", "certaindex", "latency", "budget cells"):
-        assert f"Paper {words}" in text
-    assert "9 of the 120 cells of the A/T tables contradict the main tables" in text
-    assert "39 % token reduction of the abstract follows from no pair of rows" in text
-
-
 def test_the_page_shows_what_caps_would_give() -> None:
     """One vanilla run is a ladder; a method with a budget was capped already."""
     page = rendered(answers(records(["vanilla", "cosine"], errors=False)), "html")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -32,16 +31,6 @@ def test_known_answers_cost_nothing_in_this_start_and_in_the_next(tmp_path: Path
         assert bench.spent() == spent
     assert len(model.calls) == calls
     assert spent == f"{len(FEW)} answers, {model.output_tokens:,} completion tokens"
-
-
-def test_threads_that_ask_the_same_at_once_pay_once(tmp_path: Path) -> None:
-    """DSPy submits an example again when it has taken two minutes."""
-    model = world(seconds=0.2)
-    with bench_in(tmp_path, model) as bench, ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: bench.measure(original(), FEW[:1])[0], range(8)))
-        assert bench.answers == 1
-    assert len({(one.score, one.tokens) for one in found}) == 1
-    assert len(model.solving()) == 1
 
 
 def test_a_paid_and_empty_answer_is_wrong_at_its_cost(tmp_path: Path) -> None:
