@@ -1,15 +1,21 @@
+"""Evaluations: what is asked, logged, shown by Inspect's tools, and resumed."""
+
 from __future__ import annotations
 
 import dataclasses
 import io
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
+import fsspec
 import pytest
 from filelock import FileLock
-from inspect_ai.log import list_eval_logs, read_eval_log
+from inspect_ai.event import InfoEvent, ModelEvent, SpanBeginEvent
+from inspect_ai.log import EvalLog, EvalSample, list_eval_logs, read_eval_log
 from rich.console import Console
 
 from optim.bench.store import LOCK, ReplyCache, StorageError
@@ -366,3 +372,104 @@ def test_several_epochs_at_temperature_0_are_refused_before_anything_is_paid(
     with pytest.raises(InputError, match="epochs at temperature 0"):
         evaluated(model, tmp_path, epochs=2)
     assert not model.calls
+
+
+def log_of(found: Evaluation, method: str) -> EvalLog:
+    logs = (
+        read_eval_log(info, resolve_attachments=True) for info in list_eval_logs(str(found.log_dir))
+    )
+    return next(log for log in logs if (log.eval.metadata or {})["method"] == method)
+
+
+def sample_of(log: EvalLog, level: int) -> EvalSample:
+    return next(s for s in log.samples or [] if s.metadata["level"] == level)
+
+
+def events(sample: EvalSample, kind: type[Any]) -> list[Any]:
+    return [event for event in sample.events if isinstance(event, kind)]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
+    model = ScriptedChat(
+        solve=solves_the_easy_ones, plan=["What is | given?", "What follows? | add | after 1"]
+    )
+    folder = tmp_path_factory.mktemp("logs")
+    return evaluated(
+        model, folder, methods="vanilla,cosine,stepwise", epochs=2, settings={"plan_from": 1}
+    )
+
+
+def test_the_metrics_are_those_of_the_table(seen: Evaluation) -> None:
+    log, row = (
+        log_of(seen, "cosine"),
+        next(r for r in rows(seen.records) if r.method == "cosine"),
+    )
+    assert log.results
+    metrics = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    names = ("accuracy", "tokens", "e3", "e3_lower", "e3_upper")
+    assert metrics == pytest.approx({name: getattr(row, name) for name in names})
+
+
+def test_every_call_is_there_under_its_node_and_so_are_plan_and_budgets(
+    seen: Evaluation,
+) -> None:
+    sample = sample_of(log_of(seen, "stepwise"), 3)
+    (info,) = events(sample, InfoEvent)
+    assert (info.data["level"], info.data["budget"]) == (3, 350)
+    assert [step["question"] for step in info.data["steps"]] == ["What is", "What follows?"]
+    calls = events(sample, ModelEvent)
+    assert [call.model for call in calls] == ["recorded/scripted-1"] * 3
+    plan, first, last = calls
+    assert "What is" in plan.output.completion
+    assert "Solve sub-question 1 now" in first.input[-1].text
+    assert "Solve sub-question 2 now" in last.input[-1].text
+    assert last.output.completion.startswith("well well well")
+    assert last.output.usage.output_tokens == 4
+    assert (
+        sum(call.output.usage.output_tokens for call in calls)
+        == sample.store["report"]["usage"]["output_tokens"]
+    )
+    spans = [span.name for span in events(sample, SpanBeginEvent)]
+    stages = [name for name in spans if name.split()[0] in {"plan", "estimate", "solve", "answer"}]
+    assert stages == ["plan", "solve step 1", "solve step 2"]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An address under which nothing is yet."""
+    name = f"run-{uuid4().hex}"
+    monkeypatch.chdir(tmp_path)
+    yield f"memory://{name}"
+    fsspec.filesystem("memory").rm(f"/{name}", recursive=True)
+
+
+def in_store(model: ScriptedChat, store: str, part: int, **options: Any) -> Evaluation:  # noqa: ANN401
+    folder: Any = f"{store}/part-{part}"
+    return evaluated(model, folder, **{"part": f"{part}/2", "limit": 12} | options)
+
+
+def outputs(records: list[Record]) -> list[tuple[Any, ...]]:
+    return sorted((r.method, r.question, str(r.score), r.tokens, r.output) for r in records)
+
+
+def test_parts_in_a_store_go_on_unpaid_and_are_pooled_from_there(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedChat(solve=solves)
+    assert in_store(model, store, 1, limit_tokens=1, concurrency=1).not_started
+    for part in (1, 2, 1):
+        in_store(model, store, part)
+    asked = [call.ask for call in model.calls]
+    assert len(asked) == len(set(asked)) == 12
+    whole = evaluated(ScriptedChat(solve=solves), tmp_path / "whole", limit=12)
+    assert outputs(read_records(store)) == outputs(whole.records)
+    assert not list(tmp_path.glob("run-*/*/*.eval"))
+    assert len(list(tmp_path.glob("run-*/part-*/replies.sqlite"))) == 2
+    with pytest.raises(InputError, match="missing parts: 2"):
+        read_records(f"{store}/part-1")
+    # The logs are enough on another machine, where all of the part is done.
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    in_store(model, store, 1)
+    assert len(model.calls) == len(asked)
