@@ -42,7 +42,7 @@ _EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
 
 _SCALE = re.compile(
     r"(?:\b(?:on|from|of|between|scale)\s+)*\b(?:L?[01]|one)\s*(?:\([^)]*\)\s*)?"
-    r"(?:to|through|and|[-–—~]|bis|à|至|到)\s*(?:L?5|five)\b(?:\s*\([^)]*\))?"
+    r"(?:to|through|and|[-–—~]|\.\.|bis|à|至|到)\s*(?:L?5|five)\b(?:\s*\([^)]*\))?"
     r"|(?:out\s+of|of|/)\s*(?:5|five)\b(?:\s+levels?)?|\b(?:5|five)[ -](?:levels?|points?)\b"
     r"|\b[1-5]\s*(?:=|means|is)\s*(?:the\s+)?(?:very\s+)?(?:easy|easiest|hard|hardest)\b"
     r"|\b(?:not|than|below|above|under|over)\W+(?:an?\W+|the\W+)?(?:level\W+)?L?[1-5]\b",
@@ -53,12 +53,13 @@ _LEVEL = re.compile(
     r"(?:(?P<called>(?:level|lvl|difficulty|stufe|niveau|nivel|уровень|难度|難度|等级|レベル|난이도)"
     r"(?:[\W_]*\b(?:is|it|of|as|be|would|should|rated|an?|at|about|around|probably|solid|ist|est|es)\b)*"
     r"[\W_为是は]*(?:L[ -]?)?|\bL[ -]?)|(?<![\w./-])\#?)"
-    r"(?:(?P<digits>[1-5](?:[.,]\d+)?)(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)(?!\.\d|\s*(?:/|out of)\s*\d)"
+    r"(?:(?P<digits>[1-5](?:[.,]\d\d?)?)(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)(?![.,]\d|\s?%)"
+    r"(?!\s*(?:/|out of)\s*\d)"
     r"|(?P<word>one|two|three|four|five|I{1,3}V?|IV|V|[一二三四五])(?=级|級|\W|$))",
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(
-    r"\W*$|[^\w\s]|[级級]|\s+[-–—(=|]|L|\s+(?:because|since|as|for|on|stars)\b", re.IGNORECASE
+    r"\W*$|[^\w\s]|[级級]|\s+[-–—→(=|]|L|\s+(?:because|since|as|for|on|stars)\b", re.IGNORECASE
 )
 _NUMERALS = ("one i 一", "two ii 二", "three iii 三", "four iv 四", "five v 五")
 _LEVEL_OF = {word: level for level, words in enumerate(_NUMERALS, 1) for word in words.split()}
@@ -205,7 +206,8 @@ def clean_plan(
 ) -> tuple[list[SubQuestion], list[ReportWarning]]:
     """Turn a plan into distinct sub-questions that depend on earlier sub-questions only.
 
-    A sub-question that names no earlier one, but others, or none, depends on the one before it.
+    A sub-question that says nothing of others, or names later ones only, depends on the one before
+    it.
 
     Args:
         plan: The plan as the planner wrote it.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, pairwise
 from textwrap import dedent
@@ -38,7 +38,7 @@ _STEP = (
 _TITLED = "part section day chapter teil parte tag jour día 天"
 """Words whose number belongs to what is done: "Day 1: the museums"."""
 _FIELDS = {
-    "question": f"{_STEP} {_TITLED} li item description text content action title name",
+    "question": f"{_STEP} {_TITLED} li item description descripción text content action title name",
     "hint": "hint tip method how hinweis tipp indice astuce pista подсказка 提示 ヒント",
     "after": "after dependson dependencies requires needs prerequisites",
     "level": "level evaluatedlevel difficulty",
@@ -47,15 +47,16 @@ _FIELDS = {
 }
 """Names of the fields of a step as models write them, the surest first; a result is not read."""
 _PLAN = re.compile(
-    rf"(?<![a-z])(?:(?:sub)?(?:{'|'.join(f'{_STEP} {_TITLED}'.split())})(?:e?[sn]|e)?(?![a-z])"
-    r"|plan|decompos|break|broken|outline|itinerary|strategy|approach|structure|here|sure\b|okay"
+    rf"(?<![a-z])(?:(?:sub)?(?:{'|'.join(_STEP.split())}|part|section|chapter|day)(?:e?[sn]|e)?"
+    r"(?![a-z])|plan|decompos|break|broken|outline|itinerary|strategy|approach|structure|here|sure\b|okay"
     r"|certainly|of course|follow|solve|need to|do this|let['’]?s\b|let (?:us|me)\b|final|better"
-    r"|revis|enumerate|passi|план|خطوات|计划|計画|分解)|<[ou]l>",
+    r"|revis|enumerate|passi|план|خطوات|خطة|الخطة|योजना|计划|計画|分解|계획)",
     re.IGNORECASE,
 )
 _NO_PLAN = re.compile(
     r"given|fact|known|\bdata\b|reason|note|assum|constraint|missing|can(?:not|['’]?t)\b|\bunable|"
-    r"won['’]t|\bnot able|sorry|refus|decline|more info|more detail|gegeben|gründe|kann .*nicht|"
+    r"won['’]t|\bnot able|sorry|refus|decline|more info|more detail|for you\b|critique|\bcheck\b|"
+    r"\brules?\b|example|\bwhy (?:I|it|this)\b|gegeben|gründe|kann .*nicht|"
     r"données|raisons|datos|razones|дано|причин|已知|条件|理由|原因|无法|不能",
     re.IGNORECASE,
 )
@@ -85,11 +86,11 @@ _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\
 _TAG = re.compile(r"(?:</[A-Za-z][\w-]*>\s*)*(<(/?)([A-Za-z][\w-]*)\b[^<>\n]*>)")
 _HEADING = re.compile(r"[ \t]*(?:#|\*\*[^*]+\*\*\W*$|.*[:：]\W*$)")
 _ENDS, _QUESTION = re.compile(r"[.?!。？！:：]\W*$"), re.compile(r"[?？؟]\W*(?:\||$)")
-_AROUND = " \t>*_`#"
+_AROUND = " \t*_"
 _ORDINAL = re.compile(r"(\D{0,16})(\d{1,2})\W?")
 _FORM = re.compile(r"\W*(?:\w{2,5}\W+)?(?:sub\W*)?(?:question|step|part)s?[^\w?]*\d*[^\w?]*")
 _PART = re.compile(  # |x - 3| and P(A|B) are mathematics
-    r"(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\||[\s*_`(\[—–-]+(?=(?:hint|hinweis|提示)[*_`]*[:：])"
+    r"(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\||[\s*_`(（\[—–-]+(?=(?:hint|hinweis|提示)[*_`]*[:：])"
     r"|\s[(\[](?=(?:after|depends on|needs|requires)\b(?:\W|\d|and|steps?|nothing|none)*[)\]]\s*$)",
     re.IGNORECASE,
 )
@@ -158,7 +159,7 @@ def _lists_in(value: object, place: _List, depth: int) -> Iterator[_List]:
         else:
             yield from _lists_in(entry, _List(str(key), (), value, place.is_whole), depth - 1)
     yield _List(label, [*numbered.values()], value, place.is_whole)
-    if _is_plan(place.label) and not numbered:
+    if _PLAN.search(place.label) and not numbered:
         yield place._replace(items=[{key: entry} for key, entry in value.items()])
 
 
@@ -182,12 +183,13 @@ def _json_values(text: str) -> list[tuple[str, Any, bool]]:
 
 def _steps(listed: _List) -> list[dict[str, Any]]:
     """Return items as steps; none where all only repeat the form of the reply."""
-    steps = [step for item in listed.items if (step := _to_step(item))]
+    items = listed.items
     for name, column in listed.about.items():  # hints and grades in lists of their own
-        field = _field_of(name)
-        if field in _READERS and isinstance(column, list) and len(column) == len(steps):
-            for step, entry in zip(steps, column, strict=True):
-                step[field] = step[field] or _READERS[field](entry)
+        is_field = _field_of(name) not in {"", "question"}
+        if is_field and isinstance(column, list) and len(column) == len(items):
+            rows = (item if isinstance(item, Mapping) else {"step": item} for item in items)
+            items = [{name: entry, **row} for entry, row in zip(column, rows, strict=True)]
+    steps = [step for item in items if (step := _to_step(item))]
     if any(0 in (step["after"] or ()) for step in steps):  # counted from 0
         for step in steps:
             step["after"] = step["after"] and [number + 1 for number in step["after"]]
@@ -197,16 +199,14 @@ def _steps(listed: _List) -> list[dict[str, Any]]:
 def _rank(listed: _List, steps: list[dict[str, Any]]) -> int:
     """Return how surely a list is the plan, from its name (3 to 6) to 0, if it is not."""
     words = re.split(r"[.!?。！？]\s|\n", listed.label)[-1]
-    if _is_plan(words) and not _NO_PLAN.search(listed.label):
+    is_other = _NO_PLAN.search(listed.label)
+    if _PLAN.search(words) and not is_other:
         return 3 + bool(listed.about) * (1 + listed.is_whole + (_letters(words) == "step"))
     if _NO_PLAN.search(words) and _HEADING.match(words):
         return 0
     asking = sum(bool(_QUESTION.search(step["question"])) for step in steps)
-    return 2 if 2 * asking >= len(steps) else int(not listed.label)
-
-
-def _is_plan(label: str) -> bool:
-    return bool(_PLAN.search(label)) and not _NO_PLAN.search(label)
+    is_bare = not re.sub(r"<[^<>]*>|\W", "", listed.label) and not is_other
+    return 2 if 2 * asking >= len(steps) else int(is_bare)
 
 
 def _letters(name: object) -> str:
@@ -263,7 +263,7 @@ def _split(fields: Mapping[str, Any]) -> dict[str, Any] | None:
             after = part
         elif said.strip() != "-":
             hints.append(said.removesuffix(")"))
-    grades = {name: _READERS[name](fields.get(name)) for name in ("level", "credit")}
+    grades = {name: _to_number(fields.get(name)) for name in ("level", "credit")}
     step = {"question": question, "hint": " ".join(filter(None, map(_to_line, hints)))}
     return {**step, "after": _to_step_numbers(after), **grades} if _says(question) else None
 
@@ -274,8 +274,9 @@ def _says(text: str) -> bool:
 
 def _to_line(text: str) -> str:
     """Return text on one line, without the Markdown around it."""
-    line = " ".join(text.split()).replace("**", "").strip("*_` ;")
-    return line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' else line
+    line = " ".join(text.split()).replace("**", "").strip("*_ ;")
+    is_quoted = re.fullmatch(r'"[^"]*"|`[^`]*`', line)
+    return line[1:-1] if is_quoted else line
 
 
 def _to_number(value: object) -> float | None:
@@ -289,14 +290,6 @@ def _to_step_numbers(value: object) -> list[int] | None:
     numbers = [int(number) for number in re.findall(r"\d{1,3}", str(value))]
     is_empty = value is not None and _NOTHING.search(str(value))
     return numbers if numbers or is_empty else None
-
-
-_READERS: Mapping[str, Callable[[object], Any]] = {
-    "hint": str,
-    "after": _to_step_numbers,
-    "level": _to_number,
-    "credit": _to_number,
-}
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -313,7 +306,7 @@ def _lines(text: str) -> Iterator[str]:
         cells = [pair for pair in zip(columns, _cells(line), strict=False) if pair[1].strip("-:")]
         for place, (name, cell) in enumerate(cells):
             part = f"{name}: {cell}" if _field_of(name) else cell
-            yield f"  {part}" if place else f"- {part}"
+            yield f"  - {part}" if place else f"- {part}"
         if cells:
             continue
         marks = [*_INLINE.finditer(line)]
@@ -329,7 +322,7 @@ def _cells(row: str) -> list[str]:
 
 def _to_mark(tag: re.Match[str]) -> str:
     """Return a tag as a bullet or as the name of a field; a tag with another name as it stands."""
-    if tag[2] or not _field_of(tag[3]):
+    if tag[2] or _field_of(tag[3]) in {"", "result"}:
         return "\n" if tag[2] else tag[1]
     return "\n- " if _letters(tag[3]) in f"{_STEP} li item".split() else f"\n{tag[3]}: "
 
@@ -346,10 +339,15 @@ class _Lines:
     def add(self, line: str) -> None:
         """Add a line: an item, a part of the item before it, or words before a list."""
         line = line.expandtabs(4)
-        indent, mark, text = len(line) - len(line.lstrip()), _MARK.match(line), line.strip(_AROUND)
+        indent, mark, text = (
+            len(line) - len(line.lstrip()),
+            _MARK.match(line),
+            line.lstrip(" >#").strip(_AROUND),
+        )
         style, number = _place_of(mark) if mark else ("", 0)
         is_top = style == "word" or indent <= self.indent + 1
-        is_new = is_top and number == 1 and (self.number > 1 or self.style == "bullet" != style)
+        restarts = self.number > 1 if style == self.style else self.style == "bullet"
+        is_new = is_top and number == 1 and restarts
         if is_new or (style and number <= 1 and (self.label or not self.found)):
             self.found.append(_List(self.label, []))
             self.indent, self.style, is_top = indent, style, True
@@ -359,8 +357,8 @@ class _Lines:
             items.append({})
             self.number, self.label, self.goes_on = number, "", True
             self.is_heading = line.strip(" >").startswith(("#", "**"))
-            _add_text(items[-1], line if mark["title"] else mark["text"])
-        elif not _says(text) or text == "plaintext":
+            _add_text(items[-1], text if mark["title"] else mark["text"])
+        elif not _says(text) or text.startswith("```"):
             self.goes_on &= self.is_heading or not items[-1]  # below a heading all belongs to it
         elif (
             self.found
@@ -437,7 +435,11 @@ def _grades(value: object) -> dict[str, Any]:
         items = [*entry.values()] if isinstance(entry, Mapping) else entry
         if isinstance(entry, str) and field:
             items = re.findall(r"\d[\d.]*", entry)  # "2, 4"
-        if field in {"level", "credit"} and isinstance(items, list) and len(items) > 1:
+        if (
+            field in {"level", "credit"}
+            and isinstance(items, list)
+            and (items is entry or len(items) > 1)
+        ):
             grades[f"{field}s"] = [*map(_to_number, items)]
         elif field in {"level", "credit"}:
             grades[field] = _to_number(entry)

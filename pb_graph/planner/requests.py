@@ -149,21 +149,16 @@ def plan_request(
         tools: What the solver can call, a line for each tool.
     """
     limit, inputs = settings.max_steps, _inputs(query, settings, tools=tools)
-    is_paper, asks_level = settings.style == "paper", graded and query["level"] is None
+    is_paper = settings.style == "paper"
     pattern, item = '"part | hint"', _STEP
     if graded:
         pattern = '{"question": "part | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
     else:
         inputs["examples"] = ""
-    about = {
-        name: kind
-        for name, kind, is_asked in (
-            ("level", _LEVEL, asks_level),
-            ("delivers", _DELIVERS, not is_paper),
-        )
-        if is_asked
-    }
+    about: dict[str, dict[str, Any]] = {} if is_paper else {"delivers": _DELIVERS}
+    if graded and query["level"] is None:
+        about = {"level": _LEVEL, **about}
     words = {"level": "N", "delivers": '"last" or "all"'}
     said = "".join(f'"{name}": {words[name]}, ' for name in about)
     form = f'Reply with JSON only: {{{said}"steps": [{pattern}, ...]}}, at most {limit} steps.'

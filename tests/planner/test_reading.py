@@ -73,6 +73,7 @@ Step 1¶Question: A¶¶Step 2¶Question: B
 1. A¶- count¶- multiply¶2. B
 1. A¶1.1 count¶1.2 multiply¶2. B
 1. A¶a) count¶b) multiply¶2. B
+Step 1: A¶1. hens¶2. eggs¶Step 2: B¶1. days
 1. A¶Use the hens.¶¶2. B¶Use the days.
 1. A¶Hint: multiply.¶¶2. B¶Hint: multiply.
 1. A Hint: multiply.¶2. B (hint: multiply)
@@ -89,7 +90,7 @@ Given:¶- 12 hens¶- 3 eggs¶¶Steps:¶- A¶- B
 Given:¶1. 12 hens¶2. 3 eggs¶¶1. A¶2. B
 Draft plan:¶1. Count¶2. Sum¶3. Check¶¶Revised plan:¶1. A¶2. B
 Let us see, with x^{2}:¶  1. A¶¶  2. B¶That is all.
-1. A¶2. B¶¶Note:¶- eggs are whole¶- days, too
+Plan:¶1. A¶2. B¶¶Critique of the plan:¶1. It is short¶2. It is right
 """
 LISTED = [f"{one} A\n{two} B" for one, two in (pair.split("~") for pair in MARKS.split("/"))]
 LISTED += [f"{word} 1: A\n{word} 2: B" for word in WORDS.split()]
@@ -157,7 +158,7 @@ def test_what_stands_around_a_plan_is_left_out(form: str, plan: str) -> None:
         "I’m sorry, but I can’t. Here is why:\n1. It is unsafe.\n2. I may not.",
         "Das kann ich nicht planen. Gründe:\n1. Es ist verboten.\n2. Es schadet.",
         '{"error": "refused", "reasons": ["unsafe", "not allowed"]}',
-        '{"explanations": ["it is so", "I say so"]}',
+        '{"explanations": ["it is so", "I say so"], "tags": ["eggs", "hens"]}',
         '{"name": "search", "arguments": {"query": "hens"}}',
         '{"steps": [{"question": "sub-question | hint", "level": 1, "credit": 1}]}',
         "1. sub-question | hint\n2. ...",
