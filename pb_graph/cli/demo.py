@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import sleep
 from typing import Any
@@ -17,13 +18,12 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall
-from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, tool
+from rich.bar import Bar
 from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
-from rich.text import Text
 
 from pb_graph import Budget, TokenBudgetMiddleware
 from pb_graph.models.reply import tokens_of
@@ -70,11 +70,10 @@ class ScriptedModel(BaseChatModel):
             for name in tools
             for n in range(0 if is_cut else self.calls)
         ]
-        usage = UsageMetadata(input_tokens=9, output_tokens=count, total_tokens=count + 9)
         message = AIMessage(
             " ".join(words[:count]),
             tool_calls=calls,
-            usage_metadata=usage,
+            usage_metadata={"input_tokens": 9, "output_tokens": count, "total_tokens": count + 9},
             response_metadata={"finish_reason": "length" if is_cut else "stop"},
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
@@ -104,7 +103,7 @@ class Run:
     name: str
     middleware: Sequence[AgentMiddleware[Any, Any]] = ()
     spent: int = 0
-    end: str = ""
+    end: str = "no answer"
 
     async def play(self) -> None:
         """Let the team work until it ends or is stopped."""
@@ -125,24 +124,20 @@ class Run:
             out = await agent.ainvoke({"messages": [HumanMessage(job)]})
             return str(out["messages"][-1].text)
 
-        try:
+        with suppress(OverBudgetError):
             reply = await ask("Go.", delegate, calls=_WORKERS, rounds=1, answer=_ANSWER)
-        except OverBudgetError:
-            reply = ""
-        self.end = "an answer" if reply.endswith(_ANSWER) else "no answer"
+            self.end = "an answer" if reply.endswith(_ANSWER) else self.end
 
 
 def draw(runs: Sequence[Run]) -> Table:
-    """Draw a bar for each run, with the part above the budget in red."""
+    """Draw a bar for each run, in red once it is above the budget."""
     title = f"A lead and {_WORKERS} sub-agents at once. Budget: {BUDGET:,} completion tokens"
     spent, over = Column("spent", justify="right"), Column("over", justify="right")
     table = Table("", "", spent, over, "end", box=None, title=title, title_justify="left")
-    fit = _BAR * BUDGET // _SCALE
     for run in runs:
-        full = min(_BAR, -(-_BAR * run.spent // _SCALE))
-        bar = Text("█" * min(full, fit) + "░" * (fit - full), "green")
-        bar.append("█" * (full - fit), "red")
-        table.add_row(run.name, bar, f"{run.spent:,}", f"{max(0, run.spent - BUDGET):,}", run.end)
+        more = max(0, run.spent - BUDGET)
+        bar = Bar(_SCALE, 0, run.spent, width=_BAR, color="red" if more else "green")
+        table.add_row(run.name, bar, f"{run.spent:,}", f"{more:,}", run.end)
     return table
 
 
@@ -153,9 +148,7 @@ def play(console: Console) -> list[Run]:
         Run("check after calls", [CheckAfterEachCall()]),
         Run("shared Budget", [TokenBudgetMiddleware(Budget(BUDGET))]),
     ]
-    with Live(
-        get_renderable=lambda: draw(runs), console=console, transient=True, refresh_per_second=20
-    ):
+    with Live(get_renderable=lambda: draw(runs), console=console, transient=True):
         for run in runs:
             asyncio.run(run.play())
     console.print(draw(runs))

@@ -70,8 +70,7 @@ class Display:
         for warning in report["warnings"]:
             self._console.print(safe(f"note: {warning['message']}", "yellow"))
         usage = report["usage"]
-        nodes = [usage["by_node"][node] for node in _PLANNING if node in usage["by_node"]]
-        planning = sum(node["output_tokens"] for node in nodes)
+        planning = sum(usage["by_node"].get(node, {}).get("output_tokens", 0) for node in _PLANNING)
         self._console.print(
             f"{usage['output_tokens']:,} of at most {report['limit']:,} completion tokens "
             f"(planning {planning:,}){'' if usage['measured'] else ', partly estimated'}; "
@@ -83,32 +82,30 @@ class Display:
         kind = event["event"]
         if kind == "intake":
             self._console.print(f"At most {event['limit']:,} completion tokens")
-            if kind := event.get("model_class"):
+            if model_class := event.get("model_class"):
                 way = "part by part" if event["execution"] == "stepwise" else "in one call"
                 first = event["plan_from"]
                 plans = f"planned from level {first}, solved {way}" if first else "not planned"
-                self._console.print(f"{kind} model, by {event['model_class_source']}: {plans}")
+                source = event["model_class_source"]
+                self._console.print(f"{model_class} model, by {source}: {plans}")
         elif kind == "call":
-            self._calls += 1
             tokens = event["usage"]["output_tokens"]
+            self._calls += 1
             self._tokens += tokens
             self._solving += 0 if event["node"] in _PLANNING else tokens
-        elif kind in _PLANNING:
-            self._steps = event["steps"] or self._steps
-            self._show_level(event.get("level"), event.get("level_source"))
-        elif kind == "allocate":
-            self._budget, self._shares = event["budget"], dict(enumerate(event["shares"]))
-            self._show_level(event["level"], "given")
+        elif kind in {*_PLANNING, "allocate"}:
+            self._steps = event.get("steps") or self._steps
+            self._budget = event.get("budget", self._budget)
+            self._shares |= enumerate(event.get("shares", ()))
+            if self._level is None and event.get("level") is not None:
+                self._level = event["level"]
+                source = event.get("level_source", "given")
+                self._console.print(f"Level {self._level} of 5 ({source})")
         elif kind == "step_started":
             self._spent[event["index"]] = "…"
         elif kind == "step_done":
             finish = "" if event["finish"] == "stop" else f" ({event['finish']})"
             self._spent[event["index"]] = f"{event['tokens']:,}{finish}"
-
-    def _show_level(self, level: int | None, source: str | None) -> None:
-        if level is not None and self._level is None:
-            self._level = level
-            self._console.print(f"Level {level} of 5 ({source})")
 
     def _draw(self) -> RenderableType:
         self._spinner.update(text=f"{self._tokens:,} completion tokens")
@@ -119,10 +116,8 @@ class Display:
         for name in ("level", "credit", "share", "spent"):
             table.add_column(name, justify="right", no_wrap=True)
         count = len(self._steps)
-        for step in self._steps:
-            index = step["index"]
-            numbers = (step["level"], step["credit"], self._shares.get(index))
-            cells = map(_format, numbers)
+        for index, step in enumerate(self._steps):
+            cells = map(_format, (step["level"], step["credit"], self._shares.get(index)))
             spent = _format(self._solving) if count == 1 else self._spent.get(index, "")
             table.add_row(str(index + 1), safe(step["question"]), *cells, spent)
         if count > 1:  # the tokens of a step in a single call are unknown

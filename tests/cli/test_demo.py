@@ -22,7 +22,7 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def words(text: str) -> list[str]:
-    return re.sub("[█░]", " ", text).split()
+    return re.sub("[█-▏]", " ", text).split()
 
 
 def test_only_the_limit_holds_as_the_picture_shows() -> None:
