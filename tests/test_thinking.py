@@ -119,14 +119,25 @@ class TestEnding:
 
 
 class TestUnknownClass:
-    def test_a_model_that_turns_out_to_think_is_asked_again_within_its_limit(self) -> None:
-        world = ThinkingWorld(think=1500)
+    @pytest.mark.parametrize(("form", "calls"), [("reasoning_content", 3), ("closing_tag", 4)])
+    def test_a_model_that_turns_out_to_think_is_asked_again_within_its_limit(
+        self, form: Form, calls: int
+    ) -> None:
+        world = ThinkingWorld(think=1500, form=form)
         graph = build_graph(world.model("some-model"))
         first, second = (checked(graph.invoke({**ASK, "level": 1})["report"]) for _ in range(2))
         assert first["answer"] == second["answer"] == world.answer
         assert first["usage"]["output_tokens"] <= first["limit"]
         assert (first["model_class_source"], second["model_class_source"]) == ("default", "reply")
-        assert (second["model_class"], len(world.log)) == ("thinking", 3)
+        assert (second["model_class"], len(world.log)) == ("thinking", calls)
+
+    def test_what_stands_before_a_closing_mark_that_comes_later_is_no_answer(self) -> None:
+        def think(body: dict[str, Any]) -> int:
+            return 10 if body["messages"][-1]["content"].startswith("Stop here") else 1500
+
+        world = ThinkingWorld(think=think, form="closing_tag")
+        report = checked(build_graph(world.model("m")).invoke({**ASK, "level": 1})["report"])
+        assert (report["answer"], len(world.log)) == ("Final answer: 84", 2)
 
     def test_a_model_that_does_not_think_gets_no_room_for_it_the_next_time(self) -> None:
         world = ThinkingWorld(think=0)

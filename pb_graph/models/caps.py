@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -206,8 +205,7 @@ def _own_server(model: Any, options: CallOptions, budget: dict[str, Any]) -> dic
 def _openai_arguments(
     model: Any,  # noqa: ANN401 -- a BaseChatOpenAI
     options: CallOptions,
-    extra: Mapping[str, Any] = MappingProxyType({}),
-    *,
+    extra: Mapping[str, Any] | None = None,
     name: str = "max_tokens",
 ) -> dict[str, Any]:
     """Return the arguments for a server of OpenAI's protocol.
@@ -223,7 +221,7 @@ def _openai_arguments(
         name: The cap's name.
     """
     limit = {"timeout": options.timeout} if model.request_timeout is None else {}
-    body = {**(model.extra_body or {}), **extra}
+    body = {**(model.extra_body or {}), **(extra or {})}
     (body if name == "max_tokens" else limit)[name] = options.cap
     if options.schema is not None and not uses_responses(model):
         schema = {"name": "reply", "schema": options.schema}
@@ -260,14 +258,15 @@ def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     thinking = _lowered(own, options)
     if options.thinking == "off" or (options.is_tight and not own and not effort):
         thinking = thinking or ({"type": least} if least else None)
-    sent: dict[str, Any] = {"max_tokens": options.cap}
+    sent: dict[str, Any] = {"max_tokens": options.cap} | (
+        {"thinking": thinking} if thinking else {}
+    )
     if settings.default_request_timeout is None:
         sent["timeout"] = options.timeout
     levels, default = known_levels(model)
     # LangChain would turn adaptive thinking on for 'reasoning_effort'.
     level = effort_level(levels, options, default=default, own=effort)
-    sent |= {"output_config": {"effort": level}} if level else {}
-    return sent | ({"thinking": thinking} if thinking else {})
+    return sent | ({"output_config": {"effort": level}} if level else {})
 
 
 def _lowered(own: Mapping[str, Any], options: CallOptions) -> dict[str, Any] | None:

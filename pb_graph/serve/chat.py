@@ -138,6 +138,6 @@ class Completion:
 
 
 def _finish_reason(report: Report) -> str:
-    if any(warning["code"] == "content_filter" for warning in report["warnings"]):
-        return "content_filter"
-    return "length" if report["finish"] == "length" else "stop"
+    codes = {warning["code"] for warning in report["warnings"]}
+    reasons = {"content_filter": "content_filter", "cut_off": "length"}
+    return next((reason for code, reason in reasons.items() if code in codes), "stop")

@@ -130,9 +130,10 @@ class TestBudget:
 
     def test_an_answer_with_a_forced_ending_is_streamed_as_it_is_returned(self) -> None:
         with FaultServer(answer=LONG) as model, client_of(model, budget=400) as client:
-            whole = ask(client).choices[0].message.content
+            said = ask(client).choices[0]
             parts = [chunk.choices[0].delta.content or "" for chunk in ask(client, stream=True)]
-        assert "".join(parts) == whole
+        whole = said.message.content
+        assert ("".join(parts), said.finish_reason) == (whole, "length")  # the ending is cut, too
         assert whole.count("\n\n") == 1
 
     def test_an_answer_that_was_cut_off_says_so(self) -> None:
