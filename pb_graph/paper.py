@@ -6,22 +6,15 @@ depend on them; docs/evaluation.md lists what differs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from pb_graph.methods import METHODS
 from pb_graph.prompts import (
     LAST_LINE,
-    STYLES,
-    WITH_WORKING,
+    MethodInput,
     PromptMessage,
-    Style,
     human,
     question_block,
-    single_call_prompt,
     sub_question_line,
 )
-from pb_graph.settings import Settings
-from pb_graph.types import Query, SubQuestion
 
 _FRAME = """The problem comes with its difficulty, a level out of 5, and with sub-questions as a \
 hint. All the credit is for a correct final answer to the whole problem. Solve it efficiently and \
@@ -50,47 +43,26 @@ CREDITS = (25, 45, 30)
 """A problem of level 3 with the sub-questions that a planner is shown, and their credits."""
 
 
-def question_prompt(  # noqa: PLR0913 -- one argument for each thing the prompt says
-    query: Query,
-    settings: Settings,
-    style: Style,
-    plan: Sequence[SubQuestion] = (),
-    *,
-    budget: int | None = None,
-    shares: Mapping[int, int] | None = None,
-) -> list[PromptMessage]:
-    """Return the prompt that asks the whole question in one call, for a row of the paper as there.
+def planned_prompt(given: MethodInput) -> list[PromptMessage]:
+    """Return the prompt that asks the whole question with its plan in one call, as there.
 
     Args:
-        query: The question and what was given with it.
-        settings: The settings of the run.
-        style: How to write. A style with examples or words of a program replaces the template.
-        plan: The sub-questions; empty where the method does not plan, or no plan was found.
-        budget: The budget that the prompt states, in tokens.
-        shares: Tokens of each sub-question by its index, which the paper calls words.
+        given: The question with its plan. Without a plan, none was found. Shares are tokens, which
+            the paper calls words.
     """
-    is_paper = settings.solver_style(query["domain"], query["level"]) == "paper"
-    if not is_paper or style.examples or style.instruction != STYLES["paper"].instruction:
-        return single_call_prompt(query, settings, style, plan, budget=budget, shares=shares)
-    method, form = METHODS[settings.method], query["answer_format"]
-    if not method.plans:
-        parts = [question_block(query, show_level=False), STYLES["prose"].instruction]
-        parts += [] if budget is None else [f"Use less than {budget} tokens in all."]
-        parts.append(form or WITH_WORKING)
-    else:
-        lines = [sub_question_line(step) for step in plan] or [_WITHOUT_PLAN]
-        told = [] if shares is None else [shares[step["index"]] for step in plan]
-        if method.splits and not plan and budget is not None:
-            told, budget = [budget], None
-        for place, share in enumerate(told):
-            lines[place] += f" Only think a little, and solve it directly in up to {share} words."
-        strictly = " strictly" if method.splits else ""
-        wanted = form or LAST_LINE[0].upper() + LAST_LINE[1:]
-        parts = [_FRAME, question_block(query, show_level=True), "\n".join([_OUTLINE, *lines])]
-        parts.append(f"Give the final answer{strictly} in this format:\n{wanted}")
-        if budget is not None:
-            parts.append(f"Think step by step, and use less than {budget} tokens.")
-    messages: list[PromptMessage] = (
-        [("system", query["instruction"])] if query["instruction"] else []
-    )
-    return [*messages, human("\n\n".join(parts), query)]
+    query, plan, method = given.query, given.plan, METHODS[given.settings.method]
+    lines = [sub_question_line(step) for step in plan] or [_WITHOUT_PLAN]
+    budget = given.budget
+    told = [given.shares[step["index"]] for step in plan] if given.shares else []
+    if method.splits and not plan and budget is not None:
+        told, budget = [budget], None
+    for place, share in enumerate(told):
+        lines[place] += f" Only think a little, and solve it directly in up to {share} words."
+    strictly = " strictly" if method.splits else ""
+    wanted = query["answer_format"] or LAST_LINE[0].upper() + LAST_LINE[1:]
+    parts = [_FRAME, question_block(query, show_level=True), "\n".join([_OUTLINE, *lines])]
+    parts.append(f"Give the final answer{strictly} in this format:\n{wanted}")
+    if budget is not None:
+        parts.append(f"Think step by step, and use less than {budget} tokens.")
+    system: list[PromptMessage] = [("system", query["instruction"])] if query["instruction"] else []
+    return [*system, human("\n\n".join(parts), query)]

@@ -46,12 +46,14 @@ class Style:
             are said once, in the system message; without, both stand behind the question.
         ending: Said after the answer's format.
         compute: Computes the answer from a reply. The prompt then leaves out the answer's format.
+        is_paper: Whether the paper's templates are followed, as long as there are no examples.
     """
 
     instruction: str
     examples: tuple[Example, ...] = ()
     ending: str = ""
     compute: Callable[[str, Query], str | None] | None = None
+    is_paper: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +206,7 @@ STYLES: Mapping[str, Style] = {
     "concise": Style("Think step by step, and be concise.", (_PEARS,)),
     "prose": Style("Reason step by step."),
     "plain": Style(""),
-    "paper": Style("Reason step by step."),
+    "paper": Style("Reason step by step.", is_paper=True),
     "answer": Style(
         "",
         # Behind the answer's format: before it, small models answer twice.
@@ -288,7 +290,7 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
         budget: Tokens to stay below, if the prompt states a budget.
         shares: Tokens of each sub-question by its index, if the prompt states shares.
     """
-    parts = [question_block(query, show_level=bool(plan))]
+    parts, is_paper = [question_block(query, show_level=bool(plan))], _follows_paper(style)
     if plan:
         parts.append(_outline(map(sub_question_line, plan), settings))
         by_plan = _CALCULATION_BY_PLAN if style.compute else _BY_PLAN
@@ -302,7 +304,7 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
                 style = STYLES["plain"]
         if not (style.instruction or style.compute):  # nothing has to be written out
             style = replace(style, ending="")
-    if budget is not None:
+    if budget is not None and not is_paper:
         budget = settings.told(budget, query["level"])
     limit = "" if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
     if style.examples and not plan:
@@ -311,12 +313,11 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
         system = [query["instruction"], style.instruction, form, style.ending]
     else:
         parts += [style.instruction, limit, _closing(query, style)]
-        system = [query["instruction"] or DEFAULT_INSTRUCTION]
-    return [
-        ("system", "\n".join(filter(None, system))),
-        *_exchanges(query, style),
-        human("\n\n".join(filter(None, parts)), query),
-    ]
+        system = [query["instruction"] or ("" if is_paper else DEFAULT_INSTRUCTION)]
+    said = "\n".join(filter(None, system))
+    messages: list[PromptMessage] = [("system", said)] if said else []
+    messages += _exchanges(query, style)
+    return [*messages, human("\n\n".join(filter(None, parts)), query)]
 
 
 def step_prompt(
@@ -528,8 +529,14 @@ def _outline(lines: Iterable[str], settings: Settings | None = None) -> str:
     return "\n".join([lead, *lines])
 
 
+def _follows_paper(style: Style) -> bool:
+    return style.is_paper and not style.examples
+
+
 def _closing(query: Query, style: Style) -> str:
     form = _format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
+    if _follows_paper(style):
+        form = query["answer_format"] or WITH_WORKING
     return style.ending if style.compute else f"{form} {style.ending}".strip()
 
 

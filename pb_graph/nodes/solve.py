@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pb_graph.budget.bill import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
 from pb_graph.nodes.allocate import is_final
-from pb_graph.paper import question_prompt
-from pb_graph.prompts import MethodInput, step_prompt, synthesis_prompt
+from pb_graph.paper import planned_prompt
+from pb_graph.prompts import (
+    MethodInput,
+    PromptMessage,
+    single_call_prompt,
+    step_prompt,
+    synthesis_prompt,
+)
 from pb_graph.run.run import BudgetedReply, Run
 from pb_graph.state import SolveTask, State
 from pb_graph.types import Purpose, Query, StepResult, SubQuestion
@@ -21,7 +28,8 @@ async def solve(task: SolveTask, run: Run) -> State:
     closes, style = is_final(plan, index, run.settings), await run.style(query)
     if _is_single_step(plan, query):
         stated = share if not run.settings.is_enforced or run.thinks else None
-        prompt = question_prompt(query, run.settings, style, budget=stated)
+        given = MethodInput(query=query, settings=run.settings, style=style, budget=stated)
+        prompt = _whole_prompt(given)
     else:
         prompt = step_prompt(task, run.settings, style, is_final=closes)
     run.emit("step_started", index=index, share=share)
@@ -126,7 +134,7 @@ async def answer(state: State, run: Run) -> State:
             is_split = method.splits and (plan or not is_told)
             total = budget if method.budgets and not is_split else None
             told = shares if plan else None
-            prompt = question_prompt(query, settings, style, plan, budget=total, shares=told)
+            prompt = _whole_prompt(replace(inputs, budget=total, shares=told))
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
             prompt, budget, query, purpose, thinking=method.thinking, compute=style.compute
@@ -135,6 +143,16 @@ async def answer(state: State, run: Run) -> State:
     except ModelCallError as failure:
         run.warn(failure.code, str(failure))
         return {"answer": ""}
+
+
+def _whole_prompt(given: MethodInput) -> list[PromptMessage]:
+    """Return the prompt that asks the whole question: the paper's template, or our own."""
+    query, style = given.query, given.style
+    if style.is_paper and not style.examples and METHODS[given.settings.method].plans:
+        return planned_prompt(given)
+    return single_call_prompt(
+        query, given.settings, style, given.plan, budget=given.budget, shares=given.shares
+    )
 
 
 def _is_single_step(plan: Sequence[SubQuestion], query: Query) -> bool:
