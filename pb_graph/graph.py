@@ -20,12 +20,12 @@ from pb_graph.budget.rates import Dollars, Prices
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.models.caps import POLICIES, CapPolicy
 from pb_graph.nodes.allocate import allocate, route_next_wave
-from pb_graph.nodes.finish import finish, no_answer
-from pb_graph.nodes.intake import intake
-from pb_graph.nodes.plan import estimate, plan, review
+from pb_graph.nodes.finish import finish, no_answer, route_finish
+from pb_graph.nodes.intake import intake, route_intake
+from pb_graph.nodes.plan import estimate, plan, review, route_plan
 from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.run.models import Model, Models, Program
-from pb_graph.run.node import Node, NodeFunction, Route, RunLimits
+from pb_graph.run.node import Node, NodeFunction, Route, Runs
 from pb_graph.run.pause import OnUsedUp
 from pb_graph.run.run import GraphOptions
 from pb_graph.settings import ClassName, Context, Settings, require_limit
@@ -123,21 +123,21 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         on_used_up=on_used_up,
     )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    targets, limits = _next_nodes(models.settings), RunLimits()
+    targets, runs = _next_nodes(models.settings), Runs()
 
     def add(function: NodeFunction, route: Route | None = None, **more: Any) -> None:  # noqa: ANN401
-        node = Node(function, models, options, limits, route, is_entry=function is intake)
+        node = Node(function, models, options, runs, route, is_entry=function is intake)
         builder.add_node(node.name, node, destinations=tuple(targets.get(node.name, ())), **more)
 
-    add(intake, lambda _, settings: _next_nodes(settings)["intake"][0])
-    add(plan, _after_plan)
+    add(intake, route_intake)
+    add(plan, route_plan)
     add(estimate)
     add(allocate, route_next_wave)
     add(review, _after_review)
     add(answer)
     add(solve, input_schema=SolveTask)
     add(synthesize)
-    add(finish, lambda state, _: END if state["report"]["answer"] else "no_answer")
+    add(finish, route_finish)
     add(no_answer)
     builder.add_edge(START, "intake")
     builder.add_edge("estimate", "allocate")
@@ -228,12 +228,6 @@ def _next_nodes(settings: Settings) -> dict[str, list[str]]:
         "allocate": allocated,
         "finish": [END, "no_answer"],
     }
-
-
-def _after_plan(state: State, settings: Settings) -> str:
-    """Return the next node: a plan of one step needs no estimate."""
-    nodes = _next_nodes(settings)["plan"]
-    return nodes[-1] if len(state["plan"]) > 1 else nodes[0]
 
 
 def _after_review(state: State, settings: Settings) -> str | list[Send]:

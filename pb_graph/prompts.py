@@ -534,9 +534,9 @@ def _follows_paper(style: Style) -> bool:
 
 
 def _closing(query: Query, style: Style) -> str:
-    form = _format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
     if _follows_paper(style):
-        form = query["answer_format"] or WITH_WORKING
+        return query["answer_format"] or WITH_WORKING
+    form = _format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
     return style.ending if style.compute else f"{form} {style.ending}".strip()
 
 

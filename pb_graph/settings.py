@@ -59,6 +59,7 @@ DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
 
+_LEVEL_TABLE = LevelTable()
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
 _LIMITS = (
     "a limit is a whole number of completion tokens, at least 1, such as 4000, or one of "
@@ -257,40 +258,10 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
             update={name: value for name, value in defaults.items() if name not in changed}
         )
 
-    def for_length(self, tokens: int | None) -> Self:
-        """Return these settings with budgets that have room for a text of a length in tokens."""
-        if tokens is None or not (self.has_budget and METHODS[self.method].splits):
-            return self
-        table = LevelTable(tokens={level: max(tokens, self.budget_for(level)) for level in LEVELS})
-        return self.model_copy(update={"budget": table})
-
-    def for_class(
-        self, name: ClassName, values: Mapping[str, Any], thinking: Mapping[int, int] | None
-    ) -> Self:
-        """Return these settings with the defaults of a class of models.
-
-        Args:
-            name: The class.
-            values: Values for the fields that were not set.
-            thinking: Tokens for thinking by level, for budgets that are enforced; None for none.
-        """
-        update: dict[str, Any] = {
-            field: value
-            for field, value in values.items()
-            if field not in self.model_fields_set
-            or (getattr(self, field) is None and field != "plan_from")
-        }
-        if not self.splits_budget:  # the baselines keep the paper's prompts
-            update.pop("style", None)
-        if thinking and self.has_budget and self.is_enforced:
-            tokens = {level: self.budget_for(level) for level in LEVELS}
-            update["budget"] = LevelTable(tokens=tokens, thinking=dict(thinking))
-        return self.model_copy(update=update | {"model_class": name})
-
     def told(self, tokens: int, level: int | None) -> int:
         """Return the part of a budget or share that the solver is told: none of the thinking."""
         rule = self.budget_rule
-        if not isinstance(rule, LevelTable) or not rule.thinking or not self.is_enforced:
+        if not isinstance(rule, LevelTable) or not rule.thinking or self.enforcement == "prompt":
             return tokens
         level = level or max(LEVELS)
         return max(1, tokens * rule.tokens[level] // rule.budget_for(level))
@@ -298,14 +269,18 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     @property
     def budget_rule(self) -> BudgetRule | int:
         """The rule that turns a level into the budget, or the budget of every question."""
-        return LevelTable() if self.budget is None else self.budget
+        return _LEVEL_TABLE if self.budget is None else self.budget
+
+    @property
+    def budgets(self) -> dict[int, int]:
+        """The solving tokens of a question by its level."""
+        rule = self.budget_rule
+        amounts = [rule] * len(LEVELS) if isinstance(rule, int) else map(rule.budget_for, LEVELS)
+        return dict(zip(LEVELS, amounts, strict=True))
 
     def budget_for(self, level: int | None) -> int:
         """Return the solving tokens of a question; the most of any level if its level is None."""
-        rule = self.budget_rule
-        if isinstance(rule, int):
-            return rule
-        return max(map(rule.budget_for, LEVELS)) if level is None else rule.budget_for(level)
+        return max(self.budgets.values()) if level is None else self.budgets[level]
 
     def solver_style(self, domain: str, level: int | None) -> str | None:
         """Return the style of the solver; None for a method with a style of its own."""
@@ -320,11 +295,6 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     def shape(self) -> Schedule:
         """The schedule with its parameters."""
         return Schedule(name=self.schedule) if isinstance(self.schedule, str) else self.schedule
-
-    @property
-    def is_enforced(self) -> bool:
-        """Return whether a budget caps calls, rather than only being stated."""
-        return self.enforcement != "prompt"
 
     @property
     def is_paper(self) -> bool:
@@ -355,7 +325,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     def has_budget(self) -> bool:
         """Return whether the question has a budget: the method's own, or an enforced one."""
         entry = METHODS[self.method]
-        is_enforced = self.budget is not None and self.is_enforced
+        is_enforced = self.budget is not None and self.enforcement == "force"
         return entry.budgets or (is_enforced and entry.is_prompt)
 
     @property
@@ -396,7 +366,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
             planning += LEVEL_CAP + 2 * self.planner_room
         if self.has_budget:
             budget = self.budget_for(level)
-            if self.is_enforced:  # planning costs at most the budget once more
+            if self.enforcement == "force":  # planning costs at most the budget once more
                 planning = min(planning, budget)
         return planning, self.solving_bound(query, budget, self.max_steps if self.has_plan else 1)
 
@@ -410,7 +380,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         """
         limit = METHODS[self.method].limit
         bound = limit(self, query) if limit else self.cutoff
-        if budget is None or not self.is_enforced:  # only the cutoff limits a call
+        if budget is None or self.enforcement == "prompt":  # only the cutoff limits a call
             return self.cutoff * (steps + 1) if self.is_stepwise else bound  # + 1: synthesis
         if not self.is_stepwise:
             return min(budget, bound)

@@ -94,6 +94,8 @@ class SolveTask(TypedDict):
     results: list[StepResult]
     index: int
     share: int
+    closes: bool
+    """Whether the step also has to give the final answer."""
     thinking_room: int
     run_id: str
     spent: Spending

@@ -52,7 +52,7 @@ def _reallocate(state: State, run: Run) -> State:
     shares, query = state["shares"], state["query"]
     level, budget = query["level"], query["budget"] or 0
     left = budget - most_billed(row for row in state["charges"] if row["node"] == "solve")
-    if not run.settings.is_enforced:
+    if run.settings.enforcement == "prompt":
         # Nothing enforces a stated budget: overspending must not shrink the shares of later steps.
         left = max(left, sum(shares[step["index"]] for step in rest))
     left = max(left, len(rest))  # a server that ignores caps may have used up the budget
@@ -94,6 +94,8 @@ def _split(
     settings: Settings,
 ) -> list[int]:
     """Return the tokens of each step; steps keep their position in the plan."""
+    if len(steps) == 1:
+        return [tokens]
     shape = settings.shape
     if shape.name == "bam":
         levels = [step["level"] or level or MIDDLE for step in steps]
@@ -141,6 +143,7 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
             results=[results[index] for index in needs],
             index=step["index"],
             share=state["shares"][step["index"]],
+            closes=is_final(plan, step["index"], settings),
             thinking_room=state["thinking_room"],
             run_id=state["run_id"],
             spent=spending(state["charges"]),

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage
+from langgraph.graph import END
 
 from pb_graph.answers import bare_result
-from pb_graph.budget.bill import Bill, most_billed, spent, usage_of
+from pb_graph.budget.bill import most_billed, spent, usage_of
 from pb_graph.budget.rates import Dollars
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import NoAnswerError
 from pb_graph.methods import METHODS
 from pb_graph.run.run import Run
+from pb_graph.settings import Settings
 from pb_graph.state import State
-from pb_graph.types import Report, ReportWarning, StepReport
+from pb_graph.types import Report, ReportWarning, StepReport, TokenUsage
 
 MESSAGE_NAME = "plan_and_budget"
 _NOT_ON_MESSAGE = {"answer", "steps", "usage"}
@@ -43,6 +45,11 @@ def finish(state: State, run: Run) -> State:
         update["messages"] = [_message(report, state)]
     run.emit("answer", answer=answer, usage=report["usage"])
     return update
+
+
+def route_finish(state: State, _: Settings) -> str:
+    """Return the node after `finish`."""
+    return END if state["report"]["answer"] else "no_answer"
 
 
 def no_answer(state: State, _: Run) -> State:
@@ -136,6 +143,6 @@ def _message(report: Report, state: State) -> AIMessage:
         name=MESSAGE_NAME,
         # The id of the streamed chunks, so that a host does not show the answer twice.
         id=state["answer_id"],
-        usage_metadata=Bill.of("", usage).usage(),
+        usage_metadata=cast("Any", {name: usage[name] for name in TokenUsage.__annotations__}),  # type: ignore[literal-required]
         response_metadata=metadata,
     )

@@ -9,12 +9,13 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
-from pb_graph.budget.rules import LEVELS
+from pb_graph.budget.rules import LEVELS, LevelTable
 from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import InputError, describe_errors
 from pb_graph.models.classes import CLASSES
 from pb_graph.prompts import as_data
 from pb_graph.run.run import Run
+from pb_graph.settings import ClassName, Settings
 from pb_graph.state import State
 from pb_graph.tasks import needed_tokens
 from pb_graph.types import Query
@@ -48,37 +49,24 @@ async def intake(state: State, run: Run) -> State:
         InputError: If the question is missing, a part of the input has the wrong type, or
             ``review_plan`` or ``on_used_up="pause"`` is set without a checkpointer.
     """
-    given, settings = _check(state), run.settings
-    if given.budget is not None:
-        settings = settings.model_copy(update={"budget": given.budget})
-    domain = given.domain or settings.domain
+    given = _check(state)
     form = run.options.answer_type.form if run.options.answer_type else None
     query = Query(
         question=given.question,
         reference=given.reference or None,
         instruction=given.instruction or None,
         answer_format="\n".join(filter(None, (given.answer_format, form))) or None,
-        domain=domain,
+        domain=given.domain or run.settings.domain,
         level=given.level,
         budget=None,
         conversation=given.conversation,
         media=given.media,
     )
-    found = await run.class_of("solver")
-    model_class, has_own = CLASSES[found.name], settings.budget is not None
-    planner = await run.class_of("planner") if settings.has_plan else found
-    values = {"planner_cap": CLASSES[planner.name].planner_cap}
-    settings = settings.for_domain(domain)
-    if not has_own:
-        if (tokens := model_class.budgets.get(domain.casefold())) and settings.splits_budget:
-            settings = settings.model_copy(update={"budget": tokens})
-        settings = settings.for_length(needed_tokens(query))
-    settings = settings.for_class(
-        found.name, {**model_class.settings, **values}, None if has_own else model_class.thinking
-    )
-    if not (has_own or model_class.thinking) and settings.splits_budget and not settings.plan_from:
-        # No level is asked for the budget alone.
-        settings = settings.model_copy(update={"budget": settings.budget_for(None)})
+    if given.budget is not None:
+        run.settings = run.settings.model_copy(update={"budget": given.budget})
+    has_own = run.settings.budget is not None
+    found, planner = await run.classes()
+    run.settings = settings = _fitted(run.settings, query, found.name, planner.name)
     planning, solving = settings.bounds(query)
     room = 0
     if found.source == "default" and not has_own and settings.has_budget:
@@ -95,7 +83,6 @@ async def intake(state: State, run: Run) -> State:
     ways = {"execution": settings.execution, "plan_from": settings.plan_from}
     run.emit("intake", method=settings.method, limit=limit, **kind, **ways)
     update: dict[str, Any] = {  # replaces the values of an earlier question
-        "settings": settings.model_dump(mode="json"),
         "query": query,
         "level_source": None if given.level is None else "given",
         "model_class_source": found.source,
@@ -113,6 +100,39 @@ async def intake(state: State, run: Run) -> State:
         "answer_id": None,
     }
     return cast("State", update)
+
+
+def route_intake(_: State, settings: Settings) -> str:
+    """Return the node after `intake`."""
+    return "plan" if settings.has_plan else "estimate" if settings.has_budget else "answer"
+
+
+def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassName) -> Settings:
+    """Return settings with the defaults of a domain, of a length, and of a class of models."""
+    model, has_own = CLASSES[found], settings.budget is not None
+    settings = settings.for_domain(query["domain"])
+    update: dict[str, Any] = {}
+    for name, value in (*model.settings.items(), ("planner_cap", CLASSES[planner].planner_cap)):
+        is_none = name != "plan_from" and getattr(settings, name) is None
+        if is_none or name not in settings.model_fields_set:
+            update[name] = value
+    if not settings.splits_budget:  # the baselines keep the paper's prompts
+        update.pop("style", None)
+    if not has_own and settings.has_budget:
+        budgets, domain = settings.budgets, query["domain"].casefold()
+        if tokens := model.budgets.get(domain) if settings.splits_budget else None:
+            budgets = dict.fromkeys(LEVELS, tokens)
+        if needed := needed_tokens(query) if settings.splits_budget else None:
+            budgets = {level: max(needed, budget) for level, budget in budgets.items()}
+        if model.thinking and settings.enforcement == "force":
+            update["budget"] = LevelTable(tokens=budgets, thinking=dict(model.thinking))
+        elif settings.splits_budget and not (
+            model.thinking or update.get("plan_from", settings.plan_from)
+        ):
+            update["budget"] = max(budgets.values())  # no level is asked for the budget alone
+        elif needed or tokens:
+            update["budget"] = LevelTable(tokens=budgets) if needed else tokens
+    return settings.model_copy(update=update | {"model_class": found})
 
 
 def _check(state: Mapping[str, Any]) -> _Given:

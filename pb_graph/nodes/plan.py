@@ -23,6 +23,7 @@ from pb_graph.planner.plans import (
 )
 from pb_graph.planner.requests import estimate_request, level_request, plan_request
 from pb_graph.run.run import Run
+from pb_graph.settings import Settings
 from pb_graph.state import State
 from pb_graph.tasks import asked_length, is_composed
 from pb_graph.types import LevelSource, Query, SubQuestion
@@ -33,13 +34,14 @@ async def plan(state: State, run: Run) -> State:
     settings, query = run.settings, state["query"]
     update: State = {}
     with _planning(state, run):
-        asks = settings.needs_level and query["level"] is None
         # A planner that cannot but think gives the level with the plan.
-        if asks and (await run.is_brief("estimator") or not settings.is_planned(None)):
-            update = await _level_update(state, [], run)
+        if query["level"] is None and settings.needs_level:
+            is_brief = await run.is_brief("estimator")
+            if is_brief or not settings.is_planned(None):
+                update = await _level_update(state, [], run, is_brief=is_brief)
             query = update["query"]
         if settings.is_planned(query["level"]):
-            update |= await _decompose(state["settings"], query, run)
+            update |= await _decompose(query, run)
     plan = update.get("plan") or [single_step(update.get("query", query))]
     run.emit("plan", steps=plan)
     return {**update, "plan": plan}
@@ -53,7 +55,15 @@ async def estimate(state: State, run: Run) -> State:
     if not ungraded and (state["query"]["level"] is not None or not settings.needs_level):
         return {}
     with _planning(state, run):
-        return await _level_update(state, ungraded, run)
+        is_brief = not ungraded and await run.is_brief("estimator")
+        return await _level_update(state, ungraded, run, is_brief=is_brief)
+
+
+def route_plan(state: State, settings: Settings) -> str:
+    """Return the node after `plan`: a plan of one step needs no estimate."""
+    if settings.has_budget:
+        return "estimate" if len(state["plan"]) > 1 else "allocate"
+    return "review" if settings.review_plan else "answer"
 
 
 def single_step(query: Query) -> SubQuestion:
@@ -75,8 +85,8 @@ def _planning(state: State, run: Run) -> AbstractContextManager[None]:
     return use_budget(run.budget.limit(tokens=part, earlier=run.earlier))
 
 
-async def _decompose(plain: dict[str, Any], query: Query, run: Run) -> State:
-    """Return the sub-questions, none if the planner finds fewer than two, and how they are joined.
+async def _decompose(query: Query, run: Run) -> State:
+    """Return the sub-questions, none if the planner finds fewer than two; say how they are joined.
 
     A level that came with them is returned as well.
     """
@@ -110,13 +120,18 @@ async def _decompose(plain: dict[str, Any], query: Query, run: Run) -> State:
         update["plan"] = steps
     else:
         run.warn("single_step", "the question is solved as one step")
-    return {**update, "settings": plain | {"synthesis": synthesis}}
+    run.settings = settings.model_copy(update={"synthesis": synthesis})
+    return update
 
 
-async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
-    """Estimate the level of the question and the grades of its steps, and return the update."""
+async def _level_update(
+    state: State, steps: list[SubQuestion], run: Run, *, is_brief: bool
+) -> State:
+    """Estimate the level of the question and the grades of its steps, and return the update.
+
+    A brief planner is asked for a level alone.
+    """
     query, difficulty = state["query"], None
-    is_brief = not steps and await run.is_brief("estimator")
     if is_brief and (judged := await run.ask_planner(level_request(query, run.settings))):
         difficulty = Difficulty(level=judged.level)
     if difficulty is None:
@@ -169,9 +184,9 @@ def review(state: State, run: Run) -> State:
     }
     schema: Any = Review | Literal[True]
     edit = interrupt(payload, response_schema=schema)
-    settings = state["settings"] | {"review_plan": False}
+    run.settings = run.settings.model_copy(update={"review_plan": False})
     if edit is True:
-        return {"settings": settings}
+        return {}
     plan = state["plan"] if edit.plan is None else []
     for place, step in enumerate(edit.plan or []):
         indices = [place - 1] if step.depends_on is None else step.depends_on
@@ -180,7 +195,8 @@ def review(state: State, run: Run) -> State:
         plan.append(cast("SubQuestion", edited))
     run.emit("plan", steps=plan)
     query: Query = {**state["query"], "budget": None}
-    update: State = {"settings": settings, "query": query, "plan": plan, "shares": []}
+    update: State = {"query": query, "plan": plan, "shares": []}
     if edit.budget is not None:  # a reviewer may raise this limit, and none of the settings
-        settings["budget"], update["limit"] = edit.budget, None
+        run.settings = run.settings.model_copy(update={"budget": edit.budget})
+        update["limit"] = None
     return update

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pb_graph.budget.bill import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
-from pb_graph.nodes.allocate import is_final
 from pb_graph.paper import planned_prompt
 from pb_graph.prompts import (
     MethodInput,
@@ -25,9 +24,9 @@ from pb_graph.types import Purpose, Query, StepResult, SubQuestion
 async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``. A failed call is also a result; the other steps continue."""
     plan, index, share, query = task["plan"], task["index"], task["share"], task["query"]
-    closes, style = is_final(plan, index, run.settings), await run.style(query)
+    closes, is_told, style = task["closes"], run.tells_budget, await run.style(query)
     if _is_single_step(plan, query):
-        stated = share if not run.settings.is_enforced or run.thinks else None
+        stated = share if is_told else None
         given = MethodInput(query=query, settings=run.settings, style=style, budget=stated)
         prompt = _whole_prompt(given)
     else:
@@ -119,7 +118,7 @@ async def answer(state: State, run: Run) -> State:
     method, budget = METHODS[settings.method], query["budget"]
     plan = [] if _is_single_step(state["plan"], query) else state["plan"]
     shares = dict(enumerate(state["shares"])) or None
-    style = await run.style(query)
+    is_told, style = run.tells_budget, await run.style(query)
     inputs = MethodInput(
         query=query, settings=settings, style=style, budget=budget, plan=plan, shares=shares
     )
@@ -129,8 +128,7 @@ async def answer(state: State, run: Run) -> State:
             return {"answer": "", **update}
         if method.function:
             prompt = method.function(inputs)
-        else:  # a stated budget lengthens short answers: an enforced one is told to thinkers only
-            is_told = not settings.is_enforced or run.thinks
+        else:
             is_split = method.splits and (plan or not is_told)
             total = budget if method.budgets and not is_split else None
             told = shares if plan else None

@@ -27,12 +27,13 @@ from pb_graph.types import Spending
 _MAX_RUNS = 1000  # accounts that a graph keeps; abandoned runs count as well
 
 
-class RunLimits:
-    """The accounts of the runs of a graph that have a limit of their own."""
+class Runs:
+    """What the nodes of a graph share: the accounts of its runs' limits, and the last settings."""
 
     def __init__(self) -> None:
         self._accounts: dict[tuple[str, int | Limit], Budget] = {}
         self._lock = threading.Lock()  # held for microseconds: an event loop may take it
+        self.settings: tuple[object, Settings] | None = None  # the last ones, and as JSON
 
     def open(
         self, run: str, limit: int | Budget | Limit, prices: Dollars | None, earlier: Spending
@@ -78,10 +79,10 @@ class Node(Runnable[Any, State | Command[str]]):
             calls models is a coroutine that only awaits methods of its `Run`.
         models: The models and the planner of the graph.
         options: Further arguments of `build_graph`.
-        limits: The limits of the graph's runs.
+        runs: The runs of the graph.
         route: Chooses the next node; None where an edge of the graph says it.
         is_entry: Whether this is the first node. It takes the graph's settings and the run's
-            context; the others take the settings that it wrote into the state, so that a query
+            context; the others take the settings that it left in the state, so that a query
             that is resumed keeps the settings it began with.
     """
 
@@ -90,7 +91,7 @@ class Node(Runnable[Any, State | Command[str]]):
         function: NodeFunction,
         models: Models,
         options: GraphOptions | None = None,
-        limits: RunLimits | None = None,
+        runs: Runs | None = None,
         route: Route | None = None,
         *,
         is_entry: bool = False,
@@ -98,8 +99,7 @@ class Node(Runnable[Any, State | Command[str]]):
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self._function, self._models, self._is_entry = function, models, is_entry
         self._options, self._route = options or GraphOptions(), route
-        self._limits = limits or RunLimits()
-        self._read: tuple[object, Settings] = (None, models.settings)  # the last ones, and as JSON
+        self._runs = runs or Runs()
 
     # LangChain's signature. The config is in the context as well.
     def invoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
@@ -113,35 +113,33 @@ class Node(Runnable[Any, State | Command[str]]):
     async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
         raw: Any = get_runtime().context
         models, context = self._models, Context() if raw is None else Context.resolve(raw)
-        if not self._is_entry:
-            settings = self._settings(state["settings"])
-        else:
+        known = self._runs.settings
+        if self._is_entry:
             settings = models.settings if raw is None else await models.run_settings(context, io)
             # The state may hold the values of an earlier question.
             state = {**state, "run_id": uuid4().hex, "charges": [], "limit": None}
+        elif known and known[0] == state["settings"]:
+            settings = known[1]  # settings are not validated again
+        else:
+            settings = Settings.model_validate(state["settings"])
+            self._runs.settings = state["settings"], settings
         limit = models.limit if context.limit is None else context.limit
         run = Run(models, settings, context, self._options, io, state, limit)
         with ExitStack() as limits:
             for each in (limit, settings.limit):
                 if each is not None:
                     prices, identity = self._options.prices, state["run_id"]
-                    account = self._limits.open(identity, each, prices, run.earlier)
+                    account = self._runs.open(identity, each, prices, run.earlier)
                     limits.enter_context(use_budget(account))
             result = self._function(state, run)
             update = dict(await result if inspect.isawaitable(result) else result)
+        if run.settings is not settings:
+            update["settings"] = run.settings.model_dump(mode="json")
+            self._runs.settings = update["settings"], run.settings
         next_state = cast("State", state | update)
-        if "settings" in update:
-            settings = self._settings(update["settings"])
         update |= run.state_update(self.name)
         if self._is_entry:  # drop the warnings of an earlier question
             update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
         if self._route is None:
             return cast("State", update)
-        return Command(update=update, goto=self._route(next_state, settings))
-
-    def _settings(self, plain: object) -> Settings:
-        """Return settings of the state; those of the last run are not validated again."""
-        known = self._read
-        if known[0] != plain:
-            known = self._read = plain, Settings.model_validate(plain)
-        return known[1]
+        return Command(update=update, goto=self._route(next_state, run.settings))

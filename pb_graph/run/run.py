@@ -20,7 +20,7 @@ from langgraph.runtime import get_runtime
 
 from pb_graph.answers import AnswerType, boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import most_billed, spending
+from pb_graph.budget.bill import spending
 from pb_graph.budget.rates import MAX_TOKENS, Dollars
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
@@ -94,7 +94,7 @@ class Run:
 
     Attributes:
         models: The models of the graph.
-        settings: The settings of the run.
+        settings: The settings of the run. A node may replace them for the nodes after it.
         context: The choices of the run.
         options: The other arguments of `build_graph`.
         io: How to wait, `BLOCKING` or `ASYNC`.
@@ -166,7 +166,7 @@ class Run:
         Raises:
             ModelCallError: If the request and its retries fail; a failed ending is a warning.
         """
-        is_capped = budget is not None and self.settings.is_enforced
+        is_capped = budget is not None and self.settings.enforcement == "force"
         forces = is_capped and self.settings.reserve != 0
         stream = stream and not compute
         free: Thinking = "low" if self.settings.style == "paper" else "free"
@@ -234,17 +234,18 @@ class Run:
         the cap of a request, because some models cannot answer in so few tokens.
         """
         role: Role = "estimator" if request.node == "estimate" else "planner"
-        client, program = await self.client(role), self.context.planner_program
-        cap = min(request.cap or self.settings.cutoff, self.settings.planner_room)
-        thinks = (await self.class_of(role)).name == "thinking"
-        planner = await self.models.planner(program, self.io)
+        context, settings, program = self.context, self.settings, self.context.planner_program
+        cap = min(request.cap or settings.cutoff, settings.planner_room)
+        client = await self.client(role)
+        found = await self.models.class_of(role, context, settings, self.io)
+        planner, thinks = await self.models.planner(program, self.io), found.name == "thinking"
         from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
 
         complaint = ""
         for _ in range(1 if request.cap else 2):
             options = CallOptions(
-                max(min(cap, self.settings.cutoff), least_cap(client.model)),
-                self.settings.timeout or TIMEOUT,
+                max(min(cap, settings.cutoff), least_cap(client.model)),
+                settings.timeout or TIMEOUT,
                 request.schema,
                 thinking="off" if thinks or request.cap else "bounded",
                 purpose=Purpose(request.node),
@@ -288,9 +289,11 @@ class Run:
         model = self.models.model_for(role, self.context)
         return await self.models.client(model, self.settings, self.io)
 
-    async def class_of(self, role: Role) -> FoundClass:
-        """Return the class of the model of a role, and what told it."""
-        return await self.models.class_of(role, self.context, self.settings, self.io)
+    async def classes(self) -> tuple[FoundClass, FoundClass]:
+        """Return the classes of the solver and of the planner, and what told them."""
+        way = self.context, self.settings, self.io
+        found = await self.models.class_of("solver", *way)
+        return found, await self.models.class_of("planner", *way)
 
     async def is_brief(self, role: Role) -> bool:
         """Return whether the model of a role can reply in a few tokens, without thinking."""
@@ -301,9 +304,17 @@ class Run:
         """Return whether the solver is a thinking model."""
         return self.settings.model_class == "thinking"
 
+    @property
+    def tells_budget(self) -> bool:
+        """Return whether the solver is told its budget.
+
+        A stated budget lengthens short answers: an enforced one is told to thinking models only.
+        """
+        return self.settings.enforcement == "prompt" or self.thinks
+
     def cap_for(self, budget: int | None) -> int:
         """Return the tokens a request may cost: its budget if that is enforced, else the cutoff."""
-        if budget is None or not self.settings.is_enforced:
+        if budget is None or self.settings.enforcement == "prompt":
             return self.settings.cutoff
         return min(budget, self.settings.cutoff)
 
@@ -324,7 +335,8 @@ class Run:
     @cached_property
     def earlier(self) -> Spending:
         """Tokens by model that the question was billed before this node."""
-        return self.state.get("spent") or spending(self.state.get("charges") or ())
+        charges = self.state.get("charges")
+        return self.state.get("spent") or (spending(charges) if charges else {})
 
     @cached_property
     def journal(self) -> Journal | None:
@@ -367,8 +379,10 @@ class Run:
                     raise
                 options = replace(options, keep=0)
                 continue
-            tokens, rounds = tokens + reply.tokens, rounds + 1
-            left -= most_billed(reply.charges)
+            rounds += 1
+            for charge in (*reply.lost, reply.charge):
+                tokens += charge["usage"]["output_tokens"]
+                left -= charge["most"]["output_tokens"]
             if not reply.tool_message or rounds > MAX_ROUNDS or left <= options.keep:
                 return prompt, reply, tokens, left
             account = self.budget.limit(tokens=left - options.keep)
@@ -451,7 +465,7 @@ class Run:
             self._charge(failure.lost)
             raise
         self._warnings += reply.warnings
-        self._charge(reply.charges)
+        self._charge((*reply.lost, reply.charge))
         return reply
 
     def _charge(self, charges: Sequence[Charge]) -> None:

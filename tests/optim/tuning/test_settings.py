@@ -46,7 +46,7 @@ def hilly(settings: Settings) -> tuple[float, float]:
     tokens = 500.0
     tokens *= 0.6 if settings.execution == "single_pass" else 1
     tokens *= 0.8 if settings.planning == "fused" else 1
-    tokens *= 1 if settings.is_enforced else 1.4
+    tokens *= 1 if settings.enforcement == "force" else 1.4
     tokens *= 0.9 if settings.reserve == 0 else 1
     return 0.72 - 0.1 * (settings.schedule == "uniform"), tokens
 
