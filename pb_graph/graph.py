@@ -17,6 +17,7 @@ from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spent
 from pb_graph.budget.rates import Dollars, Prices
+from pb_graph.context import Context, require_limit
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.models.caps import POLICIES, CapPolicy
 from pb_graph.nodes.allocate import allocate, route_next_wave
@@ -28,7 +29,7 @@ from pb_graph.run.models import Model, Models, Program
 from pb_graph.run.node import Node, NodeFunction, Route, Runs
 from pb_graph.run.pause import OnUsedUp
 from pb_graph.run.run import GraphOptions
-from pb_graph.settings import ClassName, Context, Settings, require_limit
+from pb_graph.settings import ClassName, Settings
 from pb_graph.state import Input, Output, SolveTask, State
 from pb_graph.types import QuestionPlan
 

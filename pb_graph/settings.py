@@ -1,10 +1,9 @@
-"""Define every setting with default, unit and meaning, and the choices of one run."""
+"""Define every setting with default, unit and meaning."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +17,6 @@ from pydantic import (
     field_validator,
 )
 
-from pb_graph.budget.account import Budget
 from pb_graph.budget.allocation import Schedule, ScheduleName
 from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, Limit
 from pb_graph.errors import InputError, describe_errors, did_you_mean
@@ -60,6 +58,7 @@ DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
 
 _LEVEL_TABLE = LevelTable()
+_SHAPES = {name: Schedule(name=name) for name in (*get_args(ScheduleName), "bam")}
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
 _LIMITS = (
     "a limit is a whole number of completion tokens, at least 1, such as 4000, or one of "
@@ -294,7 +293,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     @property
     def shape(self) -> Schedule:
         """The schedule with its parameters."""
-        return Schedule(name=self.schedule) if isinstance(self.schedule, str) else self.schedule
+        return _SHAPES[self.schedule] if isinstance(self.schedule, str) else self.schedule
 
     @property
     def is_paper(self) -> bool:
@@ -399,59 +398,3 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         """
         least = budget if asked_length(query) else MIN_SHARE
         return max(-(-budget // steps), min(least, budget))
-
-
-@dataclass(kw_only=True)
-class Context:
-    """Choices of one run: ``graph.invoke(..., context=Context(...))``, or an assistant's config.
-
-    A host graph with its own context has a `Context`, or a mapping of its fields, in the field
-    ``plan_and_budget``.
-
-    Attributes:
-        settings: Settings of the run. The fields that are set here replace those of the graph.
-        model: A chat model, or ``provider:model``, that solves.
-        planner: A chat model, or ``provider:model``, that plans.
-        planner_program: A `Planner`, a `GraphProgram`, or a saved file of either. Settings of the
-            program replace those of the graph.
-        limit: The most that the run may cost, planning included: completion tokens, or a `Budget`.
-    """
-
-    settings: Settings | None = None
-    model: str | Any = None
-    planner: str | Any = None
-    planner_program: Any = None
-    limit: Any = None
-
-    @classmethod
-    def resolve(cls, value: object) -> Self:
-        """Return the checked context of a run.
-
-        Args:
-            value: A `Context`, or the context of a host graph: a mapping or an object.
-
-        Raises:
-            InputError: If the settings or the limit are wrong, or the context has another type.
-        """
-        if not isinstance(value, cls | Settings):
-            fields = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
-            value = fields.get("plan_and_budget")
-        if value is None or isinstance(value, Mapping):
-            value = cls(**value or {})
-        if not isinstance(value, cls):
-            msg = f"The context of a run must be a Context, not {value!r:.100}. "
-            msg += "Give settings as context=Context(settings=...)."
-            raise InputError(msg)
-        require_limit("a context's limit", value.limit)
-        if value.settings is None:
-            return value
-        return replace(value, settings=Settings.read(value.settings))  # settings may be JSON
-
-
-def require_limit(name: str, value: object) -> int | Budget | None:
-    """Return the limit that an argument gives; raise InputError for every other value."""
-    if value is None or isinstance(value, Budget) or (type(value) is int and value >= 1):
-        return value
-    msg = f"{name} must be completion tokens, such as 4000, or a Budget, such as "
-    msg += f"Budget(usd=0.50), not {value!r:.100}"
-    raise InputError(msg)

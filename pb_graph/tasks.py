@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -88,12 +89,15 @@ def asked_length(query: Query) -> int | None:
     Args:
         query: The question. A long one is looked at in its head and its tail.
     """
-    if query["domain"].casefold() in MATHEMATICS:
-        return None
     parts = (ends_of(query["question"]), query["instruction"], query["answer_format"])
-    text = "\n".join(filter(None, parts))
-    writes = bool(_COMPOSES.search(text) or _TEXT.search(text))
-    is_travel = query["domain"].casefold() == TRAVEL
+    return _length_in("\n".join(filter(None, parts)), query["domain"].casefold())
+
+
+@lru_cache(maxsize=64)  # each prompt of a question asks again
+def _length_in(text: str, domain: str) -> int | None:
+    if domain in MATHEMATICS:
+        return None
+    writes, is_travel = bool(_COMPOSES.search(text) or _TEXT.search(text)), domain == TRAVEL
     is_trip, sizes = is_travel or bool(_TRAVELS.search(text)), [0]
     for found in _LENGTH.finditer(text):
         unit, written = found.lastgroup or "word", found[1].casefold()

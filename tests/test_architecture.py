@@ -26,7 +26,7 @@ STOREYS = {
         "run",
         "planner models local program",
         "paper",
-        "prompts state settings answers",
+        "prompts styles state context settings answers",
         "budget calculation methods tasks",
         "types errors",
     ),

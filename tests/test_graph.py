@@ -42,15 +42,6 @@ def test_every_method_answers_and_accounts_for_every_call(method: dict[str, Any]
     assert report["warnings"] == []
 
 
-@pytest.mark.parametrize("chosen", [{}, {"schedule": "cosine", "budget": 300}], ids=str)
-def test_the_default_method_plans_and_no_other_setting_or_model_changes_it(
-    chosen: dict[str, Any],
-) -> None:
-    graph = build_graph(ScriptedChat(), planner=ScriptedChat(), settings=chosen)
-    report = graph.invoke({"question": "How many?", "level": 5})["report"]
-    assert (report["method"], len(report["steps"])) == ("plan_and_budget", 2)
-
-
 @both_ways
 def test_independent_sub_questions_are_solved_at_the_same_time(way: Way) -> None:
     plan = ("First?", *(f"Part {j}? | after 1" for j in range(2, 5)), "All? | after 2, 3, 4")

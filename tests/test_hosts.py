@@ -99,23 +99,6 @@ def test_a_host_gets_one_message_with_the_answer(kind: str, way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", get_args(Way))
-@pytest.mark.parametrize("kind", ["node", "supervisor"])
-def test_a_follow_up_question_sees_the_hosts_conversation(kind: str, way: Way) -> None:
-    solver = ScriptedChat(solve="7 apples")
-    said = [
-        ("system", "Answer like a pirate."),
-        ("human", "I have 12 apples."),
-        ("ai", "Good."),
-        ("human", "How many are left when I eat 5?"),
-    ]
-    run(host_of(kind, stepwise(solver)), {"messages": said}, way)
-    for call in solver.calls:
-        assert "I have 12 apples." in str(call.messages)
-        assert "transferred" not in str(call.messages)
-    assert {call.messages[0].text for call in solver.solving()} == {"Answer like a pirate."}
-
-
-@pytest.mark.parametrize("way", get_args(Way))
 @pytest.mark.parametrize("kind", HOSTS)
 @pytest.mark.parametrize("ours", [None, {"settings": {"budget": BUDGET}}], ids=["none", "ours"])
 def test_the_hosts_context_is_its_own_and_ours_is_found_in_it(

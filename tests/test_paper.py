@@ -94,8 +94,3 @@ def test_planner_and_grader_are_told_what_their_templates_say() -> None:
     assert "level 3 of 5" in plan
     assert all(f"Level {level}: " in grade for level in range(1, 6))  # the benchmark problems
     assert all(part in grade for part in ("make no new ones", "exactly 100", "1. FIRST?"))
-
-
-def test_there_is_room_for_a_planner_that_thinks() -> None:
-    caps = {call.cap for call in solved(Settings.paper(schedule="weighted")).calls[:2]}
-    assert caps == {2048}

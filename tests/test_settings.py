@@ -117,17 +117,3 @@ def test_a_budget_that_is_set_bounds_every_method_that_asks_once() -> None:
     assert Settings(method="vanilla", budget=300).has_budget
     assert Settings(method="vanilla", budget=LevelTable()).needs_level
     assert not Settings(method="vanilla", budget=300, enforcement="prompt").has_budget
-
-
-def test_a_row_of_the_paper_differs_from_another_in_its_method_and_schedule_only() -> None:
-    cosine, linear = Settings.paper(schedule="cosine"), Settings.paper(schedule="linear")
-    assert cosine == linear.model_copy(update={"schedule": "cosine"})
-    assert (cosine.method, cosine.enforcement, cosine.style) == (
-        "plan_and_budget",
-        "prompt",
-        "paper",
-    )
-    assert cosine.budget_rule == LevelTable()
-    assert not Settings.paper("vanilla").has_budget
-    with pytest.raises(InputError, match="unknown setting schedul"):
-        Settings.paper(schedul="cosine")

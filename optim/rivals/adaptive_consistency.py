@@ -13,7 +13,8 @@ from pb_graph.answers import stated_answer
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import method
 from pb_graph.models.options import CallOptions
-from pb_graph.prompts import STYLES, MethodInput, single_call_prompt
+from pb_graph.prompts import MethodInput, single_call_prompt
+from pb_graph.styles import STYLES
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from pb_graph.answers import without_thinking
 from pb_graph.errors import ModelCallError, ModelSetupError
 from pb_graph.methods import method
 from pb_graph.models.options import CallOptions
-from pb_graph.prompts import STYLES, MethodInput, PromptMessage, final_line, single_call_prompt
+from pb_graph.prompts import MethodInput, PromptMessage, single_call_prompt
+from pb_graph.styles import STYLES, final_line
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:

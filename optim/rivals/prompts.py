@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pb_graph.methods import method
-from pb_graph.prompts import STYLES, MethodInput, PromptMessage, Style, single_call_prompt
+from pb_graph.prompts import MethodInput, PromptMessage, single_call_prompt
+from pb_graph.styles import STYLES, Style
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:

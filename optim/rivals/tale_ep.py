@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import method
 from pb_graph.models.options import CallOptions
-from pb_graph.prompts import STYLES, MethodInput, PromptMessage, question_block, single_call_prompt
+from pb_graph.prompts import MethodInput, PromptMessage, question_block, single_call_prompt
+from pb_graph.styles import STYLES
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:

@@ -200,7 +200,7 @@ class ChatClient:
         waits = "stream_chunk_timeout" in fields.keys() - model.model_fields_set
         patient = {"stream_chunk_timeout": None} if waits else {}  # models may think for minutes
         self.model, self._streaming = (copy.model_copy(update=each) for each in (plain, patient))
-        self._refuses_schema = False
+        self._refuses_schema, self._bill = False, Bill(self.key)
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, as `ModelClient.call` describes it."""
@@ -252,20 +252,21 @@ class ChatClient:
         goes_on = options.continue_last and messages[-1].type == "ai"  # else nothing has begun
         asked = replace(options, continue_last=goes_on)
         arguments: dict[str, Any] = {}
-        call = Bill(self.key)  # without input where no budget counts it
+        call = self._bill  # without input where no budget counts it
         if any(account.needs_input for account in accounts):
             arguments = self._arguments(asked)
             is_learned = all(account.is_learned for account in accounts)
             bound = partial(bound_input, is_learned=is_learned)
             call = await io.load(bound, self.model, messages, arguments)
+        keep, left = options.keep, min(map(Budget.tokens_left, accounts))
+        limits = {"keep": keep, "wait_for": max(0, left - keep)}
         effort, watch = None, StreamWatch(self._provider)
 
         async def send(reservation: Reservation) -> AIMessage:
             nonlocal effort
             capped = replace(asked, cap=reservation.tokens)
-            arguments = self._arguments(capped)
-            effort = describe_effort(arguments, capped)
-            model, prompt = with_callback(self._model_for(options), watch), messages
+            model, prompt, arguments = self._model_for(options), messages, self._arguments(capped)
+            effort, model = describe_effort(arguments, capped), with_callback(model, watch)
             if goes_on:
                 model, prompt, arguments = continuing(model, prompt, arguments, self._policy)
             # The model's own limit is that of one read, and a stream has many.
@@ -276,8 +277,6 @@ class ChatClient:
             calls = (partial(call, *given, **arguments) for call in (model.invoke, model.ainvoke))
             return await io.within(limit, *calls)  # type: ignore[arg-type]
 
-        keep, limit = options.keep, min(map(Budget.tokens_left, accounts))
-        limits = {"keep": keep, "wait_for": max(0, limit - keep)}
         done = await attempt(send, accounts, options.cap, call, messages, watch, io, **limits)
         charge = _charge(done, options.purpose)
         if done.message is not None and charge:

@@ -13,7 +13,7 @@ from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.nodes.plan import single_step
 from pb_graph.planner.plans import MIDDLE
-from pb_graph.run.pause import decide
+from pb_graph.run.pause import pause_of, read_decision
 from pb_graph.run.run import Run
 from pb_graph.settings import MIN_SHARE, Settings
 from pb_graph.state import SolveTask, State
@@ -76,8 +76,9 @@ async def _budget(state: State, run: Run) -> tuple[int, bool]:
         size, rest = map(shared.rate.text, (shared.total, shared.left))
         cost = f"{budget} completion tokens"
         error = BudgetUsedUpError(size, cost=cost, left=rest, of="question")
-        decision = decide(shared, on_used_up, error, state["query"]["question"])
-        if decision == "stop":
+        if on_used_up == "pause":
+            decision = read_decision(shared, pause_of(shared, error, state["query"]["question"]))
+        if on_used_up == "error" or decision == "stop":
             raise error
         left = available_tokens(budget, model=solver)
     if left < budget:
@@ -143,7 +144,7 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
             results=[results[index] for index in needs],
             index=step["index"],
             share=state["shares"][step["index"]],
-            closes=is_final(plan, step["index"], settings),
+            closes=_is_final(plan, step["index"], settings),
             thinking_room=state["thinking_room"],
             run_id=state["run_id"],
             spent=spending(state["charges"]),
@@ -157,7 +158,7 @@ def _needed_steps(plan: Sequence[SubQuestion], index: int, settings: Settings) -
 
     The final step depends on all others, because it combines their results.
     """
-    if is_final(plan, index, settings):
+    if _is_final(plan, index, settings):
         return list(range(index))
     needs = {*plan[index]["depends_on"]}
     for step in reversed(plan[:index]):  # a step depends on earlier steps only
@@ -166,13 +167,7 @@ def _needed_steps(plan: Sequence[SubQuestion], index: int, settings: Settings) -
     return sorted(needs)
 
 
-def is_final(plan: Sequence[SubQuestion], index: int, settings: Settings) -> bool:
-    """Return whether a sub-question also has to give the final answer.
-
-    Args:
-        plan: The sub-questions.
-        index: The sub-question.
-        settings: The settings of the run.
-    """
+def _is_final(plan: Sequence[SubQuestion], index: int, settings: Settings) -> bool:
+    """Return whether a sub-question also has to give the final answer."""
     gives_answer = settings.synthesis in {"auto", "last_step"}
     return len(plan) == 1 or (gives_answer and index == len(plan) - 1)

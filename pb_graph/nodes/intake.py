@@ -65,7 +65,7 @@ async def intake(state: State, run: Run) -> State:
     if given.budget is not None:
         run.settings = run.settings.model_copy(update={"budget": given.budget})
     has_own = run.settings.budget is not None
-    found, planner = await run.classes()
+    found, planner = await run.class_of("solver"), await run.class_of("planner")
     run.settings = settings = _fitted(run.settings, query, found.name, planner.name)
     planning, solving = settings.bounds(query)
     room = 0

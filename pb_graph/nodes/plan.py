@@ -7,13 +7,19 @@ question share one part of its limit.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Annotated, Any, Literal, cast
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from langgraph.types import interrupt
 from pydantic import BaseModel, Field, StringConstraints
 
 from pb_graph.budget.rules import Level
 from pb_graph.budget.scope import available_tokens, use_budget
+from pb_graph.errors import ModelCallError
+from pb_graph.models.caps import policy_for
+from pb_graph.models.classes import can_stop_thinking
+from pb_graph.models.options import TIMEOUT, CallOptions, least_cap
 from pb_graph.planner.plans import (
     ALL_CREDITS,
     Difficulty,
@@ -21,12 +27,21 @@ from pb_graph.planner.plans import (
     grade_steps,
     is_beside_task,
 )
-from pb_graph.planner.requests import estimate_request, level_request, plan_request
+from pb_graph.planner.requests import (
+    PlannerRequest,
+    UnreadableReplyError,
+    estimate_request,
+    level_request,
+    plan_request,
+)
+from pb_graph.run.models import Role
 from pb_graph.run.run import Run
 from pb_graph.settings import Settings
 from pb_graph.state import State
 from pb_graph.tasks import asked_length, is_composed
-from pb_graph.types import LevelSource, Query, SubQuestion
+from pb_graph.types import LevelSource, Purpose, Query, SubQuestion
+
+T = TypeVar("T")
 
 
 async def plan(state: State, run: Run) -> State:
@@ -36,10 +51,10 @@ async def plan(state: State, run: Run) -> State:
     with _planning(state, run):
         # A planner that cannot but think gives the level with the plan.
         if query["level"] is None and settings.needs_level:
-            is_brief = await run.is_brief("estimator")
+            is_brief = await _is_brief(run)
             if is_brief or not settings.is_planned(None):
                 update = await _level_update(state, [], run, is_brief=is_brief)
-            query = update["query"]
+                query = update["query"]
         if settings.is_planned(query["level"]):
             update |= await _decompose(query, run)
     plan = update.get("plan") or [single_step(update.get("query", query))]
@@ -55,7 +70,7 @@ async def estimate(state: State, run: Run) -> State:
     if not ungraded and (state["query"]["level"] is not None or not settings.needs_level):
         return {}
     with _planning(state, run):
-        is_brief = not ungraded and await run.is_brief("estimator")
+        is_brief = not ungraded and await _is_brief(run)
         return await _level_update(state, ungraded, run, is_brief=is_brief)
 
 
@@ -78,6 +93,58 @@ def single_step(query: Query) -> SubQuestion:
     )
 
 
+async def _is_brief(run: Run) -> bool:
+    """Return whether the estimator can reply in a few tokens, without thinking."""
+    if (await run.class_of("estimator")).name != "thinking":
+        return True
+    model = (await run.client("estimator")).model
+    return can_stop_thinking(model, run.models.cap_policy or policy_for(model))
+
+
+async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
+    """Return the planner's value; None, after a warning, if none can be read or a call fails.
+
+    Where a reply cannot be read, the planner is told why and asked once more; but not within
+    the cap of a request, because some models cannot answer in so few tokens.
+    """
+    role: Role = "estimator" if request.node == "estimate" else "planner"
+    settings, program = run.settings, run.context.planner_program
+    cap = min(request.cap or settings.cutoff, settings.planner_room)
+    client, found = await run.client(role), await run.class_of(role)
+    planner = await run.models.planner(program, run.io)
+    from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
+
+    complaint = ""
+    for _ in range(1 if request.cap else 2):
+        options = CallOptions(
+            max(min(cap, settings.cutoff), least_cap(client.model)),
+            settings.timeout or TIMEOUT,
+            request.schema,
+            thinking="off" if request.cap or found.name == "thinking" else "bounded",
+            purpose=Purpose(request.node),
+        )
+        call, traced = partial(run.call, client), program is not None
+        try:
+            value = await ask_planner(planner, call, request, options, traced=traced, io=run.io)
+        except UnreadableReplyError as unreadable:
+            complaint = str(unreadable)
+            if not unreadable.is_cut:
+                request = replace(request, inputs=request.inputs | {"correction": complaint})
+            elif (room := available_tokens(4 * cap)) <= cap:  # it would be cut off again
+                break
+            else:
+                cap = room
+        except ModelCallError as failure:
+            run.warn(failure.code, str(failure))
+            return None
+        else:
+            if complaint:
+                run.warn("unreadable_reply", f"the first reply was unreadable ({complaint})")
+            return value
+    run.warn("unreadable_reply", f"no reply was readable ({complaint}); continuing without")
+    return None
+
+
 def _planning(state: State, run: Run) -> AbstractContextManager[None]:
     """Limit planning to its part of the question's account."""
     bound = max(1, state["planning_bound"])
@@ -93,7 +160,7 @@ async def _decompose(query: Query, run: Run) -> State:
     settings, update, steps = run.settings, State(), list[SubQuestion]()
     graded = settings.planning == "fused" and settings.splits_budget
     tools = [f"{tool.name}: {tool.description:.120}" for tool in run.options.tools]
-    raw_plan = await run.ask_planner(plan_request(query, settings, graded=graded, tools=tools))
+    raw_plan = await _ask(plan_request(query, settings, graded=graded, tools=tools), run)
     if graded and query["level"] is None:
         found = raw_plan.level if raw_plan else None
         level, _, _ = grade_steps(Difficulty(level=found), [], None)
@@ -132,11 +199,11 @@ async def _level_update(
     A brief planner is asked for a level alone.
     """
     query, difficulty = state["query"], None
-    if is_brief and (judged := await run.ask_planner(level_request(query, run.settings))):
+    if is_brief and (judged := await _ask(level_request(query, run.settings), run)):
         difficulty = Difficulty(level=judged.level)
     if difficulty is None:
         request = estimate_request(query, steps, run.settings)
-        difficulty = await run.ask_planner(request) or Difficulty()
+        difficulty = await _ask(request, run) or Difficulty()
     level, graded, notes = grade_steps(difficulty, steps, query["level"])
     for note in notes:
         run.warn(**note)

@@ -13,20 +13,22 @@ from pb_graph.prompts import (
     MethodInput,
     PromptMessage,
     single_call_prompt,
+    solver_style,
     step_prompt,
     synthesis_prompt,
 )
 from pb_graph.run.run import BudgetedReply, Run
 from pb_graph.state import SolveTask, State
+from pb_graph.styles import Style
 from pb_graph.types import Purpose, Query, StepResult, SubQuestion
 
 
 async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``. A failed call is also a result; the other steps continue."""
     plan, index, share, query = task["plan"], task["index"], task["share"], task["query"]
-    closes, is_told, style = task["closes"], run.tells_budget, await run.style(query)
+    closes, style = task["closes"], await _style(query, run)
     if _is_single_step(plan, query):
-        stated = share if is_told else None
+        stated = share if _is_told(run) else None
         given = MethodInput(query=query, settings=run.settings, style=style, budget=stated)
         prompt = _whole_prompt(given)
     else:
@@ -118,7 +120,7 @@ async def answer(state: State, run: Run) -> State:
     method, budget = METHODS[settings.method], query["budget"]
     plan = [] if _is_single_step(state["plan"], query) else state["plan"]
     shares = dict(enumerate(state["shares"])) or None
-    is_told, style = run.tells_budget, await run.style(query)
+    style, is_told = await _style(query, run), _is_told(run)
     inputs = MethodInput(
         query=query, settings=settings, style=style, budget=budget, plan=plan, shares=shares
     )
@@ -141,6 +143,25 @@ async def answer(state: State, run: Run) -> State:
     except ModelCallError as failure:
         run.warn(failure.code, str(failure))
         return {"answer": ""}
+
+
+async def _style(query: Query, run: Run) -> Style:
+    """Return the style in which a question is solved: a program's own, else the settings'."""
+    settings, program, program_style = run.settings, run.context.planner_program, None
+    if program is not None or run.models.program is not None:
+        program_style = (await run.models.planner(program, run.io)).teaching
+    is_free = not (run.options.tools or run.options.answer_type)
+    shows = settings.style not in {None, "auto"} or settings.model_class == "small"
+    name = settings.solver_style(query["domain"], query["level"])
+    return solver_style(name, query, program_style, is_free=is_free, shows_examples=shows)
+
+
+def _is_told(run: Run) -> bool:
+    """Return whether the solver is told its budget.
+
+    A stated budget lengthens short answers: an enforced one is told to thinking models only.
+    """
+    return run.settings.enforcement == "prompt" or run.settings.model_class == "thinking"
 
 
 def _whole_prompt(given: MethodInput) -> list[PromptMessage]:

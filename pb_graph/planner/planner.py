@@ -21,8 +21,8 @@ from pb_graph.planner.signatures import (
     select_inputs,
 )
 from pb_graph.program import PlannerProgram
-from pb_graph.prompts import Example, Style
 from pb_graph.settings import Settings
+from pb_graph.styles import Example, Style
 from pb_graph.types import Query
 
 T = TypeVar("T")

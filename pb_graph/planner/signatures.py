@@ -16,7 +16,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from pb_graph.planner.plans import Difficulty, Level, Plan
 from pb_graph.planner.requests import Example
-from pb_graph.prompts import STYLES
+from pb_graph.styles import STYLES
 
 
 class Decompose(dspy.Signature):  # type: ignore[misc]  # dspy carries no types

@@ -12,14 +12,15 @@ from langchain_core.runnables import Runnable
 from typing_extensions import TypeIs
 
 from pb_graph.budget.account import Budget
+from pb_graph.context import Context
 from pb_graph.local.weights import LOCAL_PREFIX
-from pb_graph.models.caps import CapPolicy, policy_for
-from pb_graph.models.classes import FoundClass, can_stop_thinking, find_class
+from pb_graph.models.caps import CapPolicy
+from pb_graph.models.classes import FoundClass, find_class
 from pb_graph.models.client import ModelClient, RetryPolicy
 from pb_graph.models.reply import BLOCKING, IO, run_sync
 from pb_graph.models.resolve import client_of, model_name, resolve
 from pb_graph.program import PlannerProgram
-from pb_graph.settings import Context, Settings
+from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
@@ -151,20 +152,6 @@ class Models:
         )
         is_plain = found.source == "default" and thinks is False
         return cast("FoundClass", found._replace(source="reply") if is_plain else found)
-
-    async def is_brief(self, role: Role, context: Context, settings: Settings, io: IO) -> bool:
-        """Return whether the model of a role can reply in a few tokens, without thinking.
-
-        Args:
-            role: Role of the model.
-            context: The context of the run.
-            settings: The settings of the run.
-            io: How to wait for a model that is made from its name.
-        """
-        if (await self.class_of(role, context, settings, io)).name != "thinking":
-            return True
-        model = (await self.client(self.model_for(role, context), settings, io)).model
-        return can_stop_thinking(model, self.cap_policy or policy_for(model))
 
     async def planner(self, program: Program | None, io: IO) -> Planner:
         """Return the planner of a run's program, or of the graph's.

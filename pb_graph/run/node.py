@@ -17,10 +17,11 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Dollars
 from pb_graph.budget.rules import Limit
 from pb_graph.budget.scope import use_budget
+from pb_graph.context import Context
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.models import Models
 from pb_graph.run.run import GraphOptions, Run
-from pb_graph.settings import Context, Settings
+from pb_graph.settings import Settings
 from pb_graph.state import State
 from pb_graph.types import Spending
 

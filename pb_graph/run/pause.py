@@ -57,26 +57,6 @@ class BudgetDecision(BaseModel):
         return self
 
 
-def decide(
-    account: Budget, on_used_up: OnUsedUp, error: BudgetUsedUpError, prompt: str
-) -> Decision:
-    """Interrupt the run for a decision, and raise the account's total if that is decided.
-
-    Args:
-        account: The account that has too little left.
-        on_used_up: ``"pause"`` or ``"error"``.
-        error: The reason.
-        prompt: The message that the model was about to be asked.
-
-    Raises:
-        BudgetUsedUpError: If `on_used_up` is ``"error"``.
-        GraphInterrupt: If the run pauses here.
-    """
-    if on_used_up == "error":
-        raise error
-    return read_decision(account, pause_of(account, error, prompt))
-
-
 def pause_of(account: Budget, error: BudgetUsedUpError, prompt: str) -> BudgetPause:
     """Return what a pause tells.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from langchain_core.messages import (
     BaseMessage,
@@ -22,7 +22,8 @@ from pb_graph.answers import AnswerType, boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spending
 from pb_graph.budget.rates import MAX_TOKENS, Dollars
-from pb_graph.budget.scope import available_tokens, open_run, use_budget
+from pb_graph.budget.scope import open_run, use_budget
+from pb_graph.context import Context
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.classes import FoundClass, takes_system_message
 from pb_graph.models.client import REFUSED, ModelClient
@@ -32,23 +33,15 @@ from pb_graph.models.options import (
     CallOptions,
     Thinking,
     describe_model,
-    least_cap,
 )
 from pb_graph.models.provider_errors import is_lasting
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
-from pb_graph.planner.requests import PlannerRequest, UnreadableReplyError
-from pb_graph.prompts import (
-    PromptMessage,
-    Style,
-    continued_thought,
-    forced_answer_prompt,
-    solver_style,
-)
+from pb_graph.prompts import PromptMessage, continued_thought, forced_answer_prompt
 from pb_graph.run.journal import Journal
 from pb_graph.run.models import Models, Role
 from pb_graph.run.pause import OnUsedUp
 from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_tools
-from pb_graph.settings import Context, Settings
+from pb_graph.settings import Settings
 from pb_graph.state import State
 from pb_graph.tasks import is_composed
 from pb_graph.types import (
@@ -62,7 +55,6 @@ from pb_graph.types import (
     WarningCode,
 )
 
-T = TypeVar("T")
 Prompt = Sequence[PromptMessage | BaseMessage]
 
 
@@ -130,11 +122,46 @@ class Run:
         messages = convert_to_messages(prompt)
         if self.thinks and not takes_system_message(client.model):
             messages = without_system(messages)
-        reply = await self._call(client, messages, options, self.io)
+        reply = await self.call(client, messages, options, self.io)
         if options.stream and reply.message_id:
             self._update["answer_id"] = reply.message_id
         if reply.effort and (options.stream or options.purpose.node in ("answer", "synthesize")):
             self._update.setdefault("effort", reply.effort)  # of the first call
+        return reply
+
+    async def call(
+        self, client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions, io: IO
+    ) -> Reply:
+        """Make one call and charge it to the question; a finished call of the node stands.
+
+        A model whose key or name is refused, or whose server is gone, is not asked again.
+
+        Args:
+            client: The client of a model.
+            messages: The prompt.
+            options: Options of this call.
+            io: How to wait, `BLOCKING` or `ASYNC`.
+
+        Raises:
+            ModelCallError: If the call and its retries fail.
+        """
+        refused, asked = self.models.refused, (self.state.get("run_id", ""), client.key)
+        if asked in refused:
+            msg = f"{describe_model(client.model)} was not asked again"
+            raise ModelCallError(msg, refused[asked])
+        make = partial(self.journal.call, client) if self.journal else client.call
+        try:
+            with use_budget(self.budget):
+                reply = await make(messages, options, io)
+        except ModelCallError as failure:
+            if is_lasting(failure):
+                self.models.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
+            if isinstance(failure, BudgetUsedUpError):
+                self._update["budget_used_up"] = True
+            self._charge(failure.lost)
+            raise
+        self._warnings += reply.warnings
+        self._charge((*reply.lost, reply.charge))
         return reply
 
     async def call_within_budget(  # noqa: C901, PLR0913 -- what to ask, for whom, within what
@@ -227,90 +254,19 @@ class Run:
         result = f"{reply.text}\n\n{forced.text}".strip() if closing else forced.text
         return BudgetedReply(result, tokens, finish if is_whole else "forced")
 
-    async def ask_planner(self, request: PlannerRequest[T]) -> T | None:
-        """Return the planner's value; None, after a warning, if none can be read or a call fails.
-
-        Where a reply cannot be read, the planner is told why and asked once more; but not within
-        the cap of a request, because some models cannot answer in so few tokens.
-        """
-        role: Role = "estimator" if request.node == "estimate" else "planner"
-        context, settings, program = self.context, self.settings, self.context.planner_program
-        cap = min(request.cap or settings.cutoff, settings.planner_room)
-        client = await self.client(role)
-        found = await self.models.class_of(role, context, settings, self.io)
-        planner, thinks = await self.models.planner(program, self.io), found.name == "thinking"
-        from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
-
-        complaint = ""
-        for _ in range(1 if request.cap else 2):
-            options = CallOptions(
-                max(min(cap, settings.cutoff), least_cap(client.model)),
-                settings.timeout or TIMEOUT,
-                request.schema,
-                thinking="off" if thinks or request.cap else "bounded",
-                purpose=Purpose(request.node),
-            )
-            call, traced = partial(self._call, client), program is not None
-            try:
-                value = await ask_planner(
-                    planner, call, request, options, traced=traced, io=self.io
-                )
-            except UnreadableReplyError as unreadable:
-                complaint = str(unreadable)
-                if not unreadable.is_cut:
-                    request = replace(request, inputs=request.inputs | {"correction": complaint})
-                elif (room := available_tokens(4 * cap)) <= cap:  # it would be cut off again
-                    break
-                else:
-                    cap = room
-            except ModelCallError as failure:
-                self.warn(failure.code, str(failure))
-                return None
-            else:
-                if complaint:
-                    self.warn("unreadable_reply", f"the first reply was unreadable ({complaint})")
-                return value
-        self.warn("unreadable_reply", f"no reply was readable ({complaint}); continuing without")
-        return None
-
-    async def style(self, query: Query) -> Style:
-        """Return the style in which a question is solved: a program's own, else the settings'."""
-        program, program_style = self.context.planner_program, None
-        if program is not None or self.models.program is not None:
-            program_style = (await self.models.planner(program, self.io)).teaching
-        is_free = not (self.options.tools or self.options.answer_type)
-        name = self.settings.solver_style(query["domain"], query["level"])
-        is_chosen = self.settings.style not in {None, "auto"}
-        shows = is_chosen or self.settings.model_class == "small"
-        return solver_style(name, query, program_style, is_free=is_free, shows_examples=shows)
-
     async def client(self, role: Role) -> ModelClient:
         """Return the client of a role."""
         model = self.models.model_for(role, self.context)
         return await self.models.client(model, self.settings, self.io)
 
-    async def classes(self) -> tuple[FoundClass, FoundClass]:
-        """Return the classes of the solver and of the planner, and what told them."""
-        way = self.context, self.settings, self.io
-        found = await self.models.class_of("solver", *way)
-        return found, await self.models.class_of("planner", *way)
-
-    async def is_brief(self, role: Role) -> bool:
-        """Return whether the model of a role can reply in a few tokens, without thinking."""
-        return await self.models.is_brief(role, self.context, self.settings, self.io)
+    async def class_of(self, role: Role) -> FoundClass:
+        """Return the class of the model of a role, and what told it."""
+        return await self.models.class_of(role, self.context, self.settings, self.io)
 
     @property
     def thinks(self) -> bool:
         """Return whether the solver is a thinking model."""
         return self.settings.model_class == "thinking"
-
-    @property
-    def tells_budget(self) -> bool:
-        """Return whether the solver is told its budget.
-
-        A stated budget lengthens short answers: an enforced one is told to thinking models only.
-        """
-        return self.settings.enforcement == "prompt" or self.thinks
 
     def cap_for(self, budget: int | None) -> int:
         """Return the tokens a request may cost: its budget if that is enforced, else the cutoff."""
@@ -441,32 +397,6 @@ class Run:
             return answer_type.read(reply.text) is None
         wants_box = r"\boxed" in (query["answer_format"] or "")
         return forces and closing and wants_box and boxed_answer(reply.text) is None
-
-    async def _call(
-        self, client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions, io: IO
-    ) -> Reply:
-        """Make one call and charge it to the question; a finished call of the node stands.
-
-        A model whose key or name is refused, or whose server is gone, is not asked again.
-        """
-        refused, asked = self.models.refused, (self.state.get("run_id", ""), client.key)
-        if asked in refused:
-            msg = f"{describe_model(client.model)} was not asked again"
-            raise ModelCallError(msg, refused[asked])
-        make = partial(self.journal.call, client) if self.journal else client.call
-        try:
-            with use_budget(self.budget):
-                reply = await make(messages, options, io)
-        except ModelCallError as failure:
-            if is_lasting(failure):
-                self.models.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
-            if isinstance(failure, BudgetUsedUpError):
-                self._update["budget_used_up"] = True
-            self._charge(failure.lost)
-            raise
-        self._warnings += reply.warnings
-        self._charge((*reply.lost, reply.charge))
-        return reply
 
     def _charge(self, charges: Sequence[Charge]) -> None:
         """Charge the attempts of a call to the question, and send a progress event for each."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.chat_model import Reply, ScriptedChat, runs_on
 from tests.support.graphs import CHAIN, codes, report_of
 from tests.support.worlds import Outcome, followed
@@ -58,16 +56,3 @@ def test_in_one_pass_steps_are_told_their_shares_and_the_call_has_the_total() ->
     assert call.ask.count("111 tokens") == 4
     assert [step["share"] for step in report["steps"]] == [111] * 4
     assert [step["tokens"] for step in report["steps"]] == [None] * 4
-
-
-@pytest.mark.parametrize(("execution", "bound"), [("stepwise", 400), ("single_pass", 150)])
-def test_the_limit_is_known_before_the_first_solving_call(execution: str, bound: int) -> None:
-    """Four steps may take 100 each; one call ends at the cutoff, whatever its budget is."""
-    chosen = STEPWISE | {"execution": execution, "budget": 400, "cutoff": 150}
-    outcome = followed(ScriptedChat(plan=CHAIN), **chosen, synthesis="last_step")
-    planning = sum(
-        usage["output_tokens"]
-        for node, usage in outcome.report["usage"]["by_node"].items()
-        if node in ("plan", "estimate")
-    )
-    assert outcome.report["limit"] == planning + bound

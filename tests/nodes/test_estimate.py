@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.chat_model import HTTPError, Role, Script, ScriptedChat, thinks_in_vain
-from tests.support.graphs import CHAIN, QUESTION, codes, graph_of, report_of
+from tests.support.graphs import CHAIN, QUESTION, codes, report_of
 
 KNOWN = QUESTION | {"level": 4}
 STEPWISE: dict[str, Any] = {
@@ -65,27 +65,6 @@ def test_an_unreadable_estimate_is_asked_for_once_more() -> None:
     assert report["usage"]["output_tokens"] == model.output_tokens
     assert (report["level"], report["budget"]) == (3, 300)
     assert "unreadable_reply" in codes(report)
-
-
-@pytest.mark.parametrize(
-    ("given", "source", "roles"),
-    [
-        (QUESTION, "estimated", ["estimate", "decompose", "estimate"]),
-        (QUESTION | {"level": 5}, "given", ["decompose", "estimate"]),
-    ],
-)
-def test_the_planner_is_told_the_level_and_the_stream_where_it_comes_from(
-    given: dict[str, Any], source: str, roles: list[Role]
-) -> None:
-    model = ScriptedChat(plan=CHAIN, level=5)
-    *events, (_, final) = graph_of(model, **STEPWISE).stream(
-        given, stream_mode=["custom", "values"]
-    )
-    told = [event for _, event in events if event.get("event") == "estimate"]
-    assert [call.role for call in model.calls if call.role != "solve"] == roles
-    assert all("level 5 of 5" in call.ask for call in model.calls if call.role == "decompose")
-    assert {(event["level"], event["level_source"]) for event in told} == {(5, source)}
-    assert final["report"]["level_source"] == source
 
 
 @pytest.mark.parametrize("brief", [thinks_in_vain, lambda _: HTTPError(400, "minimum is 16")])

@@ -14,7 +14,6 @@ from tests.support.chat_model import (
     ScriptedChat,
     runs_on,
     thinks_in_vain,
-    with_schema,
 )
 from tests.support.graphs import CHAIN, QUESTION, Way, checked, graph_of, report_of, run
 
@@ -84,14 +83,6 @@ def test_the_final_message_says_that_a_call_was_refused(is_spent: bool) -> None:
     assert message.response_metadata.get("budget_used_up", False) == is_spent
 
 
-def test_methods_without_a_part_leave_it_out_of_the_report() -> None:
-    report = report_of(ScriptedChat(), method="vanilla")
-    assert (report["execution"], report["schedule"], report["budget"]) == (None, None, None)
-    assert report["steps"] == []
-    planned = report_of(ScriptedChat(), method="planned_vanilla")
-    assert {step["share"] for step in planned["steps"]} == {None}
-
-
 def test_the_final_message_carries_the_account_for_hosts_and_tracers() -> None:
     model = ScriptedChat(plan=CHAIN)
     out = run(graph_of(model, execution="stepwise"), QUESTION)
@@ -102,17 +93,6 @@ def test_the_final_message_carries_the_account_for_hosts_and_tracers() -> None:
     ours = message.response_metadata["plan_and_budget"]
     assert (ours["budget"], ours["limit"]) == (out["report"]["budget"], out["report"]["limit"])
     assert ours["calls"] == usage["calls"]
-
-
-def test_each_node_names_the_models_that_it_asked() -> None:
-    solver, planner = ScriptedChat(model_name="large"), ScriptedChat(model_name="small")
-    graph = build_graph(solver, planner=planner, cap_policy=with_schema, settings={"plan_from": 1})
-    nodes = checked(run(graph)["report"])["usage"]["by_node"]
-    assert {name: [*part["by_model"]] for name, part in nodes.items()} == {
-        "plan": ["small"],
-        "estimate": ["small"],
-        "solve": ["large"],
-    }
 
 
 def test_a_table_of_prices_says_what_a_query_cost() -> None:

@@ -10,7 +10,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from pb_graph import InputError
 from pb_graph.nodes.intake import MAX_CONVERSATION, read_conversation
-from pb_graph.prompts import DEFAULT_INSTRUCTION
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import QUESTION, Way, checked, graph_of, report_of, run
 
@@ -118,13 +117,6 @@ def test_a_follow_up_on_a_thread_sees_what_was_asked_and_answered_before() -> No
     run(graph, {"messages": [HumanMessage("And half of that?")]}, config=thread)
     assert '<turn role="assistant plan_and_budget">\n7 apples\n</turn>' in model.calls[-1].ask
     assert "I eat 5" in model.calls[-1].ask
-
-
-def test_a_question_of_its_own_stands_alone() -> None:
-    model = ScriptedChat()
-    report_of(model, {"question": "How many?", "messages": APPLES}, method="vanilla")
-    assert "apples" not in model.calls[0].ask
-    assert model.calls[0].messages[0].text == DEFAULT_INSTRUCTION
 
 
 def test_findings_of_other_agents_after_the_question_are_shown() -> None:

@@ -13,12 +13,6 @@ from tests.support.graphs import CHAIN, QUESTION, codes, report_of
 from tests.support.worlds import followed
 
 
-def test_a_plan_of_one_step_is_the_question_itself() -> None:
-    report = report_of(ScriptedChat(plan=["How many pens is that?"]), method="planned_vanilla")
-    assert [step["question"] for step in report["steps"]] == [QUESTION["question"]]
-    assert codes(report) == ["single_step"]
-
-
 def test_a_hint_that_states_a_result_never_reaches_the_solver() -> None:
     plan = ["How many groups? | 14 / 2 = 9", "How many pens is that?"]
     model = ScriptedChat(plan=plan)

@@ -30,13 +30,6 @@ def at_the_end(said: Said) -> ScriptedChat:
     return ScriptedChat(plan=CHAIN, solve=solve)
 
 
-def test_when_the_last_step_answers_no_further_call_is_made() -> None:
-    model = ScriptedChat(plan=CHAIN, solve=in_turn("one", "two", "three", "four"))
-    report = report_of(model, **LAST_STEP)
-    assert report["answer"] == "four"
-    assert len(model.solving()) == 4
-
-
 ESSAY = {"question": "Write an essay of 300 words on bees.", "level": 4}
 
 
@@ -124,11 +117,4 @@ def test_what_came_last_is_not_what_the_plan_has_last() -> None:
     report = report_of(ScriptedChat(plan=plan, solve=solve), **LAST_STEP)
     assert report["steps"][2]["answer"] == "answer 3"  # in a wave of its own, after the fourth
     assert report["answer"] == "answer 4"
-    assert codes(report)[-1] == "answer_from_step"
-
-
-@pytest.mark.parametrize("said", ["", HTTPError(503)])
-def test_when_the_closing_call_fails_the_last_step_stands(said: Said) -> None:
-    report = report_of(at_the_end(said), **CALL)
-    assert report["answer"] == "partial"
     assert codes(report)[-1] == "answer_from_step"

@@ -14,8 +14,8 @@ from pb_graph.planner.planner import load_planner
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.signatures import Decompose, PlannerAdapter
 from pb_graph.program import PlannerProgram
-from pb_graph.prompts import Example, Style
 from pb_graph.settings import Settings
+from pb_graph.styles import Example, Style
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import graph_of
 

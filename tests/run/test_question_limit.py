@@ -108,12 +108,6 @@ def test_a_reviewers_budget_does_not_remove_the_limit(limit: Any, unit: str) -> 
     assert 0 < amounts.get(unit, usage["output_tokens"]) <= most
 
 
-def test_a_number_limits_planning_and_solving_together() -> None:
-    model = ScriptedChat(plan=CHAIN, solve=runs_on)
-    report = graph_of(model, 300, settings={"budget": 5000}).invoke(QUESTION)["report"]
-    assert model.output_tokens <= report["limit"] <= 300
-
-
 @pytest.mark.parametrize("way", get_args(Way))
 def test_a_number_of_tokens_bounds_parallel_steps_together(way: Way) -> None:
     model = ScriptedChat(plan=DIAMOND, solve=runs_on)

@@ -14,7 +14,7 @@ from langchain.agents import create_agent
 from pydantic import create_model
 
 from pb_graph import Settings, TokenBudgetMiddleware, build_graph
-from pb_graph.prompts import STYLES
+from pb_graph.styles import STYLES
 from tests.support.agents import ASK, calls, look_up
 from tests.support.chat_model import Reply, ScriptedChat, in_turn, runs_on, with_schema
 from tests.support.documents import ROOT

@@ -1,0 +1,193 @@
+"""Define the styles in which the solver writes, with their examples, which are of no benchmark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pb_graph.calculation import evaluate
+from pb_graph.types import Query
+
+
+class Example(NamedTuple):
+    """A question with its answer, which the solver is shown as an example."""
+
+    question: str
+    working: str
+    answer: str | None = None
+    """The bare answer, which is written as the real question wants it; None if ``working`` is the
+    whole reply."""
+    plan: tuple[str, ...] = ()
+    """The sub-questions that the question is shown with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """A way for the solver to write.
+
+    Attributes:
+        instruction: How to work.
+        examples: Shown as earlier exchanges. With examples, the instruction and the answer's format
+            are said once, in the system message; without, both stand behind the question.
+        ending: Said after the answer's format.
+        compute: Computes the answer from a reply. The prompt then leaves out the answer's format.
+        is_paper: Whether the paper's templates are followed, as long as there are no examples.
+    """
+
+    instruction: str
+    examples: tuple[Example, ...] = ()
+    ending: str = ""
+    compute: Callable[[str, Query], str | None] | None = None
+    is_paper: bool = False
+
+
+def final_line(query: Query, answer: str) -> str:
+    r"""Return an answer as its format wants it: in a ``\boxed`` if it names one, else on a line.
+
+    Args:
+        query: The question, with its answer format.
+        answer: The bare answer.
+    """
+    boxed = r"\boxed" in (query["answer_format"] or "")
+    return rf"\boxed{{{answer}}}" if boxed else f"Final answer: {answer}"
+
+
+_COAT = Example(
+    "A coat of $80 is reduced by 25 %, then by another $6. How many dollars does it cost now?",
+    "1. Price after 25 %: 80 * 0.75 = 60.\n2. After another $6: 60 - 6 = 54.",
+    "54",
+)
+_PEARS = Example(
+    "Pears cost $3 for 4. Mia pays for 20 pears with a $20 note. What change does she get?",
+    "20 pears are 20 / 4 = 5 bundles. They cost 5 * 3 = $15. She gets back 20 - 15 = $5.",
+    "5",
+)
+_REVIEW = Example(
+    'Is this review positive or negative? "The soup was cold, and nobody came when we asked."',
+    "",
+    "negative",
+)
+
+BY_PLAN = Style(
+    "Work through the sub-questions in order. Derive each result step by step, and use it in the "
+    "next.",
+    (
+        Example(
+            "A rectangle is 3 cm longer than wide, and its area is 40 cm^2. What is its perimeter "
+            "in cm?",
+            "1. Let the width be w. Then w(w + 3) = 40, so w^2 + 3w - 40 = (w - 5)(w + 8) = 0. A "
+            "width is positive, so w = 5.\n"
+            "2. The length is 5 + 3 = 8, so the perimeter is 2(5 + 8) = 26.",
+            "26",
+            ("How wide is the rectangle?", "What is its perimeter?"),
+        ),
+    ),
+)
+"""Replaces a style with examples over a plan, which small models else take for the solution."""
+BY_SHARES = replace(
+    BY_PLAN,
+    instruction="Work through the sub-questions in order; use each result in the next.",
+)
+
+_LINES_IF_NEEDED = """Work out what has to be calculated or derived in short numbered lines, one \
+for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
+something gets its output at once, without any working. Restate nothing."""
+
+# Small models follow the instruction only with examples.
+_DRAFTS = (
+    Example(
+        "Tom had 24 marbles. He gave some to Ann and has 15 left. How many did he give away?",
+        "24 - x = 15; x = 24 - 15 = 9",
+        "9",
+    ),
+    Example(
+        "A baker fills 6 trays with 12 rolls each and sells 50 rolls. How many rolls are left?",
+        "6 * 12 = 72; 72 - 50 = 22",
+        "22",
+    ),
+    Example(
+        "What is the sum of the roots of x^2 - 7x + 10 = 0?",
+        "(x - 2)(x - 5) = 0; x = 2, 5; 2 + 5 = 7",
+        "7",
+    ),
+    Example(
+        "If today is Friday, which day of the week will it be in 10 days?",
+        "10 = 7 + 3; Friday + 3 = Monday",
+        "Monday",
+    ),
+)
+
+_CALCULATION = Example(
+    _PEARS.question,
+    "# pears come in bundles of 4\nbundles = 20 / 4\n# each bundle costs $3\n"
+    "cost = bundles * 3\n# change is what is left of $20\nanswer = 20 - cost",
+)
+_FENCED = re.compile(r"```\w*\n(.*?)(?:```|\Z)", re.DOTALL)
+
+
+def calculated_answer(text: str, query: Query) -> str | None:
+    """Return a calculation with its result, in the form that the question wants.
+
+    Args:
+        text: The calculation: Python assignments, alone or fenced between other words.
+        query: The question, with its answer format.
+
+    Returns:
+        None if the result cannot be worked out.
+    """
+    fenced = _FENCED.search(text)
+    code = (fenced[1] if fenced else text).strip()
+    if (result := evaluate(code)) is None:
+        return None
+    return f"```python\n{code}\n```\n\n{final_line(query, result)}"
+
+
+CALCULATION_BY_PLAN = Style(
+    "Answer the sub-questions in order by Python assignments, each under a short comment that says "
+    "what it is and why. Compute each quantity from numbers of the question and from names above; "
+    "leave the arithmetic to Python. The last line assigns the answer to the whole question to "
+    "`answer`.",
+    (
+        _CALCULATION._replace(
+            plan=(
+                *("How many bundles of 4 are 20 pears?", "What do these bundles cost?"),
+                "How much is left of $20?",
+            )
+        ),
+    ),
+    ending="Write the assignments only.",
+    compute=calculated_answer,
+)
+
+COMPOSED = Style("Give the whole of what is asked for, in the language of the question.")
+"""Replaces a style that works something out, where the reply itself is the answer."""
+
+STYLES: Mapping[str, Style] = {
+    "auto": Style(_LINES_IF_NEEDED, (_COAT, _REVIEW)),
+    "draft": Style(
+        "Think step by step, but keep only a minimal draft of each thinking step, five words at "
+        "most.",
+        _DRAFTS,
+    ),
+    "calculation": Style(
+        "Write the solution as Python assignments, one line for each step, under a short comment "
+        "that says what it is and why. Compute each quantity from numbers of the question and from "
+        "names above; leave the arithmetic to Python. The last line assigns the result to "
+        "`answer`.",
+        (_CALCULATION,),
+        ending="Write the assignments only.",
+        compute=calculated_answer,
+    ),
+    "concise": Style("Think step by step, and be concise.", (_PEARS,)),
+    "prose": Style("Reason step by step."),
+    "plain": Style(""),
+    "paper": Style("Reason step by step.", is_paper=True),
+    "answer": Style(
+        "",
+        # Behind the answer's format: before it, small models answer twice.
+        ending="Do not reason, explain or repeat anything: write that at once, and nothing else.",
+    ),
+}
+"""The styles that ``Settings.style`` names. The examples are of no benchmark."""
