@@ -6,7 +6,6 @@ import operator
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, NotRequired, get_args
 from uuid import uuid4
@@ -20,26 +19,23 @@ from langchain.agents.middleware.types import (
 )
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
-from langgraph.config import get_config
-from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
 
-from pb_graph.agents.answer import Answer, CallLimits, charged, reserve_of
+from pb_graph.agents.answer import Answer, reserve_of
+from pb_graph.agents.call import CallLimits, charged
+from pb_graph.agents.log import TOOL_LOGS, Log
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import add_spending, subtract_spending, whole_number
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
-from pb_graph.models.options import key_of
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-from pb_graph.run.journal import Journal
-from pb_graph.run.pause import BudgetPause, Decision, OnUsedUp, pause_of, read_decision
+from pb_graph.run.pause import Decision, OnUsedUp, pause_of, read_decision
 from pb_graph.types import Spending
 
 _LOCK = threading.Lock()
-_SPENT = "TokenBudgetMiddleware"  # the entry of a node's spending in its journal
 _MAX_RUNS = 1000  # accounts that a middleware keeps; abandoned runs count as well
 
 
@@ -185,8 +181,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
         """Make a tool call; the agents that the tool runs share its part of the budget."""
-        noted = run_sync(_Noted.read(request, BLOCKING))
-        with self._part(request.state, noted) as part, use_budget(part):
+        log = run_sync(Log(BLOCKING, tool_call=request.tool_call["id"]).read())
+        with self._part(request.state, log) as part, use_budget(part):
             result = handler(request)
         return _with_tokens_spent(result, part)
 
@@ -194,39 +190,45 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:  # noqa: ANN401
         """Make a tool call; the agents that the tool runs share its part of the budget."""
-        noted = await _Noted.read(request, ASYNC)
-        with self._part(request.state, noted) as part, use_budget(part):
+        log = await Log(ASYNC, tool_call=request.tool_call["id"]).read()
+        with self._part(request.state, log) as part, use_budget(part):
             result = await handler(request)
         return _with_tokens_spent(result, part)
 
-    def _account(self, state: Mapping[str, Any], stored: Mapping[str, Any] | None = None) -> Budget:
+    def _account(self, state: Mapping[str, Any], log: Log | None = None) -> Budget:
         """Return the existing account of a run, or a new account that starts from the state.
 
         The existing account also knows the cost of attempts that left no trace in the state, such
         as attempts that another middleware repeated. It is ignored if the run continues within
-        another account, or has continued in another process.
+        another account. What the run has spent in another process is added.
 
         Args:
             state: The state of the run.
-            stored: What the node has spent before it was cut off: it is not in the state.
+            log: What the node has spent before it was cut off: it is not in the state.
         """
         run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
         total = state.get("budget_total", 0)
-        if stored and _output(stored["tokens"]) > _output(earlier):
-            earlier, total = stored["tokens"], max(total, stored["total"])
+        last = log.entries[-1] if log and log.entries else {}
+        if last and _output(last["tokens"]) > _output(earlier):
+            earlier, total = last["tokens"], max(total, last["total"])
         enclosing = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
         with _LOCK:
             account = self._runs.get(run)
             is_elsewhere = account is not None and enclosing and account.parent is not enclosing[0]
-            if account is None or is_elsewhere or _output(account.spending) < _output(earlier):
-                account = open_run(self.budget, run=run, earlier=earlier, is_agent=True)
+            # Tools of this step have ended in another process. Enclosing tools know of them.
+            is_behind = account is not None and _output(account.spending) < _output(earlier)
+            if account is None or is_elsewhere or (is_behind and TOOL_LOGS.get()):
+                account = open_run(self.budget, run=run, earlier=earlier)
                 assert account  # noqa: S101 -- a budget is given
-                if total > account.total:
-                    account.raise_to(total)  # a decision in an earlier process raised it
+                account.keep(state.get("budget_reserve") or reserve_of(account, self.reserve))
                 if run:
                     self._runs[run] = account
                 if len(self._runs) > _MAX_RUNS:
                     del self._runs[next(iter(self._runs))]
+            elif is_behind:
+                account.charge(subtract_spending(earlier, account.spending))
+            if total > account.total:
+                account.raise_to(total)  # a decision in an earlier process raised it
             return account
 
     async def _response(
@@ -234,148 +236,59 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     ) -> ExtendedModelResponse[Any]:
         async def ask(request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
             within = BudgetedModelRequest.of(request, limits)
-            try:
-                answer: ModelResponse[Any] = await io.call(handler, handler, within)
-            finally:
-                await write(paused)
+            answer: ModelResponse[Any] = await io.call(handler, handler, within)
             return answer
-
-        state: Mapping[str, Any] = request.state
-        journal = _journal()
-        stored: Mapping[str, Any] | None = None  # the last entry: entries are never replaced
-        key, entry = await journal.find(_SPENT, io) if journal else ("", None)
-        while journal and entry:
-            stored = entry
-            key, entry = await journal.find(_SPENT, io)
-        paused: BudgetPause | None = stored["pause"] if stored else None
-        account = self._account(state, stored)
-
-        async def write(pause: BudgetPause | None) -> None:
-            nonlocal key
-            if journal:
-                entry = {"tokens": account.spending, "total": account.total, "pause": pause}
-                await journal.write(key, entry, io)
-                key, _ = await journal.find(_SPENT, io)
-            for noted in _NOTED.get():
-                await noted.write(state.get("token_budget_run", ""), account.spending, io)
 
         async def on_used_up(error: BudgetUsedUpError) -> Decision:
             if self.on_used_up == "error":
                 raise error
+            prompt = str(request.messages[-1].text) if request.messages else ""
             pause = pause_of(account, error, prompt)
-            await write(pause)
+            await log.add(account, {}, pause=pause)
             return read_decision(account, pause)
 
-        prompt = str(request.messages[-1].text) if request.messages else ""
-        answer = Answer(
-            request,
-            CallLimits(
-                accounts_in_scope(account),
-                keep := reserve_of(account, self.reserve),
-                self.per_call,
-                tell_every=self.tell_every,
-            ),
-            ask,
-            reserve=keep,
-            on_used_up=None if self.on_used_up == "answer" else on_used_up,
-            decision=read_decision(account, paused) if paused else None,
-        )
+        state: Mapping[str, Any] = request.state
+        log = await Log(io, state.get("token_budget_run", "")).read()
+        account, paused = self._account(state, log), log.pause
+        limits = CallLimits(accounts_in_scope(account), 0, self.per_call)
+        limits = replace(limits, tell_every=self.tell_every, log=log)
+        answer = Answer(request, limits, ask, self.reserve)
+        answer.on_used_up = None if self.on_used_up == "answer" else on_used_up
+        answer.decision = read_decision(account, paused) if paused else None
         response = await answer.respond()
-        replies = [message for message in response.result if isinstance(message, AIMessage)]
-        calls = sum(len(reply.tool_calls) for reply in replies)
-        if account.needs_input and replies:
-            keep = reserve_of(
-                account, self.reserve, key_of(request.model), replies[-1].usage_metadata
-            )
+        calls = sum(len(m.tool_calls) for m in response.result if isinstance(m, AIMessage))
         spent, earlier = account.spending, state.get("tokens_by_model") or {}
         update = {
             "tokens_spent": _output(spent) - _output(earlier),
             "tokens_by_model": subtract_spending(spent, earlier),
-            "budget_reserve": keep,
-            "budget_per_tool_call": max(0, account.left - keep) / max(1, calls),
+            "budget_reserve": account.kept,
+            "budget_per_tool_call": account.left / max(1, calls),
             "budget_total": account.total,
         }
         return ExtendedModelResponse(response, Command(update=update))
 
     @contextmanager
-    def _part(self, state: Mapping[str, Any], noted: _Noted | None) -> Iterator[Budget]:
+    def _part(self, state: Mapping[str, Any], log: Log) -> Iterator[Budget]:
         """Open the part of the run's account that one tool call may spend.
 
         Args:
             state: The state of the run.
-            noted: What the agents below the tool have spent, if the tool was cut off before.
+            log: What the agents below the tool have spent, if the tool was cut off before.
         """
         account = self._account(state)
-        keep = state.get("budget_reserve", reserve_of(account, self.reserve))
-        left = max(0, account.left - keep)
+        share = min(account.left, state.get("budget_per_tool_call", account.left))
         try:
-            share = min(left, state.get("budget_per_tool_call", left))
-            share = share if account.unit == "dollars" else int(share)
-            with account.limit(share) as part:
-                for run, tokens in (noted.runs if noted else {}).items():
-                    if run not in account.runs_below:
-                        part.charge(tokens, run=run, is_agent=True)
-                token = _NOTED.set((*_NOTED.get(), noted) if noted else _NOTED.get())
-                account.runs_below |= noted.runs.keys() if noted else set()
+            with account.limit(share if account.unit == "dollars" else int(share)) as part:
+                for run, tokens in log.runs.items():
+                    part.charge(tokens, run=run)
+                token = TOOL_LOGS.set((*TOOL_LOGS.get(), log))
                 try:
                     yield part
                 finally:
-                    _NOTED.reset(token)
-                    account.runs_below |= noted.runs.keys() if noted else set()
+                    TOOL_LOGS.reset(token)
         except GraphInterrupt:  # the run continues from its state, perhaps in another process
             self._runs.pop(state.get("token_budget_run", ""), None)
             raise
-
-
-@dataclass
-class _Noted:
-    """Record what agents below a tool call have spent, beside the checkpoint of its node.
-
-    An agent that has ended is not asked again when its tool starts over, so no account learns of
-    its tokens.
-
-    Attributes:
-        journal: The journal of the tool's node.
-        request: The identity of the tool call in it.
-        key: The key of the next entry.
-        runs: The tokens of each agent's run.
-    """
-
-    journal: Journal
-    request: list[str]
-    key: str
-    runs: dict[str, Spending]
-
-    @classmethod
-    async def read(cls, request: ToolCallRequest, io: IO) -> _Noted | None:
-        """Return what was written before the tool was cut off; None without a checkpointer."""
-        if (journal := _journal()) is None:
-            return None
-        name, runs = [_SPENT, str(request.tool_call["id"])], dict[str, Spending]()
-        key, entry = await journal.find(name, io)
-        while entry:
-            runs[entry["run"]] = entry["tokens"]
-            key, entry = await journal.find(name, io)
-        return cls(journal, name, key, runs)
-
-    async def write(self, run: str, tokens: Spending, io: IO) -> None:
-        """Write what the run of an agent has spent."""
-        self.runs[run], key = tokens, self.key
-        self.key, _ = await self.journal.find(self.request, io)
-        await self.journal.write(key, {"run": run, "tokens": tokens}, io)
-
-
-_NOTED: ContextVar[tuple[_Noted, ...]] = ContextVar("pb_graph_noted", default=())
-
-
-def _journal() -> Journal | None:
-    """Return the journal of the running node; None without a checkpointer."""
-    try:
-        saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)
-        info = get_runtime().execution_info
-    except (RuntimeError, KeyError):  # outside a graph
-        return None
-    return Journal(saver, info) if saver and info and info.checkpoint_id else None
 
 
 def _output(spending: Spending) -> int:

@@ -16,10 +16,12 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from pb_graph.budget.account import Budget
 from pb_graph.models.input_bound import digests_of
+from pb_graph.tasks import ends_of
 
 _NOT_FINISHED = "The task is not finished: too few tokens were left for its answer."
 USED_UP: dict[str, Any] = {"finish_reason": "length", "budget_used_up": True}
 _MAX_NOTES = 1000  # of one account
+_MIN_SHORTENED = 300  # characters of the longest text of a prompt that may be shortened
 NOTES: WeakKeyDictionary[Budget, OrderedDict[str, str]] = WeakKeyDictionary()
 """The notes of each account, by the digest of the prompt that they ended."""
 
@@ -82,6 +84,22 @@ def unfinished(message: AIMessage | None, note: str = "") -> AIMessage:
     metadata = {**message.response_metadata, **USED_UP}
     content = message.content if message.text else text
     return message.model_copy(update={"content": content, "response_metadata": metadata})
+
+
+def shortened(messages: Sequence[BaseMessage]) -> list[BaseMessage] | None:
+    """Return a prompt whose longest text has lost its middle; None if no text is long.
+
+    Args:
+        messages: The prompt. A system message stays whole.
+    """
+    sizes = [len(m.text) if m.type != "system" else 0 for m in messages]
+    longest = max(sizes, default=0)
+    if longest < _MIN_SHORTENED:
+        return None
+    place, part = sizes.index(longest), longest // 3
+    text = ends_of(messages[place].text, part, part)
+    short = messages[place].model_copy(update={"content": text})
+    return [*messages[:place], short, *messages[place + 1 :]]
 
 
 def without_tool_calls(message: AIMessage) -> AIMessage:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _LOCK = threading.Lock()
 WAITING: set[Future[None]] = set()  # callers that wait for tokens
 _NO_CALL = Bill()
-_MAX_RUNS, _MAX_CHARGED = 10_000, 100  # that a budget remembers
+_MAX_RUNS, _MAX_BILLS = 10_000, 100  # that an account remembers one by one
 _OPEN: ContextVar[int] = ContextVar("pb_graph_open_reservations", default=0)
 
 
@@ -95,19 +95,16 @@ class Budget:
         self._own: int | None = self._units(name, figure, minimum=1)
 
     def _begin(self, rate: Rate, size: int | None = None, parent: Budget | None = None) -> None:
-        self.rate, self.parent = rate, parent
-        self.unit = rate.unit
+        self.rate, self.unit, self.parent = rate, rate.unit, parent
         self.is_learned = parent is None or parent.is_learned
         self.needs_input: bool = rate.needs_input or (parent is not None and parent.needs_input)
         self._own = size  # None: the size of the parent
-        self._spent = self._unknown = self._pending = 0  # pending: caps of unsettled calls
+        self._spent = self._unknown = 0
+        self._pending = self._kept = 0  # caps of unsettled calls; what is kept for a last answer
         self._bills: list[Bill] = []
-        self._grants: dict[object, Budget] = {}  # open grants of this account and its limits
-        self._key: object = None  # identifies an open grant
-        self.runs_below: set[str] = set()  # runs of agents whose tokens are counted here
-        self._seen: OrderedDict[str, None] = OrderedDict()  # runs of agents that began here
-        self._charged: list[int | Spending] = []  # earlier spending that the user has charged
-        self._runs: set[str] | None = None  # paused runs already counted; None: a user's account
+        self._grants: set[Budget] = set()  # open grants of this account and its limits
+        self._is_grant = False
+        self._runs: OrderedDict[str, None] = OrderedDict()  # whose earlier spending is counted
 
     def _open(self, rate: Rate, size: int | None) -> Budget:
         account = object.__new__(Budget)
@@ -136,6 +133,17 @@ class Budget:
             return self._value(max(0, self._free()))
 
     @property
+    def kept(self) -> float:
+        """Tokens or dollars that are kept for a last answer, if so many are left."""
+        return self._value(self._kept)
+
+    @property
+    def left_with_kept(self) -> float:
+        """Tokens or dollars that a call can reserve now that may spend what is kept here."""
+        with _LOCK:
+            return self._value(max(0, self._free(from_kept=True)))
+
+    @property
     def spending(self) -> Spending:
         """Spent tokens by model, whatever the budget's unit. An unknown bill counts in full."""
         with _LOCK:
@@ -155,6 +163,7 @@ class Budget:
         wait_for: int = 0,
         call: Bill = _NO_CALL,
         also: Sequence[Budget] = (),
+        from_kept: bool = False,
     ) -> Reservation:
         """Reserve tokens for a call.
 
@@ -171,6 +180,7 @@ class Budget:
             call: The model and the bound of the input, as `bound_input` returns them. A budget of
                 all tokens or of dollars needs them.
             also: Accounts of other trees, which the same tokens are reserved in.
+            from_kept: Whether the call may spend what `keep` has set aside in this account.
 
         Returns:
             At least `at_least` and at most `tokens`. As a context manager, the reservation is
@@ -184,8 +194,8 @@ class Budget:
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             wait_for = 0  # a wait would block all tasks
-        limits: dict[str, Any] = {"keep": keep, "at_least": at_least, "wait_for": wait_for}
-        while isinstance(outcome := self._try_reserve(tokens, call, also, **limits), Future):
+        parts: dict[str, Any] = {"at_least": at_least, "wait_for": wait_for, "from_kept": from_kept}
+        while isinstance(outcome := self._try_reserve(tokens, call, also, keep, **parts), Future):
             outcome.result()
         return outcome
 
@@ -195,18 +205,14 @@ class Budget:
             await asyncio.wrap_future(outcome)
         return outcome
 
-    def charge(
-        self, tokens: int | Spending, *, run: str | None = None, is_agent: bool = False
-    ) -> None:
+    def charge(self, tokens: int | Spending, *, run: str | None = None) -> None:
         """Charge tokens without a reservation, such as earlier spending of another process.
 
         Args:
             tokens: Completion tokens, or the `spending` of another budget. An account that counts
                 input, or has such a parent, accepts only a `Spending`.
-            run: Identity of the paused run that spent them. Each account of a run counts it once.
-                A user's own `Budget` is skipped: it counted the tokens when they were spent.
-            is_agent: Whether it is charged to a user's own `Budget` that has not seen the run
-                begin, too, unless the user has charged the same tokens.
+            run: Identity of the run that spent them. An account counts the earlier spending of a
+                run once: not if the run began in it, or was charged to it before.
         """
         if isinstance(tokens, dict):
             bills = bills_of(tokens)
@@ -216,25 +222,13 @@ class Budget:
                 msg = f"{tokens} tokens cannot be charged to a budget that counts the input. "
                 raise InputError(msg + "Give the `spending` of the other budget.")
         with _LOCK:
-            of_user = next((account for account in self.line if account._runs is None), None)
-            if run is None:
-                self._count(bills)
-                self._charged = [*self._charged, tokens][-_MAX_CHARGED:]
-            elif of_user and is_agent and of_user._is_from_elsewhere(run, tokens):
-                of_user._count(bills)
-            if run is not None and self._runs is not None and run not in self._runs:
-                self._runs.add(run)
-                self._count(bills, below=of_user)
-
-    def _is_from_elsewhere(self, run: str, tokens: int | Spending) -> bool:
-        """Return whether this account has not counted the earlier tokens of a run."""
-        is_known = run in self._seen or tokens in self._charged
-        if run not in self._seen and is_known:
-            self._charged.remove(tokens)
-        self._seen[run] = None
-        if len(self._seen) > _MAX_RUNS:
-            self._seen.popitem(last=False)
-        return not is_known
+            for account in self.line:
+                if run is None or run not in account._runs:
+                    account._add(bills)
+                if run is not None:
+                    account._runs[run] = None
+                    if len(account._runs) > _MAX_RUNS:
+                        account._runs.popitem(last=False)
 
     def limit(
         self,
@@ -255,43 +249,56 @@ class Budget:
             account = self._open(COMPLETION_TOKENS, whole_number("tokens", tokens, minimum=0))
         else:
             account = self._open(self.rate, None if amount is None else self._part(amount))
-        account._runs = set()
-        if earlier:
-            account._count(bills_of(earlier), below=self)
+        account._add(bills_of(earlier or {}))
         return account
 
-    def grant(self, amount: float, name: str | None = None) -> Budget:
+    def grant(self, amount: float) -> Budget:
         """Set an amount aside as a separate account. Closing the account returns the rest.
 
         Args:
             amount: The most that the grant gets, in the unit of this budget; less where less is
                 left.
-            name: Opens the grant once: later calls with this name return the same account, which
-                they enlarge to a larger amount.
         """
-        units, key = self._part(amount), (self, name) if name else object()
+        units = self._part(amount)
         with _LOCK:
-            if key not in self._grants:
-                grant = self._open(self.rate, min(units, max(0, self._free())))
-                grant._key = key
-                grant._runs = None if self._runs is None else set()
-                for account in self._until_grant():
-                    account._grants[key] = grant
-            grant = self._grants[key]
-            grant._own = max(grant._size(), min(units, grant._size() + max(0, self._free())))
+            grant = self._open(self.rate, min(units, max(0, self._free())))
+            grant._is_grant = True
+            for account in self._until_grant():
+                account._grants.add(grant)
             return grant
+
+    def amount(self, call: Bill) -> float:
+        """Return the cost of a call in the unit of this budget."""
+        return self._value(self.rate.cost(call))
+
+    def keep(self, amount: float) -> None:
+        """Keep an amount for the last answer of whoever this account belongs to.
+
+        Only calls with ``from_kept=True`` spend it. It replaces the amount that was kept before;
+        where less is left, all of that is kept.
+
+        Args:
+            amount: Tokens or dollars, in the unit of this budget.
+        """
+        units = self._units("amount", amount)
+        with _LOCK:
+            self._kept = units
+        _notify_waiters()
 
     def close(self) -> None:
         """Return the unspent part of a grant to its parent. Calls in flight still settle.
 
-        A limit returns what its grants had set aside. Budgets other than grants stay open.
+        Every account returns what its grants had set aside, and what was kept. Accounts other than
+        grants stay open.
         """
         with _LOCK:
-            for grant in (*self._grants.values(), self):
-                if grant._key and grant.parent:
+            self._kept = 0
+            for grant in (*self._grants, self):
+                if grant._is_grant and grant.parent:
                     for account in grant.parent._until_grant():
-                        del account._grants[grant._key]
-                    grant._key, grant._own = None, grant._spent + grant._unknown + grant._pending
+                        account._grants.discard(grant)
+                    grant._is_grant, grant._kept = False, 0
+                    grant._own = grant._spent + grant._unknown + grant._pending
         _notify_waiters()
 
     def raise_to(self, total: float) -> None:
@@ -308,12 +315,12 @@ class Budget:
             if more < 0:
                 msg = f"total must not fall below {self.rate.text(self.total)}, but is {total}"
                 raise InputError(msg)
-            target = self._free(after_pending=True) + more
+            target = self._free(settled=True, from_kept=True) + more
             for account in self._chains()[0]:
-                short = more if account is self else target - account._rest(after_pending=True)
+                short = more if account is self else target - account._rest(settled=True)
                 if account._own is not None:
                     account._own += max(0, short)
-                if account._key:  # a grant's size is already set aside in its parent
+                if account._is_grant:  # its size is already set aside in its parent
                     target = 0
         _notify_waiters()
 
@@ -323,7 +330,7 @@ class Budget:
         Without the key or the name of a model, dollars are not counted.
         """
         with _LOCK:
-            return self._cap(Bill(model) if model else _NO_CALL, after_pending=True)
+            return self._cap(Bill(model) if model else _NO_CALL, settled=True)
 
     def __enter__(self) -> Self:
         return self
@@ -352,7 +359,8 @@ class Budget:
     def _value(self, units: int) -> float:
         return units if self.rate.scale == 1 else units / self.rate.scale
 
-    # Callers of the methods from here to `_count` hold the lock.
+    # Callers of the methods from here to `_try_reserve` hold the lock. `settled` asks for the
+    # figure if pending calls cost nothing.
 
     def _chains(self) -> list[list[Budget]]:
         """Return this account and every account above it, in one list for each unit."""
@@ -361,7 +369,7 @@ class Budget:
     def _until_grant(self) -> list[Budget]:
         """Return this account and those of its unit above it, up to a grant."""
         chain = self._chains()[0]
-        grants = [place for place, account in enumerate(chain, 1) if account._key]
+        grants = [place for place, account in enumerate(chain, 1) if account._is_grant]
         return chain[: grants[0]] if grants else chain
 
     def _size(self) -> int:
@@ -369,26 +377,31 @@ class Budget:
             return self.parent._size() if self.parent else 0
         return self._own
 
-    def _unspent(self, *, after_pending: bool) -> int:
-        return self._size() - self._spent - self._unknown - (0 if after_pending else self._pending)
+    def _unspent(self, *, settled: bool) -> int:
+        return self._size() - self._spent - self._unknown - (0 if settled else self._pending)
 
-    def _aside(self, *, after_pending: bool = False) -> int:
+    def _aside(self, *, settled: bool = False) -> int:
         """Return the amount that the grants of this account hold, without their pending calls."""
-        left = (grant._unspent(after_pending=after_pending) for grant in self._grants.values())
-        return sum(max(0, units) for units in left)
+        return sum(max(0, grant._unspent(settled=settled)) for grant in self._grants)
 
-    def _rest(self, *, after_pending: bool = False) -> int:
+    def _rest(self, *, settled: bool = False, from_kept: bool = False) -> int:
         """Return the amount that a call can reserve in this account alone."""
-        return self._unspent(after_pending=after_pending) - self._aside(after_pending=after_pending)
+        rest = self._unspent(settled=settled) - self._aside(settled=settled)
+        return rest if from_kept else rest - min(self._kept, max(0, rest))
 
-    def _free(self, *, after_pending: bool = False) -> int:
+    def _free(self, *, settled: bool = False, from_kept: bool = False) -> int:
         """Return the amount that a call can reserve here and in the parents of the same unit."""
         own = len(self._until_grant())
-        rests = [account._rest(after_pending=after_pending) for account in self._chains()[0]]
+        rests = [
+            account._rest(settled=settled, from_kept=from_kept and account is self)
+            for account in self._chains()[0]
+        ]
         # Parents have what they set aside, unless a server ignored a cap and spent it.
         return min(rests[:own]) + sum(min(0, rest) for rest in rests[own:])
 
-    def _cap(self, call: Bill, keep: int = 0, *, after_pending: bool = False) -> int:
+    def _cap(
+        self, call: Bill, keep: int = 0, *, settled: bool = False, from_kept: bool = False
+    ) -> int:
         """Return the completion tokens of a call that fit into this account and those above it.
 
         Kept amounts and grants in completion tokens pay for one more call, whose input also
@@ -396,7 +409,7 @@ class Budget:
         """
         cap, aside = MAX_TOKENS, 0
         for first, *_ in self._chains():
-            free = first._free(after_pending=after_pending)
+            free = first._free(settled=settled, from_kept=from_kept and first is self)
             if not first.rate.needs_input:
                 cap = min(cap, max(0, free - keep))
             elif call.model or first.unit != "dollars":
@@ -407,46 +420,38 @@ class Budget:
     def _is_busy(self) -> bool:
         """Return whether a call under way may return some of its reservation, here or above."""
         path = [account for chain in self._chains() for account in chain[0]._until_grant()]
-        return any(account._rest() < account._rest(after_pending=True) for account in path)
+        return any(account._rest() < account._rest(settled=True) for account in path)
 
-    def _hold(self, call: Bill, sign: int = 1) -> None:
-        """Add or remove the largest cost of a call as pending."""
-        for account in self.line:
-            account._pending += sign * account.rate.cost(call)
-
-    def _count(
-        self, bills: Sequence[Bill], *, is_unknown: bool = False, below: Budget | None = None
-    ) -> None:
-        """Count calls in this account and its parents, or in the accounts below `below`."""
-        for account in self.line:
-            if account is below:
-                return
-            units = sum(map(account.rate.cost, bills))
-            account._spent += 0 if is_unknown else units
-            account._unknown += units if is_unknown else 0
-            account._bills += bills
-            if len(account._bills) > 100:  # noqa: PLR2004
-                account._bills = add_bills(account._bills)
+    def _add(self, bills: Sequence[Bill], *, is_unknown: bool = False) -> None:
+        """Count calls in this account alone."""
+        units = sum(map(self.rate.cost, bills))
+        self._spent += 0 if is_unknown else units
+        self._unknown += units if is_unknown else 0
+        self._bills += bills
+        if len(self._bills) > _MAX_BILLS:
+            self._bills = add_bills(self._bills)
 
     def _try_reserve(  # noqa: PLR0913 -- those of `reserve`
         self,
         tokens: int | None,
         call: Bill = _NO_CALL,
         also: Sequence[Budget] = (),
-        *,
         keep: float = 0,
+        *,
         at_least: int = 1,
         wait_for: int = 0,
+        from_kept: bool = False,
     ) -> Reservation | Future[None]:
         """Reserve now, or return a future that is done when a call has returned tokens."""
         accounts, kept = (self, *also), self._units("keep", keep)
         if call.model == "" and any(account.needs_input for account in accounts):
             msg = "A budget that counts the input needs the model and the prompt of a call. "
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
-        limit = MAX_TOKENS if tokens is None else whole_number("tokens", tokens, minimum=1)
+        most = MAX_TOKENS if tokens is None else whole_number("tokens", tokens, minimum=1)
         with _LOCK:
-            cap = min(limit, self._cap(call, kept), *(account._cap(call) for account in also))
-            is_short = cap < min(limit, wait_for)
+            own = self._cap(call, kept, from_kept=from_kept)
+            cap = min(most, own, *(account._cap(call) for account in also))
+            is_short = cap < min(most, wait_for)
             # No wait inside a reservation's block: the call might wait for itself.
             if is_short and not _OPEN.get() and any(account._is_busy() for account in accounts):
                 future: Future[None] = Future()
@@ -454,10 +459,7 @@ class Budget:
                 return future
             if cap < max(1, at_least):
                 raise _used_up(accounts, call, at_least)
-            reservation = Reservation(cap, accounts, call)
-            for account in accounts:
-                account._hold(reservation.most)
-            return reservation
+            return Reservation(cap, accounts, call)
 
 
 class Reservation:
@@ -475,6 +477,7 @@ class Reservation:
         self.tokens, self.accounts, self.call = tokens, tuple(accounts), call
         self.most = replace(call, output=tokens)
         self.bill: Bill | None = None
+        self._hold(1)
 
     def settle(self, cost: int | list[Bill]) -> None:
         """Charge the cost of the call once, and release the rest of the reservation.
@@ -492,14 +495,18 @@ class Reservation:
         """Keep all tokens reserved for good, because the bill of the call is unknown."""
         self._settle([self.most], is_unknown=True)
 
+    def _hold(self, sign: int) -> None:
+        for account in (above for own in self.accounts for above in own.line):
+            account._pending += sign * account.rate.cost(self.most)
+
     def _settle(self, bills: Sequence[Bill], *, is_unknown: bool = False) -> None:
         with _LOCK:
             if self.bill is not None:
                 return
             self.bill = bills[0]
-            for account in self.accounts:
-                account._hold(self.most, -1)
-                account._count(bills, is_unknown=is_unknown)
+            self._hold(-1)
+            for account in (above for own in self.accounts for above in own.line):
+                account._add(bills, is_unknown=is_unknown)
         _notify_waiters()
 
     def __enter__(self) -> Self:

@@ -65,18 +65,15 @@ def open_run(
     limit: int | None = None,
     run: str = "",
     earlier: Spending | None = None,
-    is_agent: bool = False,
 ) -> Budget | None:
     """Open the account of one run below the accounts around it.
-
-    Its earlier spending is charged once to the accounts of the runs around it.
 
     Args:
         own: The run's own total in completion tokens, or an account that it draws on.
         limit: The most that the run may spend, in completion tokens.
         run: The run's identity.
-        earlier: Spending of the run before its pause, which counts in the total.
-        is_agent: Whether the run is an agent's, as for `Budget.charge`.
+        earlier: Spending of the run before its pause. It counts in the new account, and in those
+            around it that have not heard of the run, as in another process.
 
     Returns:
         An account in completion tokens, as large as the smallest of `own`, `limit` and the budget
@@ -87,11 +84,10 @@ def open_run(
     totals = [total for total in (own, limit) if isinstance(total, int)]
     if not (enclosing or totals):
         return None
-    for account in enclosing:
-        account.charge(earlier or {}, run=run, is_agent=is_agent)
     first = enclosing[0] if enclosing else Budget(max(1, min(totals)))
-    if not totals:
-        return first.limit(earlier=earlier)
-    if first.unit == "completion tokens":
+    if totals and first.unit == "completion tokens":
         totals.append(int(first.total))
-    return first.limit(tokens=min(totals), earlier=earlier)
+    account = first.limit(tokens=min(totals)) if totals else first.limit()
+    for one in (account, *enclosing[1:]):
+        one.charge(earlier or {}, run=run)
+    return account

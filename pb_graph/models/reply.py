@@ -170,10 +170,7 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
     prompt: Sequence[BaseMessage],
     watch: StreamWatch,
     io: IO,
-    *,
-    keep: float = 0,
-    at_least: int = 1,
-    wait_for: int = 0,
+    **limits: Any,  # noqa: ANN401 -- those of `Budget.reserve`
 ) -> Attempt:
     """Reserve tokens, send one request within them, read the response and settle.
 
@@ -185,16 +182,14 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
         prompt: The messages that are sent.
         watch: Hears the stream of the response, if there is one.
         io: How to wait, `BLOCKING` or `ASYNC`.
-        keep: Amount that the first account keeps for a later call, in its unit.
-        at_least: Fewest completion tokens that are worth the attempt.
-        wait_for: Completion tokens worth waiting for while other calls may return some.
+        **limits: The other arguments of `Budget.reserve`, such as `at_least`.
 
     Raises:
         BudgetUsedUpError: If an account has too little left.
     """
     own, *also = accounts
-    wishes: Any = {"keep": keep, "at_least": at_least, "wait_for": wait_for}
-    reserved = await io.call(own.reserve, own.areserve, cap, call=call, also=also, **wishes)
+    limits |= {"call": call, "also": also}
+    reserved = await io.call(own.reserve, own.areserve, cap, **limits)
     message, failure, started = None, None, time.perf_counter()
     with reserved:
         try:

@@ -72,10 +72,11 @@ class Journal:
         if stored is None:
             reply = await client.call(messages, options, io)
             await self.write(key, reply.to_json(), io)
-            return reply
-        reply = Reply.from_json(stored)
-        for account in ACCOUNTS.get():  # another process may have made the call
-            account.charge(spending(reply.charges), run=key)
+        else:
+            reply = Reply.from_json(stored)
+        made = spending(reply.charges) if stored else {}  # perhaps in another process
+        for account in ACCOUNTS.get():
+            account.charge(made, run=key)
         return reply
 
     async def once(self, request: object, make: Callable[[], Awaitable[str]], io: IO) -> str:

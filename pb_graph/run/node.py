@@ -56,7 +56,7 @@ class Runs:
                 account = Budget(limit) if isinstance(limit, int) else Budget(**limit.model_dump())
                 if account.unit == "dollars" and prices:
                     account.rate = prices
-                account.charge(earlier)
+                account.charge(earlier, run=run)
                 self._accounts[run, limit] = account
                 if len(self._accounts) > _MAX_RUNS:
                     del self._accounts[next(iter(self._accounts))]

@@ -70,7 +70,7 @@ def pause_of(account: Budget, error: BudgetUsedUpError, prompt: str) -> BudgetPa
         unit=account.unit,
         total=account.total,
         spent=account.spent + account.unknown,
-        left=account.left,
+        left=account.left_with_kept,
         tokens=account.spending,
         asked=prompt[-_MAX_SHOWN:],
     )

@@ -9,7 +9,7 @@ of its own overrides `tree` and `failing`.
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
@@ -152,10 +152,13 @@ class Ours(Guard):
         return use_budget(self.budget)
 
     def branch(self, wide: int) -> AbstractContextManager[Any]:
-        from pb_graph.agents.answer import reserve_of
         from pb_graph.budget import use_budget
 
-        return use_budget(self.budget.grant(reserve_of(self.budget, 1 / wide)))
+        part = self.budget.total / wide
+        stack = ExitStack()
+        grant = stack.enter_context(self.budget.grant(part if self.unit == "usd" else int(part)))
+        stack.enter_context(use_budget(grant))
+        return stack
 
     def is_unequal(self, known: int, lost: int) -> bool:
         """Return whether the account is not the bill; a lost call must be covered."""

@@ -152,19 +152,16 @@ class TestGrants:
         lost.forfeit()
         assert (budget.spent, budget.unknown, budget.left) == (5, 10, 85)
 
-    def test_the_error_of_a_used_up_budget_counts_the_lost_calls(self) -> None:
+    def test_what_is_kept_is_for_calls_of_its_owner_and_returns_with_its_budget(self) -> None:
         budget = Budget(100)
-        budget.reserve(100).forfeit()
-        with pytest.raises(BudgetUsedUpError, match="100 tokens: `per_call` limits"):
-            budget.reserve(1)
-
-    def test_a_named_grant_is_opened_once_and_returns_with_its_budget(self) -> None:
-        budget = Budget(100)
-        grant = budget.grant(20, "last")
-        spend(grant, 5)
-        assert budget.grant(20, "last") is grant
+        budget.keep(20)
+        assert (budget.left, budget.limit().left, budget.left_with_kept) == (80, 80, 100)
+        budget.reserve().settle(80)
+        with pytest.raises(BudgetUsedUpError):
+            budget.limit(50).reserve(from_kept=True)
+        assert budget.reserve(5, from_kept=True).tokens == 5
         budget.close()
-        assert (grant.left, budget.left) == (0, 95)
+        assert budget.left == 15
 
     def test_a_grant_of_a_limit_is_set_aside_above_and_returns_with_the_limit(self) -> None:
         budget = Budget(100)
@@ -239,12 +236,13 @@ class TestRuns:
         assert [run.total for run in totals if run] == [100, 40, 30]
         assert open_run(None) is None
 
-    def test_earlier_tokens_count_in_the_run_and_not_twice_in_a_users_budget(self) -> None:
-        budget = Budget(100)
-        spend(budget, 40)
-        run = open_run(budget, run="a", earlier={"m": Bill(output=40).usage()})
-        assert run
-        assert (run.spent, run.left, budget.spent, budget.left) == (40, 60, 40, 60)
+    def test_earlier_tokens_count_in_the_run_and_once_in_each_budget(self) -> None:
+        budget, elsewhere = Budget(100), Budget(100)
+        spend(open_run(budget, run="a") or budget, 40)
+        for account in (budget, elsewhere):  # as in another process
+            run = open_run(account, run="a", earlier={"m": Bill(output=40).usage()})
+            assert run
+            assert (run.spent, run.left, account.spent, account.left) == (40, 60, 40, 60)
 
     def test_accounts_of_runs_above_count_earlier_tokens_once(self) -> None:
         above = open_run(100, run="lead", earlier={"m": Bill(output=10).usage()})

@@ -46,8 +46,7 @@ class TestPausing:
         graph.invoke(QUESTION, THREAD)
         planned = len(model.calls)
         if is_elsewhere:
-            earlier, budget = budget.spending, budget_of()
-            budget.charge(earlier)
+            budget = budget_of()
             graph = pausing(model, budget, saver)
         by = 2000 if unit == "total" else 0.01
         report = graph.invoke(Command(resume={"action": "raise", "by": by}), THREAD)["report"]
