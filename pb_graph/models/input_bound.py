@@ -65,7 +65,7 @@ _STORED = (
     *("web_search_options", "plugins"),
 )
 # Arguments of a call, and fields of a body, that are text of the prompt besides the messages; and
-# those that are known to add no input. Any other is refused.
+# those that are known to add no input or to be read as a part of the body. Any other is refused.
 _SENT_NAMES = """
     functions responseformat responseschema responsejsonschema outputconfig format text jsonschema
     guidedjson guidedregex guidedgrammar guidedchoice grammar structuredoutputs chattemplate
@@ -86,7 +86,12 @@ _FREE_NAMES = """
     guardrailconfig performanceconfig requestmetadata continuefinalmessage addgenerationprompt
     provider usage lsstructuredoutputformat contextmanagement
 """
-_SENT, _FREE = frozenset(_SENT_NAMES.split()), frozenset(_FREE_NAMES.split())
+_MERGED_NAMES = """
+    extrabody defaultbody modelkwargs httpoptions options parameters samplingparams
+    generationconfig textgenerationconfig additionalmodelrequestfields
+"""
+_NAMES = (_SENT_NAMES, _FREE_NAMES, _MERGED_NAMES)
+_SENT, _FREE, _MERGED = (frozenset(names.split()) for names in _NAMES)
 _TEXT_BLOCKS = {
     *("text", "input_text", "output_text", "refusal", "thinking", "redacted_thinking"),
     *("reasoning", "reasoning_content", "tool_use", "tool_call", "tool_call_chunk"),
@@ -286,7 +291,8 @@ def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator
     # The arguments of a class that is not known here may have any name.
     is_known = not isinstance(model, str) and policy_for(model) is not generic
     sent = {**arguments, "tools": None}
-    bodies = [sent, {name: fields[name] for name in fields if is_merged(name, fields[name])}]
+    own = {name: value for name, value in fields.items() if plain_field(name) not in _FREE}
+    bodies = [sent, *(value for name, value in own.items() if is_merged(name, value))]
     while bodies:
         body = bodies.pop()
         for name, value in body.items():
@@ -297,7 +303,7 @@ def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator
                 yield [*map(_schema, value or ())]
             elif value in (None, False) or plain in _FREE or is_cap(name):
                 continue
-            elif is_merged(name, value):
+            elif plain in _MERGED and is_merged(name, value):
                 bodies.append(value)
             elif is_known or body is not sent:
                 _refuse(name)
@@ -377,9 +383,8 @@ def _counter(model: BaseChatModel | str) -> Callable[[Any], int] | None:
     if isinstance(model, str) or not is_openai_like(model):
         return None
     encoding = _encoding(name_of(model)) if "//api.openai.com/" in address_of(model) else None
-    if encoding is None:
-        return None
-    return lambda value: len(encoding.encode(_json(value), disallowed_special=()))
+    encode = encoding.encode if encoding else None
+    return encode and (lambda value: len(encode(_json(value), disallowed_special=())))
 
 
 @lru_cache

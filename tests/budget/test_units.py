@@ -308,6 +308,7 @@ class TestBoundOfTheInput:
             ("?", {"extra_body": {"plugins": [{"id": "web"}]}}, "plugins"),
             ("?", {"extra_body": {"tools": [{"type": "web_search"}]}}, "'web_search'"),
             ("?", {"extra_body": {"model": "another"}}, "model"),
+            ("?", {"extra_body": {"web_search_options": {}}}, "web_search_options"),
             ("?", {"a_new_field": 1}, "a_new_field"),
             (
                 "?",
