@@ -1,4 +1,4 @@
-"""The model of the notebooks: a small local model, by its recorded replies where there are any.
+"""The model of the notebooks, by its recorded replies where there are any, and recorded answers.
 
 ``from recorded import MODEL`` gives `local:qwen2.5-coder-1.5b`. A request whose reply is in
 ``replies.jsonl`` gets that reply at once, so that a notebook runs in seconds and without the model.
@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
@@ -23,6 +24,7 @@ from pb_graph.local.server import TIMEOUT, local_chat_model
 from pb_graph.local.weights import installed
 
 NAME = "qwen2.5-coder-1.5b"
+ANSWERS = Path(__file__).parents[1] / "tests" / "benchmarks" / "answers.csv"
 FILE = Path(__file__).with_name("replies.jsonl")
 REPLIES: dict[str, Any] = {}
 if FILE.exists():
@@ -70,6 +72,34 @@ def _asked(key: str, messages: list[BaseMessage], arguments: dict[str, Any]) -> 
 @cache
 def _model() -> ChatOpenAI:
     return local_chat_model(NAME)
+
+
+def answers_of(dataset: str, *, day: str, places: range) -> pd.DataFrame:
+    """Return recorded answers as `optim.reporting.answers` does, with money in units.
+
+    Args:
+        dataset: Such as ``reasoning_gym``.
+        day: When they were measured, such as ``2026-11-28``.
+        places: The positions of the questions in their draw.
+    """
+    rows = pd.read_csv(ANSWERS).query("dataset == @dataset and day == @day and place in @places")
+    found = rows.rename(
+        columns={"row": "method", "place": "question", "prompt_tokens": "input_tokens"}
+    )
+    return found.assign(
+        model=NAME,
+        planner=NAME,
+        epoch=1,
+        level_source=None,
+        solving_tokens=found.tokens,
+        cached_tokens=0,
+        seconds=0.0,
+        money=found.input_tokens + 4 * found.tokens,
+        money_unit="units",
+        is_measured=True,
+        is_planned=None,
+        made_by=[{}] * len(found),
+    )
 
 
 MODEL = Recorded(

@@ -20,7 +20,7 @@ from tests.support.chat_model import Reply, ScriptedChat, in_turn, runs_on, with
 from tests.support.documents import ROOT
 
 PAGE = ROOT / "docs" / "prompts.md"
-RUN = json.loads((ROOT / "docs" / "pictures" / "run.json").read_text("utf-8"))
+RUN = json.loads((ROOT / "tests" / "golden" / "run.json").read_text("utf-8"))
 """The planned run of the front page, which the scripted model repeats."""
 BAKER = (
     "A baker fills 14 trays with 12 rolls each and sells 95 rolls in the morning. How many bags of "
