@@ -82,11 +82,13 @@ def answers_of(dataset: str, *, day: str, places: range) -> pd.DataFrame:
         day: When they were measured, such as ``2026-11-28``.
         places: The positions of the questions in their draw.
     """
-    rows = pd.read_csv(ANSWERS).query("dataset == @dataset and day == @day and place in @places")
-    found = rows.rename(
+    rows = pd.read_csv(ANSWERS)
+    chosen = (rows.dataset == dataset) & (rows.day == day) & rows.place.isin(places)
+    found = rows[chosen].rename(
         columns={"row": "method", "place": "question", "prompt_tokens": "input_tokens"}
     )
     return found.assign(
+        question=found.question.astype(str),
         model=NAME,
         planner=NAME,
         epoch=1,

@@ -39,6 +39,7 @@ def test_the_front_page_and_the_index_show_one_run() -> None:
     assert first == second
 
 
+@pytest.mark.integration
 def test_the_snippet_of_an_agent_prints_what_stands_below_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
