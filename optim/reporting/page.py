@@ -221,7 +221,7 @@ def _by_text(texts: dict[str, str]) -> dict[str, str]:
 def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
     """Return who solved and planned, and how the methods were run."""
     table = pd.DataFrame(made_by.values(), dtype=object)
-    table = table.drop(columns=["settings", "prompt", "gaps"], errors="ignore")
+    table = table.drop(columns=["settings", "prompt", "gaps", "conditions"], errors="ignore")
     facts = {
         name: [shlex.join(v) if isinstance(v, list) else str(v) for v in values.dropna()]
         for name, values in table.items()
