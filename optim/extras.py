@@ -54,8 +54,7 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
         if name not in homes:
             msg = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(msg)
-        home = import_or_explain(f"{package}.{homes[name] or name}")
-        return getattr(home, name) if homes[name] else home
+        return getattr(import_or_explain(f"{package}.{homes[name]}"), name)
 
     return find
 

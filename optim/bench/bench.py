@@ -26,7 +26,7 @@ from optim.bench.store import (
     recording,
 )
 from optim.datasets.dataset import digest
-from optim.records.record import Record, level_source
+from optim.records import Record, level_source
 from optim.scorers import Score
 from pb_graph.budget.bill import most_billed, usage_of
 from pb_graph.context import Context

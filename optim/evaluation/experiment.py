@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from optim.datasets import Questions
 from optim.datasets.questions import Limits, option
 from optim.methods import NAMES, PAPER, PUBLISHED, Method, methods, over_budgets
-from optim.records.logs import REMOTE
+from optim.records import REMOTE
 from optim.scorers import NAMES as SCORERS
 from optim.scorers import scorer_code, scorer_name
 from pb_graph.errors import InputError

@@ -15,8 +15,7 @@ from optim.evaluation.experiment import Shard
 from optim.evaluation.run import Evaluation, EvaluationError, run_here, show_progress
 from optim.extras import require_modules
 from optim.methods import methods
-from optim.records import Records
-from optim.records.logs import REMOTE
+from optim.records import REMOTE, Records
 from pb_graph.errors import InputError, PlanAndBudgetError
 
 if TYPE_CHECKING:

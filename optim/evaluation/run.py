@@ -29,9 +29,7 @@ from optim.bench.bench import Meter, build_models
 from optim.bench.store import REPLIES, ReplyCache, lock_run_dir, storage_error
 from optim.evaluation.experiment import Experiment
 from optim.evaluation.task import PROVIDER, make_task
-from optim.records import Records
-from optim.records.logs import log_headers, metadata_of, pool, task_key
-from optim.records.record import BY_RUN, differences
+from optim.records import BY_RUN, Records, differences, log_headers, metadata_of, pool, task_key
 from optim.reporting.formatting import displayed, remarks, text_table
 from optim.reporting.tables import answers, figures
 from optim.scorers import as_scorer

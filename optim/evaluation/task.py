@@ -50,8 +50,7 @@ from optim.datasets.dataset import digest
 from optim.e3 import interval
 from optim.evaluation.experiment import Experiment, Shard
 from optim.methods import methods
-from optim.records import PLANNING, planning_tokens
-from optim.records.record import Conditions
+from optim.records import PLANNING, Conditions, planning_tokens
 from optim.scorers import as_scorer
 from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError, PlanAndBudgetError

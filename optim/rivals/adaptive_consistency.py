@@ -12,7 +12,6 @@ from optim.scorers.mathematics import unwrapped
 from pb_graph.answers import stated_answer
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import method
-from pb_graph.models.options import CallOptions
 from pb_graph.prompts import MethodInput, single_call_prompt
 from pb_graph.styles import STYLES
 from pb_graph.types import Purpose
@@ -44,6 +43,8 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
     A sample without a result has no vote. If the answer format names no place for the result,
     answers agree if their last paragraphs are equal.
     """
+    from pb_graph.models.options import CallOptions  # noqa: PLC0415 -- loads LangChain
+
     settings, purpose = run.settings, Purpose("answer", level=given.query["level"])
     prompt = single_call_prompt(given.query, settings, STYLES["prose"])
     options = CallOptions(settings.cutoff, purpose=purpose, thinking="free", sampling=True)
@@ -77,6 +78,8 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
 )
 async def agree_or_think(given: MethodInput, run: Run) -> State:
     """Make two calls, and a third one if the results of the first two differ or are missing."""
+    from pb_graph.models.options import CallOptions  # noqa: PLC0415 -- loads LangChain
+
     settings, purpose = run.settings, Purpose("answer", level=given.query["level"])
     prompt = single_call_prompt(given.query, settings, STYLES["concise"])
     options = CallOptions(settings.cutoff, purpose=purpose, thinking="off", sampling=True)

@@ -9,7 +9,6 @@ from optim.rivals.adaptive_consistency import comparable
 from pb_graph.answers import without_thinking
 from pb_graph.errors import ModelCallError, ModelSetupError
 from pb_graph.methods import method
-from pb_graph.models.options import CallOptions
 from pb_graph.prompts import MethodInput, PromptMessage, single_call_prompt
 from pb_graph.styles import STYLES, final_line
 from pb_graph.types import Purpose
@@ -81,6 +80,8 @@ async def certaindex(given: MethodInput, run: Run) -> State:
 async def _piece(
     prompt: list[PromptMessage], written: str, cap: int, purpose: Purpose, run: Run
 ) -> Reply:
+    from pb_graph.models.options import CallOptions  # noqa: PLC0415 -- loads LangChain
+
     start: list[PromptMessage] = [("ai", written)] if written else []
     options = CallOptions(cap, purpose=purpose, thinking="free", continue_last=True)
     return await run.ask([*prompt, *start], options)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pb_graph.methods import method
-from pb_graph.models.options import CallOptions
 from pb_graph.prompts import MethodInput, PromptMessage, question_block, single_call_prompt
 from pb_graph.styles import STYLES
 from pb_graph.types import Purpose, Query
@@ -30,6 +29,8 @@ EXTRACT = (
 )
 async def focused_cot(given: MethodInput, run: Run) -> State:
     """Make two calls; the first one, for the list, is charged to ``plan``."""
+    from pb_graph.models.options import CallOptions  # noqa: PLC0415 -- loads LangChain
+
     query: Query = given.query
     block = question_block(query, show_level=False)
     ask: list[PromptMessage] = [("human", f"{block}\n\n{EXTRACT}")]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import method
-from pb_graph.models.options import CallOptions
 from pb_graph.prompts import MethodInput, PromptMessage, question_block, single_call_prompt
 from pb_graph.styles import STYLES
 from pb_graph.types import Purpose
@@ -34,6 +33,8 @@ _NUMBER = re.compile(r"\d[\d,]{0,8}")
 )
 async def tale_ep(given: MethodInput, run: Run) -> State:
     """Make two calls. The first is charged to ``estimate``; the paper's figures leave it out."""
+    from pb_graph.models.options import CallOptions  # noqa: PLC0415 -- loads LangChain
+
     ask: list[PromptMessage] = [
         ("human", f"{question_block(given.query, show_level=False)}\n\n{ESTIMATE}")
     ]

@@ -81,9 +81,10 @@ class OptimizerTask(SharedOnDeepcopy):
         """Return an answer as the metric takes it; its tokens are what it costs."""
         if record is None:
             return NOT_ANSWERED
-        names = ("answer", "score", "report", "error")
-        told = {name: getattr(record, name) for name in names}
-        return dspy.Prediction(**told, tokens=record.cost(self.evaluator.prompt_price))
+        told = {name: getattr(record, name) for name in ("score", "report", "error")}
+        return dspy.Prediction(
+            **told, answer=record.output, tokens=record.cost(self.evaluator.prompt_price)
+        )
 
     def candidates(self, texts: Sequence[str]) -> list[Candidate]:
         """Return the incumbent with each of these instructions."""

@@ -16,8 +16,7 @@ from rich.console import Console
 from optim.datasets import Questions, sample
 from optim.datasets.dataset import question_of
 from optim.methods import reject_plan_review
-from optim.records import Records
-from optim.records.logs import ANSWERS
+from optim.records import ANSWERS, Records
 from optim.tuning.evaluator import Evaluator
 from optim.tuning.optimizers import read_instructions
 from optim.tuning.options import PLANS, TuneOptions, resolve_optimizer

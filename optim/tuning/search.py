@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from optim.bench.bench import RETRY_SETTINGS
 from optim.datasets.dataset import digest
 from optim.e3 import ReferencePoint, Sample, compare, describe, e3
-from optim.records import Records
-from optim.records.record import Conditions, differences
+from optim.records import Conditions, Records, differences
 from optim.statistics.estimates import PERCENT
 from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
@@ -166,7 +165,6 @@ class Search:
         """
         evaluator, held_out = self.evaluator, len(self.split.held_out)
         dev, budget = len(self.split.dev), evaluator.options.budget
-        self.split.check(budget)
         self._check_folder(original)
         self.callback(
             f"{dev} dev and {held_out} held-out questions; {COMPARED * held_out} answers are kept "

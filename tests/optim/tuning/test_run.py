@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from optim import cli, read_records, report
 from optim.datasets import questions
-from optim.records.logs import ANSWERS
+from optim.records import ANSWERS
 from optim.reporting import answers, certify, figures
 from optim.scorers import from_dspy
 from optim.tuning import TuneResult, tune
