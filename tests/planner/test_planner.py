@@ -109,21 +109,18 @@ def prompts(planner: Planner) -> list[list[dict[str, Any]]]:
 
 
 class TestSaved:
-    def test_all_predictors_are_saved_and_loaded(self, tmp_path: Path) -> None:
-        tuned().save(tmp_path / "planner.json")
-        loaded = Planner().load(tmp_path / "planner.json")
-        assert prompts(loaded) == prompts(tuned())
-        shown = (Example("Old problem", "2"), Example("Older", "2"))
-        assert loaded.teaching == Style("Tuned solve: ünïcode", shown)
-        assert Planner().teaching is None
-
-    def test_a_program_may_be_given_in_any_form_or_not_at_all(self, tmp_path: Path) -> None:
+    def test_all_predictors_are_saved_and_loaded_from_any_form_of_a_program(
+        self, tmp_path: Path
+    ) -> None:
         planner, path = tuned(), tmp_path / "planner.json"
         planner.save(path)
-        assert load_planner(planner) is planner
-        for program in (path, str(path), PlannerProgram.load(path)):
-            assert prompts(load_planner(program)) == prompts(planner)
+        shown = (Example("Old problem", "2"), Example("Older", "2"))
+        for program in (planner, path, str(path), PlannerProgram.load(path)):
+            loaded = load_planner(program)
+            assert prompts(loaded) == prompts(planner)
+            assert loaded.teaching == Style("Tuned solve: ünïcode", shown)
         assert prompts(load_planner(None)) == prompts(Planner())
+        assert Planner().teaching is None
 
     def test_no_model_is_saved(self) -> None:
         planner = Planner()

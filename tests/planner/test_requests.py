@@ -108,11 +108,17 @@ class TestRequests:
         told = Settings(level_examples="Sums are easy.")
         assert level_request(query(), told).inputs["examples"] == "Sums are easy."
 
-    def test_the_conversation_and_images_belong_to_the_problem(self) -> None:
-        about = query(conversation="It was 5 before.", media=[{"type": "image", "url": "x"}])
-        problem = plan_request(about, Settings()).inputs["problem"]
+    def test_the_conversation_images_and_the_beginning_of_a_reference_belong_to_the_problem(
+        self,
+    ) -> None:
+        seen: dict[str, Any] = {"conversation": "It was 5 before.", "reference": "tale " * 9_000}
+        problem = plan_request(query(media=[{"type": "image"}], **seen), Settings()).inputs[
+            "problem"
+        ]
         assert problem.startswith("It was 5 before.\n\n")
         assert "1 image(s)" in problem
+        assert problem.count("tale ") == 400
+        assert "tale " not in level_request(query(**seen), Settings()).inputs["problem"]
 
 
 def render(demos: list[Any] | None = None, signature: Any = Decompose, **inputs: str) -> list[Any]:  # noqa: ANN401
