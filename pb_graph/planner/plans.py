@@ -218,7 +218,8 @@ def clean_plan(
         The sub-questions, graded if the plan is; and a warning for each kind of correction.
     """
     first: dict[str, int] = {}  # number (from 1) by what is asked
-    same = [first.setdefault(_key(step), number) for number, step in enumerate(plan.steps, 1)]
+    keys = [_PUNCTUATION.sub(" ", step.question.casefold()).strip() for step in plan.steps]
+    same = [first.setdefault(key, number) for number, key in enumerate(keys, 1)]
     kept = [number for key, number in first.items() if key not in _FORM]
     dropped = len(kept[max_steps - 1 : -1])  # the last one delivers the answer
     places = [*kept[: max_steps - 1], *kept[max_steps - 1 :][-1:]]
@@ -324,11 +325,6 @@ def grade_steps(
         if old != new
     ]
     return level, graded, warnings
-
-
-def _key(step: PlannedStep) -> str:
-    """Return what a step asks, by which equal steps are found."""
-    return _PUNCTUATION.sub(" ", step.question.casefold()).strip()
 
 
 def _about(query: Query) -> str:

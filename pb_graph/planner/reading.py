@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice, pairwise
 from textwrap import dedent
 from typing import Any, NamedTuple, cast
@@ -117,10 +119,9 @@ def find_plan(text: str) -> dict[str, Any]:
     best, plan = 1, dict[str, Any]()
     for listed in _lists(without_thinking(text)[:MAX_LENGTH]):
         if (steps := _steps(listed)) and (rank := _rank(listed, steps)) >= best:
-            about = listed.about
-            said = re.search(r"\b(all|last)\b", str(about.get("delivers")).casefold())
+            said = re.search(r"\b(all|last)\b", str(listed.about.get("delivers")).casefold())
             best = rank  # of lists as sure the last one counts: drafts stand before their plan
-            level = _to_number(about.get("level"))
+            level = _to_number(listed.about.get("level"))
             plan = {"steps": steps, "delivers": said and said[1], "level": level}
     return plan
 
@@ -132,11 +133,11 @@ def _lists(text: str, depth: int = 4) -> Iterator[_List]:
         reader.add(line)
     yield from reader.found
     values = _json_values(text)
-    whole = [value for _, value, is_whole in values if is_whole]
+    objects = [value for _, value, is_whole in values if is_whole and isinstance(value, Mapping)]
     for label, value, is_whole in values:
         yield from _lists_in(value, _List(label, (), {}, is_whole), depth)
-    if len(whole) > 1:
-        yield _List("", [value for value in whole if isinstance(value, Mapping)])
+    if len(objects) > 1:
+        yield _List("", objects)
 
 
 def _lists_in(value: object, place: _List, depth: int) -> Iterator[_List]:
@@ -157,7 +158,7 @@ def _lists_in(value: object, place: _List, depth: int) -> Iterator[_List]:
             fields = entry if isinstance(entry, Mapping) else {word or "step": entry}
             numbered.setdefault(number[2], {}).update(fields)
         else:
-            yield from _lists_in(entry, _List(str(key), (), value, place.is_whole), depth - 1)
+            yield from _lists_in(entry, _List(f"{key}:", (), value, place.is_whole), depth - 1)
     yield _List(label, [*numbered.values()], value, place.is_whole)
     if _PLAN.search(place.label) and not numbered:
         yield place._replace(items=[{key: entry} for key, entry in value.items()])
@@ -216,7 +217,6 @@ def _letters(name: object) -> str:
 
 
 _FIELD_OF = {_letters(word): field for field, words in _FIELDS.items() for word in words.split()}
-_SUREST = [*_FIELD_OF].index
 
 
 def _field_of(name: object) -> str:
@@ -233,7 +233,7 @@ def _to_step(item: object) -> dict[str, Any] | None:
     if not isinstance(item, Mapping):
         return None
     fields: dict[str, Any] = {}
-    for name in sorted(filter(_field_of, item), key=lambda name: _SUREST(_letters(name))):
+    for name in sorted(filter(_field_of, item), key=lambda key: [*_FIELD_OF].index(_letters(key))):
         field, value = _field_of(name), item[name]
         if field != "question" or (isinstance(value, str) and _says(value)):
             fields.setdefault(field, value)
@@ -275,8 +275,7 @@ def _says(text: str) -> bool:
 def _to_line(text: str) -> str:
     """Return text on one line, without the Markdown around it."""
     line = " ".join(text.split()).replace("**", "").strip("*_ ;")
-    is_quoted = re.fullmatch(r'"[^"]*"|`[^`]*`', line)
-    return line[1:-1] if is_quoted else line
+    return line[1:-1] if re.fullmatch(r'"[^"]*"|`[^`]*`', line) else line
 
 
 def _to_number(value: object) -> float | None:
@@ -295,7 +294,11 @@ def _to_step_numbers(value: object) -> list[int] | None:
 def _lines(text: str) -> Iterator[str]:
     """Yield the lines of a text; tags, table rows and "1. … 2. …" on a line are items as well."""
     first, _, rest = text.partition("\n")  # what was before the first line has been stripped
-    text = _TAG.sub(_to_mark, f"{first}\n{dedent(rest)}")
+    text = f"{first}\n{dedent(rest)}"
+    tags = Counter(
+        _letters(tag[3]) for tag in _TAG.finditer(text) if _field_of(tag[3]) == "question"
+    )
+    text = _TAG.sub(partial(_to_mark, max(tags, key=tags.__getitem__, default="")), text)
     lines = _BULLET.sub("\n- ", text).splitlines()
     said = [line.strip() for line in lines if line.strip()]
     if len(said) > 1 and all(_QUESTION.search(line) and line[0].isalpha() for line in said):
@@ -320,11 +323,11 @@ def _cells(row: str) -> list[str]:
     return [cell.strip(_AROUND) for cell in row.strip(" \t|").split("|")]
 
 
-def _to_mark(tag: re.Match[str]) -> str:
-    """Return a tag as a bullet or as the name of a field; a tag with another name as it stands."""
+def _to_mark(item: str, tag: re.Match[str]) -> str:
+    """Return the tag of an item as a bullet, others as names of fields or as they stand."""
     if tag[2] or _field_of(tag[3]) in {"", "result"}:
         return "\n" if tag[2] else tag[1]
-    return "\n- " if _letters(tag[3]) in f"{_STEP} li item".split() else f"\n{tag[3]}: "
+    return "\n- " if _letters(tag[3]) == item else f"\n{tag[3]}: "
 
 
 class _Lines:

@@ -84,7 +84,7 @@ Step 1: A¶1. hens¶2. eggs¶Step 2: B¶1. days
 # | Sub-question¶---|---¶1 | A¶2 | B
 <plan><step>A</step><step>B</step></plan>
 <step1>A</step1>¶<step2>B</step2>
-<steps><step><title>Daily</title><text>A</text></step><step><text>B</text></step></steps>
+<step><title>Daily</title><question>A</question></step><step><question>B</question></step>
 Given:¶- 12 hens¶- 3 eggs¶¶Steps:¶- A¶- B
 ## Given¶- 12 hens¶¶## Plan¶- A¶- B
 Given:¶1. 12 hens¶2. 3 eggs¶¶1. A¶2. B
