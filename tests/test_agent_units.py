@@ -271,7 +271,7 @@ def test_a_finished_call_of_a_killed_node_is_not_paid_again(
     _, agent = made(dies=True)
     with pytest.raises(KeyboardInterrupt):
         agent.invoke(ASK, THREAD, durability="sync")
-    monkeypatch.setattr("pb_graph.agents.log._LOADED", "another process")
+    monkeypatch.setattr("pb_graph.agents.call._LOADED", "another process")
     model, agent = made(dies=False)
     out = agent.invoke(None, THREAD, durability="sync")
     assert [FINISH in str(call.messages) for call in model.calls] == [True]

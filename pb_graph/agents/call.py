@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.exceptions import ModelError
 from langchain_core.language_models import BaseChatModel
@@ -21,16 +24,20 @@ from langchain_core.messages import (
     HumanMessage,
     ToolMessage,
     message_to_dict,
+    messages_from_dict,
 )
 from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
+from langgraph.config import get_config
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.runtime import get_runtime
 from pydantic import PrivateAttr
 
 from pb_graph import errors
-from pb_graph.agents.log import Log
 from pb_graph.agents.notes import NOTES, appended, recall_notes, remember_note, shortened
-from pb_graph.budget.account import Budget, Reservation
-from pb_graph.budget.bill import Bill, subtract_spending
+from pb_graph.budget.account import Budget
+from pb_graph.budget.bill import Bill, add_spending, subtract_spending
 from pb_graph.budget.rates import MAX_TOKENS
+from pb_graph.budget.reservation import Reservation
 from pb_graph.errors import InputError
 from pb_graph.models.caps import policy_for
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input
@@ -49,6 +56,9 @@ from pb_graph.models.options import (
 )
 from pb_graph.models.provider_errors import explain, refuses_stream_options
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, Attempt, attempt, run_sync
+from pb_graph.run.journal import Journal
+from pb_graph.run.pause import BudgetPause
+from pb_graph.types import Spending
 
 MIN_ANSWER = 32  # fewest completion tokens worth a last answer
 ENOUGH = 256  # completion tokens worth a pause, or waiting until other calls return some
@@ -56,8 +66,106 @@ _LOW = 0.2  # share of a budget: with less left, the model is told to finish
 _MAX_PREPARED = 100
 
 
+_LOADED = uuid4().hex
+
+
 class BudgetUsedUpError(errors.BudgetUsedUpError, ModelError):
     """An agent's call was not made; for LangChain, it is not worth a retry."""
+
+
+class Log:
+    """The log of a node that calls models, or of a tool call. It outlives a kill.
+
+    Without a checkpointer nothing is stored. An agent that ended before the tool that it runs in
+    was killed is not asked again, so its calls stand in the log of the tool call, too.
+
+    Args:
+        io: How to wait, `BLOCKING` or `ASYNC`.
+        run: Identity of the agent's run.
+        tool_call: Identity of the tool call; None for the log of a node that calls models.
+
+    Attributes:
+        journal: Stores the entries; None without a checkpointer.
+        entries: What was written before the node started over, and since.
+    """
+
+    def __init__(self, io: IO, run: str = "", tool_call: str | None = None) -> None:
+        self._io, self._run, self._key = io, run, ""
+        self._name = ["TokenBudgetMiddleware", tool_call]
+        self.journal = _journal()
+        self.entries: list[dict[str, Any]] = []
+
+    async def read(self) -> Log:
+        """Read what was written before the node started over."""
+        if self.journal:
+            self._key, entry = await self.journal.find(self._name, self._io)
+            while entry:
+                self.entries.append(entry)
+                self._key, entry = await self.journal.find(self._name, self._io)
+        return self
+
+    async def add(self, account: Budget, cost: Spending, **entry: Any) -> None:
+        """Write an entry with the account's spending, and its cost to the logs of enclosing tools.
+
+        Args:
+            account: The account of the run.
+            cost: What a call has cost, by model.
+            **entry: The digest of a `request` and its `reply`, or a `pause`.
+        """
+        known = {"tokens": account.spending, "total": account.total, "process": _process()}
+        await self._write(known | entry)
+        for tool in TOOL_LOGS.get() if cost else ():
+            await tool._write({"run": self._run, "tokens": cost})  # noqa: SLF001 -- of a Log
+
+    def take(self, request: str) -> Any:
+        """Return the reply to a call that another process has paid, once.
+
+        A call that this process repeats, as after an error in another middleware, is made again.
+        """
+        for entry in self.entries:
+            is_elsewhere = entry.get("process") != _process()
+            if is_elsewhere and entry.get("reply") and entry["request"] == request:
+                entry["request"] = None
+                return messages_from_dict([entry["reply"]])[0]
+        return None
+
+    @property
+    def pause(self) -> BudgetPause | None:
+        """The pause that the node came to before it started over."""
+        return next((entry["pause"] for entry in self.entries if "pause" in entry), None)
+
+    @property
+    def runs(self) -> dict[str, Spending]:
+        """What the runs of agents within a tool call have spent, each without those below it."""
+        runs: dict[str, Spending] = {}
+        for entry in (entry for entry in self.entries if "run" in entry):
+            runs[entry["run"]] = add_spending(runs.get(entry["run"]), entry["tokens"])
+        return runs
+
+    async def _write(self, entry: dict[str, Any]) -> None:
+        self.entries.append(entry)
+        if self.journal:
+            key = self._key
+            self._key, _ = await self.journal.find(self._name, self._io)
+            await self.journal.write(key, entry, self._io)
+
+
+TOOL_LOGS: ContextVar[tuple[Log, ...]] = ContextVar("pb_graph_tool_logs", default=())
+"""The logs of the tool calls around a caller."""
+
+
+def _process() -> str:
+    return f"{_LOADED} {os.getpid()}"  # a fork has the same memory, a new container the same number
+
+
+def _journal() -> Journal | None:
+    """Return the journal of the running node; None without a checkpointer."""
+    try:
+        saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)
+        info = get_runtime().execution_info
+    except (RuntimeError, KeyError):  # outside a graph
+        return None
+    return Journal(saver, info) if saver and info and info.checkpoint_id else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
 
 from pb_graph.agents.answer import Answer, reserve_of
-from pb_graph.agents.call import CallLimits, charged
-from pb_graph.agents.log import TOOL_LOGS, Log
+from pb_graph.agents.call import TOOL_LOGS, CallLimits, Log, charged
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import add_spending, subtract_spending, whole_number
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
@@ -251,7 +250,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         log = await Log(io, state.get("token_budget_run", "")).read()
         account, paused = self._account(state, log), log.pause
         limits = CallLimits(accounts_in_scope(account), 0, self.per_call)
-        limits = replace(limits, tell_every=self.tell_every, log=log)
+        limits = replace(limits, tell_every=self.tell_every, log=log if log.journal else None)
         answer = Answer(request, limits, ask, self.reserve)
         answer.on_used_up = None if self.on_used_up == "answer" else on_used_up
         answer.decision = read_decision(account, paused) if paused else None

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -29,6 +29,7 @@ from pb_graph.budget.rates import (
     Rate,
     pico_dollars,
 )
+from pb_graph.budget.reservation import OPEN, Reservation
 from pb_graph.errors import BudgetUsedUpError, InputError
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ _LOCK = threading.Lock()
 WAITING: set[Future[None]] = set()  # callers that wait for tokens
 _NO_CALL = Bill()
 _MAX_RUNS, _MAX_BILLS = 10_000, 100  # that an account remembers one by one
-_OPEN: ContextVar[int] = ContextVar("pb_graph_open_reservations", default=0)
 
 
 class Budget:
@@ -380,13 +380,10 @@ class Budget:
     def _unspent(self, *, settled: bool) -> int:
         return self._size() - self._spent - self._unknown - (0 if settled else self._pending)
 
-    def _aside(self, *, settled: bool = False) -> int:
-        """Return the amount that the grants of this account hold, without their pending calls."""
-        return sum(max(0, grant._unspent(settled=settled)) for grant in self._grants)
-
     def _rest(self, *, settled: bool = False, from_kept: bool = False) -> int:
-        """Return the amount that a call can reserve in this account alone."""
-        rest = self._unspent(settled=settled) - self._aside(settled=settled)
+        """Return the amount that a call can reserve in this account alone, beside its grants."""
+        aside = sum(max(0, grant._unspent(settled=settled)) for grant in self._grants)
+        rest = self._unspent(settled=settled) - aside
         return rest if from_kept else rest - min(self._kept, max(0, rest))
 
     def _free(self, *, settled: bool = False, from_kept: bool = False) -> int:
@@ -404,17 +401,16 @@ class Budget:
     ) -> int:
         """Return the completion tokens of a call that fit into this account and those above it.
 
-        Kept amounts and grants in completion tokens pay for one more call, whose input also
-        contains the completion of this call.
+        A kept amount pays for one more call, whose input also contains the completion of this call.
         """
-        cap, aside = MAX_TOKENS, 0
+        cap, tokens = MAX_TOKENS, 0
         for first, *_ in self._chains():
             free = first._free(settled=settled, from_kept=from_kept and first is self)
             if not first.rate.needs_input:
                 cap = min(cap, max(0, free - keep))
             elif call.model or first.unit != "dollars":
-                cap = min(cap, first.rate.tokens_for(free, call, keep, aside))
-            aside, keep = max(keep, first._until_grant()[-1]._aside()), 0
+                cap = min(cap, first.rate.tokens_for(free, call, keep, tokens))
+            tokens, keep = max(tokens, keep), 0
         return cap
 
     def _is_busy(self) -> bool:
@@ -453,69 +449,31 @@ class Budget:
             cap = min(most, own, *(account._cap(call) for account in also))
             is_short = cap < min(most, wait_for)
             # No wait inside a reservation's block: the call might wait for itself.
-            if is_short and not _OPEN.get() and any(account._is_busy() for account in accounts):
+            if is_short and not OPEN.get() and any(account._is_busy() for account in accounts):
                 future: Future[None] = Future()
                 WAITING.add(future)
                 return future
             if cap < max(1, at_least):
                 raise _used_up(accounts, call, at_least)
-            return Reservation(cap, accounts, call)
+            path = [above for account in accounts for above in account.line]
+            made = Reservation(cap, call, partial(_settle, path))
+            for account in path:
+                account._pending += account.rate.cost(made.most)
+            return made
 
 
-class Reservation:
-    """Tokens reserved for one call until the call is settled.
-
-    Attributes:
-        tokens: The call's cap in completion tokens.
-        accounts: The accounts that the tokens were reserved in; all others are above these.
-        call: The model and the bound of the input, where an account counts it.
-        most: The most that the call can cost.
-        bill: The counted bill of a settled call; its largest possible value if unknown.
-    """
-
-    def __init__(self, tokens: int, accounts: Sequence[Budget], call: Bill) -> None:
-        self.tokens, self.accounts, self.call = tokens, tuple(accounts), call
-        self.most = replace(call, output=tokens)
-        self.bill: Bill | None = None
-        self._hold(1)
-
-    def settle(self, cost: int | list[Bill]) -> None:
-        """Charge the cost of the call once, and release the rest of the reservation.
-
-        Args:
-            cost: Completion tokens, reasoning included, to which the bound of the input is added; 0
-                for a call that was refused. Or the bills of all calls that were made.
-        """
-        if not isinstance(cost, list):
-            output = whole_number("cost", cost, minimum=0)
-            cost = [replace(self.call, output=output) if output else Bill(self.call.model)]
-        self._settle(cost)
-
-    def forfeit(self) -> None:
-        """Keep all tokens reserved for good, because the bill of the call is unknown."""
-        self._settle([self.most], is_unknown=True)
-
-    def _hold(self, sign: int) -> None:
-        for account in (above for own in self.accounts for above in own.line):
-            account._pending += sign * account.rate.cost(self.most)
-
-    def _settle(self, bills: Sequence[Bill], *, is_unknown: bool = False) -> None:
-        with _LOCK:
-            if self.bill is not None:
-                return
-            self.bill = bills[0]
-            self._hold(-1)
-            for account in (above for own in self.accounts for above in own.line):
-                account._add(bills, is_unknown=is_unknown)
-        _notify_waiters()
-
-    def __enter__(self) -> Self:
-        _OPEN.set(_OPEN.get() + 1)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _OPEN.set(max(0, _OPEN.get() - 1))
-        self.forfeit()
+def _settle(
+    path: Sequence[Budget], made: Reservation, bills: Sequence[Bill], *, is_unknown: bool
+) -> None:
+    """Release a reservation in its accounts once, and count the bills of its call there."""
+    with _LOCK:
+        if made.bill is not None:
+            return
+        made.bill = bills[0]
+        for account in path:
+            account._pending -= account.rate.cost(made.most)
+            account._add(bills, is_unknown=is_unknown)
+    _notify_waiters()
 
 
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:

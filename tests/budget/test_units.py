@@ -117,14 +117,6 @@ class TestTrees:
         made.settle(100)
         assert (question.spent, money.spent) == (100, pytest.approx(0.0009))
 
-    def test_a_grant_in_tokens_stays_affordable_in_dollars(self) -> None:
-        money = Budget(usd=0.01, prices=PRICES)
-        question = money.limit(tokens=10_000)
-        ending = question.grant(100)
-        first = question.reserve(call=call(1000))
-        first.settle(first.tokens)
-        assert ending.reserve(call=call(1000 + first.tokens)).tokens == 100
-
     def test_grants_and_limits_are_in_the_unit_of_their_budget(self) -> None:
         money = Budget(usd=0.5, prices=PRICES)
         assert money.grant(0.1).total == pytest.approx(0.1)
