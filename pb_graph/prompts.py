@@ -128,7 +128,7 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
         budget: Tokens to stay below, if the prompt states a budget.
         shares: Tokens of each sub-question by its index, if the prompt states shares.
     """
-    parts, is_paper = [question_block(query, show_level=bool(plan))], _follows_paper(style)
+    parts, is_paper = [question_block(query, show_level=bool(plan))], follows_paper(style)
     if plan:
         parts.append(_outline(map(sub_question_line, plan), settings))
         by_plan = CALCULATION_BY_PLAN if style.compute else BY_PLAN
@@ -356,12 +356,13 @@ def _outline(lines: Iterable[str], settings: Settings | None = None) -> str:
     return "\n".join([lead, *lines])
 
 
-def _follows_paper(style: Style) -> bool:
+def follows_paper(style: Style) -> bool:
+    """Return whether a style is that of the paper's templates, without examples."""
     return style.is_paper and not style.examples
 
 
 def _closing(query: Query, style: Style) -> str:
-    if _follows_paper(style):
+    if follows_paper(style):
         return query["answer_format"] or WITH_WORKING
     form = _format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
     return style.ending if style.compute else f"{form} {style.ending}".strip()

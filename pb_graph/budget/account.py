@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pb_graph.budget.bill import Bill, add_bills, bills_of, spending_of, whole_number
 from pb_graph.budget.rates import (
@@ -215,7 +215,7 @@ class Budget:
                 run once: not if the run began in it, or was charged to it before.
         """
         if isinstance(tokens, dict):
-            bills = bills_of(tokens)
+            bills = bills_of(tokens) if tokens else []
         else:
             bills = [Bill(output=whole_number("tokens", tokens, minimum=0))]
             if self.needs_input:
@@ -246,10 +246,11 @@ class Budget:
             earlier: Tokens that the run spent before it was paused; they count in the limit alone.
         """
         if tokens is not None:
-            account = self._open(COMPLETION_TOKENS, whole_number("tokens", tokens, minimum=0))
+            account = self._open(COMPLETION_TOKENS, _whole("tokens", tokens, minimum=0))
         else:
             account = self._open(self.rate, None if amount is None else self._part(amount))
-        account._add(bills_of(earlier or {}))
+        if earlier:
+            account._add(bills_of(earlier))
         return account
 
     def grant(self, amount: float) -> Budget:
@@ -346,7 +347,7 @@ class Budget:
         raise TypeError(msg)
 
     def _units(self, name: str, figure: object, *, minimum: int = 0) -> int:
-        parse = pico_dollars if self.unit == "dollars" else whole_number
+        parse = pico_dollars if self.unit == "dollars" else _whole
         return parse(name, figure, minimum=minimum)
 
     def _part(self, amount: float) -> int:
@@ -443,7 +444,7 @@ class Budget:
         if call.model == "" and any(account.needs_input for account in accounts):
             msg = "A budget that counts the input needs the model and the prompt of a call. "
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
-        most = MAX_TOKENS if tokens is None else whole_number("tokens", tokens, minimum=1)
+        most = MAX_TOKENS if tokens is None else _whole("tokens", tokens, minimum=1)
         with _LOCK:
             own = self._cap(call, kept, from_kept=from_kept)
             cap = min(most, own, *(account._cap(call) for account in also))
@@ -474,6 +475,11 @@ def _settle(
             account._pending -= account.rate.cost(made.most)
             account._add(bills, is_unknown=is_unknown)
     _notify_waiters()
+
+
+def _whole(name: str, value: object, *, minimum: int) -> int:
+    is_plain = type(value) is int and value >= minimum
+    return cast("int", value) if is_plain else whole_number(name, value, minimum=minimum)
 
 
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:

@@ -42,8 +42,14 @@ def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
     enclosing = ACCOUNTS.get()
     if own is None:
         return enclosing
-    part = next((account for account in enclosing if own in account.line), own)
-    return (part, *(account for account in enclosing if account.line[-1] is not own.line[-1]))
+    part, others = own, list[Budget]()
+    for account in enclosing:
+        line = account.line
+        if own in line:
+            part = account
+        elif line[-1] is not own.line[-1]:
+            others.append(account)
+    return (part, *others)
 
 
 def available_tokens(tokens: int, model: str = "") -> int:

@@ -275,8 +275,9 @@ class ChatClient:
             limit = limit or options.timeout
             config = {} if options.stream else _SILENT
             given: Any = [*prompt], config
-            calls = (partial(call, *given, **arguments) for call in (model.invoke, model.ainvoke))
-            return await io.within(limit, *calls)  # type: ignore[arg-type]
+            blocking = partial(model.invoke, *given, **arguments)
+            awaitable = partial(model.ainvoke, *given, **arguments)
+            return await io.within(limit, blocking, awaitable)
 
         done = await attempt(send, accounts, options.cap, call, messages, watch, io, **limits)
         charge = _charge(done, options.purpose)

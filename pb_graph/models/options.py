@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -181,6 +181,7 @@ _CLOSED = re.compile(
 _REPLACING = {"inference_config", "inferenceConfig"}  # LangChain then drops its own cap
 
 
+@lru_cache(maxsize=1024)  # the fields of a provider are few
 def plain_field(name: str) -> str:
     """Return a field's name in small letters and without separators: ``topP`` is ``top_p``."""
     return re.sub("[_-]", "", name).lower()

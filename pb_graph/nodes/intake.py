@@ -65,7 +65,9 @@ async def intake(state: State, run: Run) -> State:
     if given.budget is not None:
         run.settings = run.settings.model_copy(update={"budget": given.budget})
     has_own = run.settings.budget is not None
-    found, planner = await run.class_of("solver"), await run.class_of("planner")
+    way = run.context, run.settings, run.io
+    found = await run.models.class_of("solver", *way)
+    planner = await run.models.class_of("planner", *way)
     run.settings = settings = _fitted(run.settings, query, found.name, planner.name)
     planning, solving = settings.bounds(query)
     room = 0

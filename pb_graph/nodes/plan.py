@@ -95,7 +95,8 @@ def single_step(query: Query) -> SubQuestion:
 
 async def _is_brief(run: Run) -> bool:
     """Return whether the estimator can reply in a few tokens, without thinking."""
-    if (await run.class_of("estimator")).name != "thinking":
+    found = await run.models.class_of("estimator", run.context, run.settings, run.io)
+    if found.name != "thinking":
         return True
     model = (await run.client("estimator")).model
     return can_stop_thinking(model, run.models.cap_policy or policy_for(model))
@@ -110,8 +111,10 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
     role: Role = "estimator" if request.node == "estimate" else "planner"
     settings, program = run.settings, run.context.planner_program
     cap = min(request.cap or settings.cutoff, settings.planner_room)
-    client, found = await run.client(role), await run.class_of(role)
-    planner = await run.models.planner(program, run.io)
+    models, model = run.models, run.models.model_for(role, run.context)
+    client = await models.client(model, settings, run.io)
+    found = await models.class_of(role, run.context, settings, run.io)
+    planner = await models.planner(program, run.io)
     from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
 
     complaint = ""

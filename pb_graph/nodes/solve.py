@@ -11,7 +11,7 @@ from pb_graph.methods import METHODS
 from pb_graph.paper import planned_prompt
 from pb_graph.prompts import (
     MethodInput,
-    PromptMessage,
+    follows_paper,
     single_call_prompt,
     solver_style,
     step_prompt,
@@ -26,11 +26,14 @@ from pb_graph.types import Purpose, Query, StepResult, SubQuestion
 async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``. A failed call is also a result; the other steps continue."""
     plan, index, share, query = task["plan"], task["index"], task["share"], task["query"]
-    closes, style = task["closes"], await _style(query, run)
+    closes, is_told, style = task["closes"], _is_told(run), await _style(query, run)
     if _is_single_step(plan, query):
-        stated = share if _is_told(run) else None
-        given = MethodInput(query=query, settings=run.settings, style=style, budget=stated)
-        prompt = _whole_prompt(given)
+        stated = share if is_told else None
+        if follows_paper(style):
+            given = MethodInput(query=query, settings=run.settings, style=style, budget=stated)
+            prompt = planned_prompt(given)
+        else:
+            prompt = single_call_prompt(query, run.settings, style, budget=stated)
     else:
         prompt = step_prompt(task, run.settings, style, is_final=closes)
     run.emit("step_started", index=index, share=share)
@@ -120,7 +123,7 @@ async def answer(state: State, run: Run) -> State:
     method, budget = METHODS[settings.method], query["budget"]
     plan = [] if _is_single_step(state["plan"], query) else state["plan"]
     shares = dict(enumerate(state["shares"])) or None
-    style, is_told = await _style(query, run), _is_told(run)
+    is_told, style = _is_told(run), await _style(query, run)
     inputs = MethodInput(
         query=query, settings=settings, style=style, budget=budget, plan=plan, shares=shares
     )
@@ -134,7 +137,10 @@ async def answer(state: State, run: Run) -> State:
             is_split = method.splits and (plan or not is_told)
             total = budget if method.budgets and not is_split else None
             told = shares if plan else None
-            prompt = _whole_prompt(replace(inputs, budget=total, shares=told))
+            if method.plans and follows_paper(style):
+                prompt = planned_prompt(replace(inputs, budget=total, shares=told))
+            else:
+                prompt = single_call_prompt(query, settings, style, plan, budget=total, shares=told)
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
             prompt, budget, query, purpose, thinking=method.thinking, compute=style.compute
@@ -162,16 +168,6 @@ def _is_told(run: Run) -> bool:
     A stated budget lengthens short answers: an enforced one is told to thinking models only.
     """
     return run.settings.enforcement == "prompt" or run.settings.model_class == "thinking"
-
-
-def _whole_prompt(given: MethodInput) -> list[PromptMessage]:
-    """Return the prompt that asks the whole question: the paper's template, or our own."""
-    query, style = given.query, given.style
-    if style.is_paper and not style.examples and METHODS[given.settings.method].plans:
-        return planned_prompt(given)
-    return single_call_prompt(
-        query, given.settings, style, given.plan, budget=given.budget, shares=given.shares
-    )
 
 
 def _is_single_step(plan: Sequence[SubQuestion], query: Query) -> bool:

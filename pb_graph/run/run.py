@@ -22,10 +22,10 @@ from pb_graph.answers import AnswerType, boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spending
 from pb_graph.budget.rates import MAX_TOKENS, Dollars
-from pb_graph.budget.scope import open_run, use_budget
+from pb_graph.budget.scope import ACCOUNTS, accounts_in_scope, open_run, use_budget
 from pb_graph.context import Context
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
-from pb_graph.models.classes import FoundClass, takes_system_message
+from pb_graph.models.classes import takes_system_message
 from pb_graph.models.client import REFUSED, ModelClient
 from pb_graph.models.options import (
     MIN_THINKING,
@@ -150,9 +150,9 @@ class Run:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
         make = partial(self.journal.call, client) if self.journal else client.call
+        scope = ACCOUNTS.set(accounts_in_scope(self.budget))
         try:
-            with use_budget(self.budget):
-                reply = await make(messages, options, io)
+            reply = await make(messages, options, io)
         except ModelCallError as failure:
             if is_lasting(failure):
                 self.models.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
@@ -160,6 +160,8 @@ class Run:
                 self._update["budget_used_up"] = True
             self._charge(failure.lost)
             raise
+        finally:
+            ACCOUNTS.reset(scope)
         self._warnings += reply.warnings
         self._charge((*reply.lost, reply.charge))
         return reply
@@ -258,10 +260,6 @@ class Run:
         """Return the client of a role."""
         model = self.models.model_for(role, self.context)
         return await self.models.client(model, self.settings, self.io)
-
-    async def class_of(self, role: Role) -> FoundClass:
-        """Return the class of the model of a role, and what told it."""
-        return await self.models.class_of(role, self.context, self.settings, self.io)
 
     @property
     def thinks(self) -> bool:
