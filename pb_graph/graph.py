@@ -25,10 +25,9 @@ from pb_graph.nodes.finish import finish, no_answer, route_finish
 from pb_graph.nodes.intake import intake, route_intake
 from pb_graph.nodes.plan import estimate, plan, review, route_plan
 from pb_graph.nodes.solve import answer, solve, synthesize
-from pb_graph.run.models import Model, Models, Program
+from pb_graph.run.models import GraphOptions, Model, Models, Program
 from pb_graph.run.node import Node, NodeFunction, Route, Runs
 from pb_graph.run.pause import OnUsedUp
-from pb_graph.run.run import GraphOptions
 from pb_graph.settings import ClassName, Settings
 from pb_graph.state import Input, Output, SolveTask, State
 from pb_graph.types import QuestionPlan

@@ -208,8 +208,7 @@ class ChatClient:
         if options.continue_last and not can_continue(self.model, self._policy):
             raise ModelSetupError(_NO_CONTINUATION)
         enclosing = ACCOUNTS.get()
-        total = options.cap + options.keep
-        own = enclosing[0].limit(tokens=total) if enclosing else Budget(total)
+        own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
         accounts = (own, *enclosing[1:])  # `own` limits all attempts together
         options = replace(options, cap=min([options.cap, *self._own_caps]))
         lost: list[Charge] = []
@@ -221,7 +220,7 @@ class ChatClient:
             return await self._reply(messages, options, accounts, lost, io)
 
         def may_go_on() -> bool:
-            return min(map(Budget.tokens_left, accounts)) > options.keep
+            return min(map(Budget.tokens_left, accounts)) >= 1
 
         try:
             repeat = self._retry_policy.repeat
@@ -259,8 +258,7 @@ class ChatClient:
             is_learned = all(account.is_learned for account in accounts)
             bound = partial(bound_input, is_learned=is_learned)
             call = await io.load(bound, self.model, messages, arguments)
-        keep, left = options.keep, min(map(Budget.tokens_left, accounts))
-        limits = {"keep": keep, "wait_for": max(0, left - keep)}
+        left = min(map(Budget.tokens_left, accounts))
         effort, watch = None, StreamWatch(self._provider)
 
         async def send(reservation: Reservation) -> AIMessage:
@@ -279,7 +277,7 @@ class ChatClient:
             awaitable = partial(model.ainvoke, *given, **arguments)
             return await io.within(limit, blocking, awaitable)
 
-        done = await attempt(send, accounts, options.cap, call, messages, watch, io, **limits)
+        done = await attempt(send, accounts, options.cap, call, messages, watch, io, wait_for=left)
         charge = _charge(done, options.purpose)
         if done.message is not None and charge:
             if call.input:
@@ -353,7 +351,7 @@ class FallbackClient(WrapperClient):
         """
         failures: list[ModelCallError] = []
         lost: tuple[Charge, ...] = ()
-        with use_budget(open_run(limit=options.cap + options.keep)):
+        with use_budget(open_run(limit=options.cap)):
             for client in self._clients:
                 try:
                     reply = await client.call(messages, options, io)

@@ -58,7 +58,6 @@ class CallOptions:
         schema: JSON schema that the reply should follow, where the server can enforce one.
         thinking: How much the model may think before it answers.
         tools: Tools that the model may call.
-        keep: Completion tokens beyond the cap that the budget keeps for a later call.
         purpose: The purpose that the call is charged to.
         sampling: Whether to sample, so that several replies to one prompt differ.
         continue_last: Whether the server continues the last message, which the model began.
@@ -70,7 +69,6 @@ class CallOptions:
     schema: dict[str, Any] | None = None
     thinking: Thinking = "bounded"
     tools: tuple[BaseTool, ...] = ()
-    keep: int = 0
     purpose: Purpose = Purpose("answer")  # noqa: RUF009 -- a named tuple
     sampling: bool = False
     continue_last: bool = False

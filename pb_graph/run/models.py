@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
 from typing_extensions import TypeIs
 
+from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
+from pb_graph.budget.rates import Dollars
 from pb_graph.context import Context
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
@@ -20,6 +24,7 @@ from pb_graph.models.client import ModelClient, RetryPolicy
 from pb_graph.models.reply import BLOCKING, IO, run_sync
 from pb_graph.models.resolve import client_of, model_name, resolve
 from pb_graph.program import PlannerProgram
+from pb_graph.run.pause import OnUsedUp
 from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
@@ -33,6 +38,16 @@ Role = Literal["solver", "easy", "planner", "estimator"]
 """The task that a model is asked to do."""
 
 _MAX_MADE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """The arguments of `build_graph` except models and settings."""
+
+    prices: Dollars | None = None
+    answer_type: AnswerType | None = None
+    tools: tuple[BaseTool, ...] = ()
+    on_used_up: OnUsedUp = "answer"
 
 
 class Models:

@@ -19,8 +19,8 @@ from pb_graph.budget.rules import Limit
 from pb_graph.budget.scope import use_budget
 from pb_graph.context import Context
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-from pb_graph.run.models import Models
-from pb_graph.run.run import GraphOptions, Run
+from pb_graph.run.models import GraphOptions, Models
+from pb_graph.run.run import Run
 from pb_graph.settings import Settings
 from pb_graph.state import State
 from pb_graph.types import Spending

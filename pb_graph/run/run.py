@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -13,15 +13,14 @@ from langchain_core.messages import (
     MessageLikeRepresentation,
     convert_to_messages,
 )
-from langchain_core.tools import BaseTool
 from langgraph.config import get_config, get_stream_writer
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
 
-from pb_graph.answers import AnswerType, boxed_answer, stated_answer
+from pb_graph.answers import boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spending
-from pb_graph.budget.rates import MAX_TOKENS, Dollars
+from pb_graph.budget.rates import MAX_TOKENS
 from pb_graph.budget.scope import ACCOUNTS, accounts_in_scope, open_run, use_budget
 from pb_graph.context import Context
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
@@ -38,8 +37,7 @@ from pb_graph.models.provider_errors import is_lasting
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
 from pb_graph.prompts import PromptMessage, continued_thought, forced_answer_prompt
 from pb_graph.run.journal import Journal
-from pb_graph.run.models import Models, Role
-from pb_graph.run.pause import OnUsedUp
+from pb_graph.run.models import GraphOptions, Models, Role
 from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_tools
 from pb_graph.settings import Settings
 from pb_graph.state import State
@@ -70,16 +68,6 @@ class BudgetedReply(NamedTuple):
         return {"answer": self.text, "finish": self.finish}
 
 
-@dataclass(frozen=True, slots=True)
-class GraphOptions:
-    """The arguments of `build_graph` except models and settings."""
-
-    prices: Dollars | None = None
-    answer_type: AnswerType | None = None
-    tools: tuple[BaseTool, ...] = ()
-    on_used_up: OnUsedUp = "answer"
-
-
 @dataclass(eq=False, repr=False)
 class Run:
     """The part of a run that one node sees: it charges each call, and repeats none on a restart.
@@ -105,13 +93,19 @@ class Run:
     _charges: list[Charge] = field(default_factory=list)
     _warnings: list[ReportWarning] = field(default_factory=list)
 
-    async def ask(self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions) -> Reply:
+    async def ask(
+        self,
+        prompt: Sequence[MessageLikeRepresentation],
+        options: CallOptions,
+        account: Budget | None = None,
+    ) -> Reply:
         """Ask the solver one thing.
 
         Args:
             prompt: Messages, or pairs of a role and a text.
             options: Options of this call. The cap is never more than ``Settings.cutoff``; the
                 time-out is that of the settings.
+            account: The part of the question's account to draw on; None for all of it.
 
         Raises:
             ModelCallError: If the call and its retries fail.
@@ -122,7 +116,7 @@ class Run:
         messages = convert_to_messages(prompt)
         if self.thinks and not takes_system_message(client.model):
             messages = without_system(messages)
-        reply = await self.call(client, messages, options, self.io)
+        reply = await self.call(client, messages, options, self.io, account)
         if options.stream and reply.message_id:
             self._update["answer_id"] = reply.message_id
         if reply.effort and (options.stream or options.purpose.node in ("answer", "synthesize")):
@@ -130,7 +124,12 @@ class Run:
         return reply
 
     async def call(
-        self, client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions, io: IO
+        self,
+        client: ModelClient,
+        messages: Sequence[BaseMessage],
+        options: CallOptions,
+        io: IO,
+        account: Budget | None = None,
     ) -> Reply:
         """Make one call and charge it to the question; a finished call of the node stands.
 
@@ -141,6 +140,7 @@ class Run:
             messages: The prompt.
             options: Options of this call.
             io: How to wait, `BLOCKING` or `ASYNC`.
+            account: The part of the question's account to draw on; None for all of it.
 
         Raises:
             ModelCallError: If the call and its retries fail.
@@ -150,7 +150,7 @@ class Run:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
         make = partial(self.journal.call, client) if self.journal else client.call
-        scope = ACCOUNTS.set(accounts_in_scope(self.budget))
+        scope = ACCOUNTS.set(accounts_in_scope(account or self.budget))
         try:
             reply = await make(messages, options, io)
         except ModelCallError as failure:
@@ -207,10 +207,13 @@ class Run:
             if self.models.replied.get(key):
                 budget, room = budget + room, 0
         cap = max(1, min(self.cap_for(budget), self.budget.tokens_left()))
-        keep = self._reserve(cap, closing=closing) if forces else 0
+        # Set aside, so that other questions and steps of a shared budget leave it.
+        answer_type = self.options.answer_type if closing else None
+        reserve = max(self.settings.reserve or 0, answer_type.reserve if answer_type else 0)
+        reserve = min(reserve, cap * 2 // 3 if closing else cap // 2) if forces else 0
+        kept = self.budget.grant(reserve) if reserve else None
         options = CallOptions(
-            cap - keep,
-            keep=keep,
+            max(1, min(cap - int(kept.left), self.budget.tokens_left())) if kept else cap,
             purpose=purpose,
             # A budget that the prompt states must not change other arguments.
             thinking=thinking or ("bounded" if is_capped else free),
@@ -218,31 +221,32 @@ class Run:
             stream=stream and not self.options.tools,
             tools=self.options.tools,
         )
-        prompt, reply, tokens, left = await self._work(prompt, options)
-        finish: Finish = "length" if reply.finish == "length" else "stop"
-        usage: Any = reply.charge["usage"]
-        thought = reply.thought or usage["output_token_details"].get("reasoning")
-        may_think = self.thinks and options.thinking_room >= MIN_THINKING
-        if may_think and finish == "length" and not thought:  # cut before its closing mark
-            reply = replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
-        if reply.finish == "filter":
-            note = "the provider's content filter ended a reply"
-            self.warn("content_filter", f"{note}: change the question or the model")
-        if compute and finish == "stop" and (answer := compute(reply.text, query)):
-            return BudgetedReply(answer, tokens, finish)
-        is_thought = bool(room and thought) and finish == "length"
-        is_open = compute is not None and stated_answer(reply.text) is None
-        is_open = is_open or self._is_unfinished(reply, query, forces=forces, closing=closing)
-        forced = None
-        if is_open and not is_thought:
-            ending = replace(options, cap=left, stream=stream)
-            forced = await self._force(prompt, reply, query, ending, closing=closing)
-            tokens += forced.tokens if forced else 0
-            if forced and forced.thought and not thought:  # the mark that closes the thought
-                reply = replace(reply, text="")
-            if forced and room and forced.finish == "length" and not stated_answer(forced.text):
-                self.models.replied[key] = is_thought = True  # cut off twice, as thoughts are
-                reply = replace(reply, text="")
+        forced, is_thought = None, False
+        with kept or nullcontext():
+            prompt, reply, tokens, left = await self._work(prompt, options, cap, kept)
+            finish: Finish = "length" if reply.finish == "length" else "stop"
+            details = reply.charge["usage"]["output_token_details"]
+            thought = reply.thought or details.get("reasoning")
+            may_think = self.thinks and options.thinking_room >= MIN_THINKING
+            if may_think and finish == "length" and not thought:  # cut before its closing mark
+                reply = replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
+            if reply.finish == "filter":
+                note = "the provider's content filter ended a reply"
+                self.warn("content_filter", f"{note}: change the question or the model")
+            if compute and finish == "stop" and (answer := compute(reply.text, query)):
+                return BudgetedReply(answer, tokens, finish)
+            is_thought = bool(room and thought) and finish == "length"
+            is_open = compute is not None and stated_answer(reply.text) is None
+            is_open = is_open or self._is_unfinished(reply, query, forces=forces, closing=closing)
+            if is_open and not is_thought:
+                ending = replace(options, cap=left, stream=stream)
+                forced = await self._force(prompt, reply, query, ending, closing=closing, kept=kept)
+                tokens += forced.tokens if forced else 0
+                if forced and forced.thought and not thought:  # the mark that closes the thought
+                    reply = replace(reply, text="")
+                if forced and room and forced.finish == "length" and not stated_answer(forced.text):
+                    self.models.replied[key] = is_thought = True  # cut off twice, as thoughts are
+                    reply = replace(reply, text="")
         if is_thought:
             same: Any = {"closing": closing, "stream": stream, "thinking": thinking}
             same["compute"] = compute
@@ -314,7 +318,9 @@ class Run:
             ]
         return update
 
-    async def _work(self, prompt: Prompt, options: CallOptions) -> tuple[Prompt, Reply, int, int]:
+    async def _work(
+        self, prompt: Prompt, options: CallOptions, left: int, kept: Budget | None
+    ) -> tuple[Prompt, Reply, int, int]:
         """Ask, and while the reply calls tools ask again.
 
         What is kept for the ending is given up where the prompt fits into the budget once, but not
@@ -323,50 +329,64 @@ class Run:
         Returns:
             The last prompt and its reply, the tokens of all replies and tools, and those left.
         """
-        tokens, left, rounds = 0, options.cap + options.keep, 0
+        tokens, rounds = 0, 0
         while True:
-            options = replace(options, cap=max(1, left - options.keep))
             try:
                 reply = await self.ask(prompt, options)
             except BudgetUsedUpError:
-                if not options.keep:
+                if kept is None or kept.left < 1:
                     raise
-                options = replace(options, keep=0)
+                kept.close()
+                options = replace(options, cap=max(1, left))
                 continue
             rounds += 1
             for charge in (*reply.lost, reply.charge):
                 tokens += charge["usage"]["output_tokens"]
                 left -= charge["most"]["output_tokens"]
-            if not reply.tool_message or rounds > MAX_ROUNDS or left <= options.keep:
+            if not reply.tool_message or rounds > MAX_ROUNDS:
                 return prompt, reply, tokens, left
-            account = self.budget.limit(tokens=left - options.keep)
+            if (unspent := left - (int(kept.left) if kept else 0)) < 1:
+                return prompt, reply, tokens, left
+            account = self.budget.limit(tokens=unspent)
             with use_budget(account):
-                tools = self.options.tools
-                messages = await use_tools(reply.tool_message, tools, self.journal, self.io)
-            prompt = [*prompt, *messages]
-            tokens, left = tokens + int(account.spent), left - int(account.spent + account.unknown)
+                way = self.options.tools, self.journal, self.io
+                found = await use_tools(reply.tool_message, *way)
+            prompt, spent = [*prompt, *found], int(account.spent + account.unknown)
+            tokens, left = tokens + int(account.spent), left - spent
+            options = replace(options, cap=max(1, unspent - spent))
 
-    async def _force(
-        self, prompt: Prompt, reply: Reply, query: Query, options: CallOptions, *, closing: bool
+    async def _force(  # noqa: PLR0913 -- what to ask, and within what
+        self,
+        prompt: Prompt,
+        reply: Reply,
+        query: Query,
+        options: CallOptions,
+        *,
+        closing: bool,
+        kept: Budget | None,
     ) -> Reply | None:
         """Ask for the result of an unfinished reply; None after a warning where that fails.
 
         The thought of a thinking model is continued where its server can continue a message.
         """
-        cap = min(options.cap, self.budget.tokens_left())
+        account, cap = kept, int(kept.left) if kept else 0
+        if options.cap >= 2 * cap:  # as much is left beside it, or nothing was kept
+            if kept:
+                kept.close()
+            account, cap = None, min(options.cap, self.budget.tokens_left())
         if cap < 1:
             return None
         prompt = without_tools(prompt, shortened=bool(reply.text))
         answer_type = self.options.answer_type if closing else None
         schema = answer_type.schema if answer_type else None
-        options = replace(options, cap=cap, keep=0, thinking="off", tools=(), schema=schema)
+        options = replace(options, cap=cap, thinking="off", tools=(), schema=schema)
         thought = reply.thought if self.thinks else ""
         try:
             if thought and not reply.text and not answer_type:
                 begun, start = continued_thought(prompt, thought, query, is_final=closing)
                 with suppress(ModelSetupError):  # the server is not known to continue
                     try:
-                        ended = await self.ask(begun, replace(options, continue_last=True))
+                        ended = await self.ask(begun, replace(options, continue_last=True), account)
                         return replace(ended, text=start + ended.text)
                     except ModelCallError as failure:
                         if failure.status not in REFUSED:
@@ -374,18 +394,12 @@ class Run:
             asked = forced_answer_prompt(
                 prompt, reply.text, query, is_final=closing, thought=thought
             )
-            return await self.ask(asked, options)
+            return await self.ask(asked, options, account)
         except ModelCallError as failure:
             at = options.purpose.step
             step = "" if at is None else f"sub-question {at + 1}: "
             self.warn(failure.code, f"{step}the call for its result failed. {failure}")
             return None
-
-    def _reserve(self, cap: int, *, closing: bool) -> int:
-        """Return the tokens to keep for an ending: at most half of the cap, or two thirds."""
-        answer_type = self.options.answer_type if closing else None
-        minimum = max(self.settings.reserve or 0, answer_type.reserve if answer_type else 0)
-        return min(minimum, cap * 2 // 3 if closing else cap // 2)
 
     def _is_unfinished(self, reply: Reply, query: Query, *, forces: bool, closing: bool) -> bool:
         is_cut = reply.finish == "length" and not is_composed(query)  # a text stays as it is
