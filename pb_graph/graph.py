@@ -93,8 +93,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
 
     Raises:
         ModelSetupError: If a model cannot be made.
-        InputError: If a setting is wrong, or no cap policy has the given name.
-        InputError: If the saved planner does not fit this version.
+        InputError: If a setting is wrong, no cap policy has the given name, or the saved planner
+            does not fit this version.
     """
     if on_used_up not in get_args(OnUsedUp):
         msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"

@@ -69,9 +69,8 @@ class Models:
         limit: Maximum completion tokens of a run, or a `Budget` that all runs share.
 
     Raises:
-        InputError: If a setting is wrong.
+        InputError: If a setting is wrong, or the saved planner does not fit.
         ModelSetupError: If a model cannot be made.
-        InputError: If the saved planner does not fit.
     """
 
     def __init__(  # noqa: PLR0913 -- the parts of a graph

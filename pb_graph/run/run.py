@@ -8,11 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from langchain_core.messages import (
-    BaseMessage,
-    MessageLikeRepresentation,
-    convert_to_messages,
-)
+from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 from langgraph.config import get_config, get_stream_writer
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
