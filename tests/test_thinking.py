@@ -110,6 +110,11 @@ class TestEnding:
         assert shown["content"].startswith("My thoughts so far:\nhmm ")
         assert asked["content"].startswith("Stop here.")
 
+    def test_a_thought_that_ended_by_itself_and_was_never_closed_is_the_answer(self) -> None:
+        model = ScriptedChat(solve="<think>\n12 * 7 is 84.")
+        out = build_graph(model, settings=Settings(method="vanilla")).invoke(ASK)
+        assert out["answer"] == "12 * 7 is 84."
+
     def test_a_step_without_a_result_is_a_warning_and_the_next_one_is_told(self) -> None:
         world = ThinkingWorld(think=lambda body: 300 if len(body["messages"]) > 2 else 9000)
         settings = {"execution": "stepwise", "plan_from": 1, "budget": 2000}

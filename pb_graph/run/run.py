@@ -250,7 +250,9 @@ class Run:
             text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
             return BudgetedReply(text, again.tokens + tokens, finish)
         if forced is None or not forced.text:
-            return BudgetedReply(reply.text, tokens, finish)
+            # A model that ended by itself and never closed its thought has answered in it.
+            is_open = finish == "stop" and not reply.text and not reply.tool_message
+            return BudgetedReply(reply.thought if is_open else reply.text, tokens, finish)
         is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
         # A final answer keeps the working that led to it.
         result = f"{reply.text}\n\n{forced.text}".strip() if closing else forced.text
