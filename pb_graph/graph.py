@@ -18,8 +18,8 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spent
 from pb_graph.budget.rates import Dollars, Prices
 from pb_graph.context import Context, require_limit
-from pb_graph.errors import InputError, did_you_mean
-from pb_graph.models.caps import POLICIES, CapPolicy
+from pb_graph.errors import InputError
+from pb_graph.models.caps import CapPolicy, known_policy
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.finish import finish, no_answer, route_finish
 from pb_graph.nodes.intake import intake, route_intake
@@ -99,11 +99,6 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     if on_used_up not in get_args(OnUsedUp):
         msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"
         raise InputError(msg)
-    if isinstance(cap_policy, str):
-        if cap_policy not in POLICIES:
-            msg = f"no cap policy is called {cap_policy!r}; available: {', '.join(POLICIES)}"
-            raise InputError(msg + did_you_mean(cap_policy, POLICIES))
-        cap_policy = POLICIES[cap_policy]
     models = Models(
         settings,
         model,
@@ -111,7 +106,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         estimator=estimator,
         easy=easy,
         program=planner_program,
-        cap_policy=cap_policy,
+        cap_policy=known_policy(cap_policy),
         limit=require_limit("limit", limit),
     )
     if model_class is not None:

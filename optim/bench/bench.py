@@ -34,6 +34,7 @@ from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
+from pb_graph.models.caps import known_policy
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
 from pb_graph.models.resolve import model_name, resolve
 from pb_graph.state import Input
@@ -84,10 +85,11 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     *,
     settings: Settings,
     cache: ReplyCache,
-    cap_policy: CapPolicy | None = None,
+    cap_policy: CapPolicy | str | None = None,
     temperature: float | None = None,
 ) -> Models:
     """Set up solver and planner. A local model is fetched and started here."""
+    cap_policy = known_policy(cap_policy)
     solves = _client(model, settings, cap_policy, temperature)
     plans = solves if planner is None else _client(planner, settings, cap_policy, temperature)
     return Models(

@@ -35,6 +35,7 @@ class TuneCommand(TuneOptions, Questions):
     scorer: str | None = None
     model: str | None = None
     planner: str | None = None
+    cap_policy: str | None = option("The one that `pb-graph probe` names.", "Model", None)
     program: str | None = option("A saved program to start from.", "Model", None)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -61,6 +62,7 @@ def tune_program(options: dict[str, Any], *, as_json: AsJson = False) -> None:
         planner=command.planner,
         settings=command.settings,
         planner_program=command.program,
+        cap_policy=command.cap_policy,
     )
     dev = command.load()
     most = command.budget // _SHARE * 3 // 2  # with the third that is held out

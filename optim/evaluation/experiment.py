@@ -83,7 +83,12 @@ class Experiment(Limits, Questions):
     planner_program: Planner | str | Path | None = option(
         "Short for the method default=FILE.", _MODEL, None, flags="--program"
     )
-    cap_policy: CapPolicy | None = None
+    cap_policy: CapPolicy | str | None = option(
+        "The one that `pb-graph probe` names.",
+        _MODEL,
+        None,
+        reads=str | None,
+    )
     temperature: float | None = option("Sampling temperature, for several --epochs.", _MODEL, None)
     concurrency: int = option("Questions answered at once.", _LIMITS, 8)
     log_dir: str | Path = option("Folder for logs and replies.", _OUTPUT, "logs", reads=str)

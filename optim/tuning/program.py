@@ -17,6 +17,7 @@ from pb_graph.context import Context
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.methods import METHODS
+from pb_graph.models.caps import known_policy
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.planner.planner import Planner, load_planner
 from pb_graph.planner.signatures import is_demo
@@ -231,7 +232,7 @@ class GraphProgram(TunableProgram):
         planner: ModelSpec = None,
         settings: Settings | Mapping[str, Any] | None = None,
         planner_program: Planner | PlannerProgram | GraphProgram | str | Path | None = None,
-        cap_policy: CapPolicy | None = None,
+        cap_policy: CapPolicy | str | None = None,
     ) -> None:
         saved: Any = planner_program
         if isinstance(saved, str | Path):
@@ -246,7 +247,7 @@ class GraphProgram(TunableProgram):
         demos = {name: predictor.demos for name, predictor in predictors.items()}
         base = Candidate(settings=settings, instructions=texts, examples=demos)
         super().__init__(base, *dict.fromkeys(active_predictors(settings).values()))
-        self.graph = GraphCache(model, planner, cap_policy)
+        self.graph = GraphCache(model, planner, known_policy(cap_policy))
 
     @property
     def settings(self) -> Settings:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
 
+from pb_graph.errors import InputError, did_you_mean
 from pb_graph.local import server
 from pb_graph.models.options import (
     MIN_THINKING,
@@ -361,3 +362,17 @@ POLICIES: dict[str, CapPolicy] = {policy.__name__: policy for policy in _POLICIE
 """The policies by name."""
 CONTINUING: set[CapPolicy] = {vllm, llama_cpp, deepseek}
 """Policies of servers that continue an unfinished last AI message."""
+
+
+def known_policy(policy: CapPolicy | str | None) -> CapPolicy | None:
+    """Return the policy of a name; a policy, or None, as it is.
+
+    Raises:
+        InputError: If no policy has the name.
+    """
+    if not isinstance(policy, str):
+        return policy
+    if policy not in POLICIES:
+        msg = f"no cap policy is called {policy!r}; available: {', '.join(POLICIES)}"
+        raise InputError(msg + did_you_mean(policy, POLICIES))
+    return POLICIES[policy]
