@@ -191,7 +191,9 @@ def _steps(listed: _List) -> list[dict[str, Any]]:
             rows = (item if isinstance(item, Mapping) else {"step": item} for item in items)
             items = [{name: entry, **row} for entry, row in zip(column, rows, strict=True)]
     steps = [step for item in items if (step := _to_step(item))]
-    if any(0 in (step["after"] or ()) for step in steps):  # counted from 0
+    needs = [(need, place) for place, step in enumerate(steps) for need in step["after"] or ()]
+    if any(need == 0 for need, _ in needs) and all(need < place for need, place in needs):
+        # Counted from 0, as no step then needs itself; else "after 0" says that it needs none.
         for step in steps:
             step["after"] = step["after"] and [number + 1 for number in step["after"]]
     return [] if all(_FORM.fullmatch(step["question"].casefold()) for step in steps) else steps
