@@ -361,5 +361,5 @@ def test_ollamas_options_stay_and_thinking_is_off_where_it_would_not_fit(
 def test_a_policy_is_given_by_its_name_or_as_itself() -> None:
     assert caps.known_policy("vllm") is caps.known_policy(caps.vllm) is caps.vllm
     assert caps.known_policy(None) is None
-    with pytest.raises(InputError, match="'vlm'.*vllm"):
+    with pytest.raises(InputError, match=r"'vlm'.*vllm"):
         caps.known_policy("vlm")
