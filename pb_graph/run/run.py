@@ -249,14 +249,7 @@ class Run:
             again = await self.call_within_budget(prompt, budget, query, purpose, **same)
             text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
             return BudgetedReply(text, again.tokens + tokens, finish)
-        if forced is None or not forced.text:
-            # A model that ended by itself and never closed its thought has answered in it.
-            is_open = finish == "stop" and not reply.text and not reply.tool_message
-            return BudgetedReply(reply.thought if is_open else reply.text, tokens, finish)
-        is_whole = finish == "stop" and bool(reply.text) and not reply.tool_message
-        # A final answer keeps the working that led to it.
-        result = f"{reply.text}\n\n{forced.text}".strip() if closing else forced.text
-        return BudgetedReply(result, tokens, finish if is_whole else "forced")
+        return _with_ending(reply, forced, finish, tokens, closing=closing)
 
     async def client(self, role: Role) -> ModelClient:
         """Return the client of a role."""
@@ -416,3 +409,15 @@ class Run:
             if thought or charge["finish"] == "stop":
                 self.models.replied[charge["model"]] = thought
             self.emit("call", **charge)
+
+
+def _with_ending(
+    reply: Reply, forced: Reply | None, finish: Finish, tokens: int, *, closing: bool
+) -> BudgetedReply:
+    """Return a reply with its forced ending; a final answer keeps the working that led to it."""
+    has_ended = finish == "stop" and not reply.tool_message
+    if forced is None or not forced.text:
+        # A model that ended by itself and never closed its thought has answered in it.
+        return BudgetedReply(reply.text or (reply.thought if has_ended else ""), tokens, finish)
+    text = f"{reply.text}\n\n{forced.text}".strip() if closing else forced.text
+    return BudgetedReply(text, tokens, finish if has_ended and reply.text else "forced")
