@@ -162,7 +162,7 @@ class Run:
         self._charge((*reply.lost, reply.charge))
         return reply
 
-    async def call_within_budget(  # noqa: C901, PLR0913 -- what to ask, for whom, within what
+    async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, within what
         self,
         prompt: Prompt,
         budget: int | None,
