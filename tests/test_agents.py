@@ -240,18 +240,16 @@ class TestHostsOwn:
         create_agent(openai(bodies, **own), [], middleware=middleware).invoke(ASK)
         return dict(bodies[0])
 
-    @pytest.mark.parametrize("place", ["max_tokens", "max_completion_tokens", "in the request"])
-    def test_a_smaller_limit_of_the_host_is_kept(self, place: str) -> None:
-        own = {} if place == "in the request" else {place: 40}
-        asked = self.body_of(None if own else {"max_tokens": 40}, **own)
-        assert {asked[name] for name in asked if "max" in name} == {40}
-
+    @pytest.mark.parametrize(("limit", "cap"), [(40, 40), (5000, 90)])
     @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
-    def test_a_larger_limit_of_the_host_is_replaced_by_the_cap(self, name: str) -> None:
+    def test_the_smaller_of_a_hosts_limit_and_the_cap_is_sent(
+        self, name: str, limit: int, cap: int
+    ) -> None:
         """Servers of one's own heed the newer name, and we say the older."""
-        asked = self.body_of({name: 5000, "extra_body": {"my": 1}}, base_url=ELSEWHERE)
-        assert {key: asked[key] for key in asked if "max" in key} == {"max_tokens": 90}
+        asked = self.body_of({name: limit, "extra_body": {"my": 1}}, base_url=ELSEWHERE)
+        assert {key: asked[key] for key in asked if "max" in key} == {"max_tokens": cap}
         assert asked["my"] == 1
+        assert self.body_of(max_completion_tokens=limit)["max_completion_tokens"] == cap
 
     @pytest.mark.parametrize(("own", "settings"), [({"n": 3}, {}), ({}, {"n": 3})])
     def test_several_answers_in_one_call_are_refused(self, own: Any, settings: Any) -> None:

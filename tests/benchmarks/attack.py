@@ -2,14 +2,12 @@
 
     python tests/benchmarks/attack.py --runs 300
 
-A lead has four helpers at once, which have one each; every run is a process, or several, beside a
-server of OpenAI's protocol that keeps the bill. Every tenth call is refused, or lost after it was
-paid. Besides, each kind of run does one thing: at a kill (-9) the run goes on in a new process with
-a new `Budget`; at a pause a new process reads the decision; a tool raises an exception; a helper is
-cancelled after it has asked. Printed for each kind and unit: runs that spent a unit too much,
-accounts that do not cover the bill, accounts that differ from it by more than is marked unknown,
-prompts that were answered and asked again, runs without an answer, and the part that was used. A
-call in flight at a kill is in no account (`docs/recipes/agents.md`), so it is left out.
+A lead has four helpers at once, twice, which have one each, beside a server that keeps the bill.
+Every tenth call is refused, or lost after it was paid. Besides, at a kill (-9) a new process with a
+new `Budget` goes on, at a pause it reads the decision, a tool raises, or a helper is cancelled.
+Printed: runs over the budget, accounts short of the bill or that differ by more than is unknown,
+prompts that were answered and asked again, runs without an answer, percent used. A call in flight
+at a kill is in no account, so it is left out.
 """
 # ruff: noqa: ANN401 -- JSON, and agents
 
@@ -49,7 +47,7 @@ KINDS = ("plain", "kill", "pause", "raise", "cancel")
 TOTALS = {"completion": 2000, "total": 6000, "usd": 0.005}
 SCALE = {"completion": 1, "total": 1, "usd": 10**12}
 THREAD: Any = {"configurable": {"thread_id": "1"}, "recursion_limit": 200}
-WIDE, FAULTS, MOST_STARTS = 4, 0.1, 12
+WIDE, FAULTS, MOST_STARTS, MOST_LOST = 4, 0.1, 12, Bill(PER_CALL, 2000, 0)
 
 
 def budget_of(unit: str) -> Budget:
@@ -202,9 +200,11 @@ def attack(kind: str, unit: str, seed: int) -> Counter[str]:
     found["calls"] += server.provider.calls
     found["over"] += known + lost > told["total"]
     found["short"] += known + lost > spent + unknown
-    calls_lost = len(server.provider.lost)  # each counts as its cap; after a kill among `spent`
-    most = known + calls_lost * Bill(PER_CALL, 2000, 0).units(unit)
-    found["unequal"] += spent != known if found["starts"] == 1 else not known <= spent <= most
+    # A lost call counts as its cap, after a kill among `spent`; and so does an answer that reached
+    # nobody, because its helper was cancelled.
+    most = known + (found["starts"] > 1) * len(server.provider.lost) * MOST_LOST.units(unit)
+    least = known - (unknown if kind == "cancel" or found["starts"] > 1 else 0)
+    found["unequal"] += not least <= spent <= most
     found["again"] += sum(times - 1 for times in server.answered.values())
     found["unanswered"] += ANSWER not in told["text"]
     found["used"] += round(100 * (known + lost) / told["total"])

@@ -212,11 +212,6 @@ class TestContext:
             assert accounts_in_scope(other) == (other, part)
         assert accounts_in_scope(budget) == (budget,)
 
-    def test_a_grant_of_the_same_tree_is_spent_alone(self) -> None:
-        budget = Budget(100)
-        with budget.grant(30) as grant, use_budget(budget.limit(50)):
-            assert accounts_in_scope(grant) == (grant,)
-
     def test_available_tokens_are_those_of_the_scarcest_account(self) -> None:
         one, other = Budget(100), Budget(60)
         call = other.reserve(50)
