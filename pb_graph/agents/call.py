@@ -35,9 +35,8 @@ from pydantic import PrivateAttr
 from pb_graph import errors
 from pb_graph.agents.notes import NOTES, appended, recall_notes, remember_note, shortened
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import Bill, add_spending, subtract_spending
+from pb_graph.budget.bill import Bill, Reservation, add_spending, subtract_spending
 from pb_graph.budget.rates import MAX_TOKENS
-from pb_graph.budget.reservation import Reservation
 from pb_graph.errors import InputError
 from pb_graph.models.caps import policy_for
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input

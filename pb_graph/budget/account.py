@@ -17,9 +17,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pb_graph.budget.bill import Bill, add_bills, bills_of, spending_of, whole_number
+from pb_graph.budget.bill import Bill, Reservation, add_bills, bills_of, spending_of, whole_number
 from pb_graph.budget.rates import (
     ALL_TOKENS,
     COMPLETION_TOKENS,
@@ -29,7 +29,6 @@ from pb_graph.budget.rates import (
     Rate,
     pico_dollars,
 )
-from pb_graph.budget.reservation import OPEN, Reservation
 from pb_graph.errors import BudgetUsedUpError, InputError
 
 if TYPE_CHECKING:
@@ -249,8 +248,7 @@ class Budget:
             account = self._open(COMPLETION_TOKENS, _whole("tokens", tokens, minimum=0))
         else:
             account = self._open(self.rate, None if amount is None else self._part(amount))
-        if earlier:
-            account._add(bills_of(earlier))
+        account._add(bills_of(earlier) if earlier else [])
         return account
 
     def grant(self, amount: float) -> Budget:
@@ -448,9 +446,9 @@ class Budget:
         with _LOCK:
             own = self._cap(call, kept, from_kept=from_kept)
             cap = min(most, own, *(account._cap(call) for account in also))
-            is_short = cap < min(most, wait_for)
             # No wait inside a reservation's block: the call might wait for itself.
-            if is_short and not OPEN.get() and any(account._is_busy() for account in accounts):
+            waits = cap < min(most, wait_for) and not Reservation.OPEN.get()
+            if waits and any(account._is_busy() for account in accounts):
                 future: Future[None] = Future()
                 WAITING.add(future)
                 return future
@@ -478,8 +476,8 @@ def _settle(
 
 
 def _whole(name: str, value: object, *, minimum: int) -> int:
-    is_plain = type(value) is int and value >= minimum
-    return cast("int", value) if is_plain else whole_number(name, value, minimum=minimum)
+    plain = value if type(value) is int and value >= minimum else None
+    return whole_number(name, value, minimum=minimum) if plain is None else plain
 
 
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:

@@ -14,8 +14,7 @@ from langchain_core.runnables import RunnableConfig
 
 from pb_graph.answers import without_thinking
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import Bill
-from pb_graph.budget.reservation import Reservation
+from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import (
     BudgetUsedUpError,

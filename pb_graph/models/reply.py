@@ -23,8 +23,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from pb_graph.answers import thinking_in
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import Bill, spent
-from pb_graph.budget.reservation import Reservation
+from pb_graph.budget.bill import Bill, Reservation, spent
 from pb_graph.models.options import StreamWatch, plain_field, whole_tokens
 from pb_graph.models.provider_errors import tokens_of_error
 from pb_graph.types import Charge, ReportWarning

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pb_graph.budget.account import WAITING, Budget
-from pb_graph.budget.bill import Bill
-from pb_graph.budget.reservation import Reservation
+from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.scope import (
     ACCOUNTS,
     accounts_in_scope,
