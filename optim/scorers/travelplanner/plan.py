@@ -1,9 +1,11 @@
-"""Read a travel plan from the prescribed day-by-day text."""
+"""Read a travel plan from the prescribed day-by-day text, or from the authors' list of days."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
+
+from json_repair import repair_json
 
 _MAX_FIELD = 2_000  # characters; searching a hostile megabyte is quadratic
 _DAY = re.compile(r"^\W*day\s*(?P<number>\d{1,2})\b", re.IGNORECASE)
@@ -22,6 +24,8 @@ _EMPTY = re.compile(  # "-", "N/A", "Not applicable", "No accommodation needed (
     r"\s*(?:\([^()]*\)|(?<!\w)(?:as|since|because|for|on|due|today|that|this)\b.*)?\.?",
     re.IGNORECASE,
 )
+_MAX_LISTED = 20_000  # characters of a plan as a list of days
+_LISTED = re.compile(r"\[\s*\{.*\}\s*\]", re.DOTALL)
 _FROM_TO = re.compile(r"\bfrom\s+(.+?)\s+to\s+([^,;:]+)", re.IGNORECASE)
 
 
@@ -87,7 +91,8 @@ def read_plan(text: str) -> list[Day] | None:
     def cities(days: list[Day]) -> int:
         return sum(day.current_city is not None for day in days)
 
-    best = max(reversed(_plans_in(text)), key=cities, default=[])
+    plans = _plans_in(text) or [_listed_days(text)]
+    best = max(reversed(plans), key=cities, default=[])
     return best if cities(best) else None
 
 
@@ -128,6 +133,17 @@ def _plans_in(text: str) -> list[list[Day]]:
         elif plans:
             field = _read_line(line, plans[-1][-1], field)
     return [[_day(day) for day in days] for days in plans]
+
+
+def _listed_days(text: str) -> list[Day]:
+    """Return the days of a list of objects, as in the submissions to TravelPlanner."""
+    listed = _LISTED.search(text[:_MAX_LISTED])
+    days = repair_json(listed[0], return_objects=True) if listed else []
+    return [
+        _day({name: str(day.get(name) or "-") for name in FIELDS})
+        for day in (days if isinstance(days, list) else [])
+        if isinstance(day, dict) and day.get("current_city")
+    ]
 
 
 def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:

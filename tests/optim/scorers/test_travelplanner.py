@@ -276,6 +276,15 @@ def test_what_is_no_plan_is_not_delivered(text: str) -> None:
     assert judged.metadata["hard"] == {"budget": False, "cuisine": False}
 
 
+def test_a_plan_in_the_form_of_the_official_submissions_scores_as_its_text() -> None:
+    days = [
+        {line.partition(": ")[0].lower().replace(" ", "_"): line.partition(": ")[2] for line in day}
+        for day in (part.splitlines()[1:] for part in PLAN.strip().split("\n\n"))
+    ]
+    days[0].pop("day_1:", None)
+    assert score(f"```json\n{days}\n```").value == score(str([*days, {}])).value == 1
+
+
 @pytest.mark.parametrize(
     "other", [{"reference_information": []}, {"local_constraint": {"room type": "igloo"}}]
 )
