@@ -56,7 +56,7 @@ def test_a_step_is_shown_the_answers_it_builds_on_and_no_others() -> None:
         number = re.findall(r"sub-question (\d) now", call.ask)[-1]
         return f"found{number} from {','.join(s.split()[0] for s in shown)}"
 
-    model = ScriptedChat(plan=(*DIAMOND[:3], "Apart? | after nothing", "End?"), solve=numbered)
+    model = ScriptedChat(plan=(*DIAMOND[:3], "Apart? | after 0", "End?"), solve=numbered)
     report = report_of(model, schedule="uniform", budget=500, **STEPWISE)
     said = [step["answer"] for step in report["steps"]]
     assert said[0] == "found1 from"
