@@ -95,7 +95,7 @@ class SolveTask(TypedDict):
     index: int
     share: int
     closes: bool
-    """Whether the step also has to give the final answer."""
+    """True if the step also has to give the final answer."""
     thinking_room: int
     run_id: str
     spent: Spending

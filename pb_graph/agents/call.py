@@ -135,7 +135,7 @@ class Log:
 
     @property
     def runs(self) -> dict[str, Spending]:
-        """What the runs of agents within a tool call have spent, each without those below it."""
+        """The spending of each agent run within a tool call, without that of runs below it."""
         runs: dict[str, Spending] = {}
         for entry in (entry for entry in self.entries if "run" in entry):
             runs[entry["run"]] = add_spending(runs.get(entry["run"]), entry["tokens"])

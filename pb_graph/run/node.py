@@ -29,7 +29,7 @@ _MAX_RUNS = 1000  # accounts that a graph keeps; abandoned runs count as well
 
 
 class Runs:
-    """What the nodes of a graph share: the accounts of its runs' limits, and the last settings."""
+    """Keep what the nodes of a graph share: the accounts of runs' limits, and the last settings."""
 
     def __init__(self) -> None:
         self._accounts: dict[tuple[str, int | Limit], Budget] = {}
