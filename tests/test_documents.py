@@ -171,3 +171,11 @@ def test_every_page_that_a_page_names_is_there() -> None:
         links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text_of(path))
         files = [_NOTEBOOK.sub(rf"{ROOT}/notebooks/\1.ipynb", link) for link in links]
         assert not [file for file in files if not (path.parent / file).exists()], path
+
+
+@pytest.mark.parametrize("readme", sorted(ROOT.glob("[po]*/**/README.md")), ids=str)
+def test_a_readme_of_a_folder_names_files_that_are_there(readme: Path) -> None:
+    named = re.findall(r"`((?:\.\./)?[\w/]+\.py|(?:\.\./)?\w+/)`", readme.read_text("utf-8"))
+    assert named
+    places = (readme.parent, ROOT)
+    assert [name for name in named if not any((at / name).exists() for at in places)] == []

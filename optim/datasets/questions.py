@@ -292,6 +292,9 @@ def _read_file(path: Path, dataset: DataSet) -> Iterable[Mapping[str, Any]]:
     The standard library reads JSON and CSV: `datasets` gives a column one type, and so refuses a
     file in which one answer is a number and the next a text.
     """
+    if not path.is_file():
+        msg = f"There is no file {path}. Give the path of a file of questions with --data."
+        raise InputError(msg)
     endings = [suffix.lower() for suffix in ("", *path.suffixes)]
     packed = endings.pop() if endings[-1] == ".gz" else ""
     try:
