@@ -202,13 +202,6 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
                 reserved.settle(0)
         else:
             tokens = tokens_of(message, prompt, reserved.tokens)
-            if tokens.is_measured and tokens.output == reserved.tokens and not message.tool_calls:
-                # Some servers, such as ik_llama.cpp, say "stop" at the cap as well.
-                message.response_metadata = {"finish_reason": "length"} | {
-                    name: value
-                    for name, value in message.response_metadata.items()
-                    if name != "finish_reason"
-                }
         if tokens and (message is not None or tokens.is_measured):
             reserved.settle([tokens.most(call)])
     seconds, most = time.perf_counter() - started, reserved.bill or call

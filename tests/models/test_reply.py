@@ -102,19 +102,6 @@ def test_a_reply_survives_a_journal() -> None:
     assert Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
 
 
-@pytest.mark.parametrize(("output", "finish"), [(10, "length"), (9, "stop")])
-def test_a_reply_of_exactly_its_cap_was_cut_off_whatever_its_server_says(
-    output: int, finish: str
-) -> None:
-    message = AIMessage(
-        "forty",
-        response_metadata={"stop_reason": "end_turn", "finish_reason": "stop"},
-        usage_metadata=usage(output),
-    )
-    client = ChatClient(FakeMessagesListChatModel(responses=[message]))
-    assert run_sync(client.call(PROMPT, CallOptions(10), BLOCKING)).finish == finish
-
-
 @pytest.mark.parametrize(
     ("metadata", "finish"),
     [
