@@ -188,7 +188,7 @@ class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
 
 _UP_TO_SOLVING: Any = {
     "interrupt_before": ["review", "answer", "solve"],
-    "output_keys": ["query", "plan", "shares", "charges", "warnings"],
+    "output_keys": ["settings", "query", "plan", "shares", "charges", "warnings"],
 }
 
 
@@ -201,6 +201,7 @@ def _plan_of(state: Mapping[str, Any]) -> QuestionPlan:
         "level": state["query"]["level"],
         "steps": state["plan"],
         "shares": state["shares"],
+        "synthesis": state["settings"]["synthesis"],
         "tokens": spent(state["charges"]),
         "warnings": state["warnings"],
     }

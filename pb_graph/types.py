@@ -151,6 +151,8 @@ class QuestionPlan(TypedDict):
     steps: list[SubQuestion]
     shares: list[int]
     """Tokens of each step; empty for a method without shares."""
+    synthesis: str
+    """How the steps become the answer: ``last_step``, ``join`` or ``call``."""
     tokens: int
     """Completion tokens that planning took."""
     warnings: list[ReportWarning]

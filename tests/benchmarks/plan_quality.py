@@ -76,6 +76,7 @@ def text_of(plan: dict[str, Any]) -> str:
     for step in plan["steps"]:
         hint = f" ({step['hint']})" if step["hint"] else ""
         lines.append(f"{step['index'] + 1}. {step['question'][:300]}{hint} [{step['credit']}]")
+    lines.append(f"synthesis: {plan['synthesis']}")
     return "\n".join([*lines, *(warning["code"] for warning in plan["warnings"])])
 
 

@@ -86,6 +86,7 @@ class TestCalled:
         found = graph_of(model, budget=100).plan("How many?", 2)
         assert [step["credit"] for step in found["steps"]] == [50, 50]
         assert (found["level"], found["shares"]) == (2, [50, 50])
+        assert found["synthesis"] == "last_step"
         assert found["tokens"] == model.output_tokens
         assert model.solving() == []
 
