@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, Literal, cast, get_args
+from uuid import uuid4
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.graph import Graph
 from langchain_core.tools import BaseTool, tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Checkpointer, Send
+from langgraph.runtime import get_runtime
+from langgraph.types import Checkpointer, Command, Overwrite, Send
 from pydantic import BaseModel
 
 from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spent
 from pb_graph.budget.rates import Dollars, Prices
+from pb_graph.budget.scope import use_budget
 from pb_graph.context import Context, require_limit
 from pb_graph.errors import InputError
 from pb_graph.models.caps import CapPolicy, known_policy
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.nodes.allocate import allocate, route_next_wave
 from pb_graph.nodes.finish import finish, no_answer, route_finish
 from pb_graph.nodes.intake import intake, route_intake
 from pb_graph.nodes.plan import estimate, plan, review, route_plan
 from pb_graph.nodes.solve import answer, solve, synthesize
-from pb_graph.run.models import GraphOptions, Model, Models, Program
-from pb_graph.run.node import Node, NodeFunction, Route, Runs
+from pb_graph.run.parts import GraphParts, Model, Program
 from pb_graph.run.pause import OnUsedUp
+from pb_graph.run.run import Run
 from pb_graph.settings import ClassName, Settings
 from pb_graph.state import Input, Output, SolveTask, State
 from pb_graph.types import QuestionPlan
@@ -99,29 +105,24 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     if on_used_up not in get_args(OnUsedUp):
         msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"
         raise InputError(msg)
-    models = Models(
+    parts = GraphParts(
         settings,
-        model,
-        planner=planner,
-        estimator=estimator,
-        easy=easy,
+        {"solver": model, "planner": planner, "estimator": estimator, "easy": easy},
         program=planner_program,
         cap_policy=known_policy(cap_policy),
         limit=require_limit("limit", limit),
-    )
-    if model_class is not None:
-        models.settings = Settings.read(models.settings.set_fields() | {"model_class": model_class})
-    options = GraphOptions(
         prices=None if prices is None else Dollars(prices),
         answer_type=None if response_format is None else AnswerType(response_format),
         tools=tuple(each if isinstance(each, BaseTool) else tool(each) for each in tools),
         on_used_up=on_used_up,
     )
+    if model_class is not None:
+        parts.settings = Settings.read(parts.settings.set_fields() | {"model_class": model_class})
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    targets, runs = _next_nodes(models.settings), Runs()
+    targets = _next_nodes(parts.settings)
 
     def add(function: NodeFunction, route: Route | None = None, **more: Any) -> None:  # noqa: ANN401
-        node = Node(function, models, options, runs, route, is_entry=function is intake)
+        node = Node(function, parts, route, is_entry=function is intake)
         builder.add_node(node.name, node, destinations=tuple(targets.get(node.name, ())), **more)
 
     add(intake, route_intake)
@@ -142,6 +143,81 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     builder.add_edge("no_answer", END)
     compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
     return PlanAndBudgetGraph(**vars(compiled))  # as `CompiledStateGraph.copy` makes one
+
+
+NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
+"""Takes the state, or the `SolveTask` that was sent, and the run; returns keys of the state."""
+Route = Callable[[State, Settings], str | list[Send]]
+"""Takes the state that a node leaves and the settings of the run; returns the next nodes."""
+
+
+class Node(Runnable[Any, State | Command[str]]):
+    """A graph node: LangGraph's side of a run, and the limits that the run's calls draw on.
+
+    LangGraph starts the node's run and sets its context; a ``RunnableLambda`` would do both again,
+    and look at its function's signature, at every call.
+
+    Args:
+        function: The node; its name is the node's in checkpoints, streams and reports. A node that
+            calls models is a coroutine that only awaits methods of its `Run`.
+        parts: The parts of the graph.
+        route: Chooses the next node; None where an edge of the graph says it.
+        is_entry: Whether this is the first node. It takes the graph's settings and the run's
+            context; the others take the settings that it left in the state, so that a query
+            that is resumed keeps the settings it began with.
+    """
+
+    def __init__(
+        self,
+        function: NodeFunction,
+        parts: GraphParts,
+        route: Route | None = None,
+        *,
+        is_entry: bool = False,
+    ) -> None:
+        self.name: str = getattr(function, "__name__", type(function).__name__)
+        self._function, self._parts, self._route = function, parts, route
+        self._is_entry = is_entry
+
+    # LangChain's signature. The config is in the context as well.
+    def invoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
+        """Return what the node adds to the state, and where to go."""
+        return run_sync(self._run(input, BLOCKING))
+
+    async def ainvoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
+        """Return what the node adds to the state, and where to go."""
+        return await self._run(input, ASYNC)
+
+    async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
+        raw: Any = get_runtime().context
+        parts, context = self._parts, Context() if raw is None else Context.resolve(raw)
+        if self._is_entry:
+            settings = parts.settings if raw is None else await parts.settings_of(context, io)
+            # The state may hold the values of an earlier question.
+            state = {**state, "run_id": uuid4().hex, "charges": [], "limit": None}
+        elif parts.read and parts.read[0] == state["settings"]:
+            settings = parts.read[1]  # settings are not validated again
+        else:
+            settings = Settings.model_validate(state["settings"])
+            parts.read = state["settings"], settings
+        limit = parts.limit if context.limit is None else context.limit
+        run = Run(parts, settings, context, io, state, limit)
+        with ExitStack() as limits:
+            for each in filter(None, (limit, settings.limit)):
+                account = parts.account(each, state["run_id"], run.earlier)
+                limits.enter_context(use_budget(account))
+            result = self._function(state, run)
+            update = dict(await result if inspect.isawaitable(result) else result)
+        if run.settings is not settings:
+            update["settings"] = run.settings.model_dump(mode="json")
+            parts.read = update["settings"], run.settings
+        next_state = cast("State", state | update)
+        update |= run.state_update(self.name)
+        if self._is_entry:  # drop the warnings of an earlier question
+            update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
+        if self._route is None:
+            return cast("State", update)
+        return Command(update=update, goto=self._route(next_state, run.settings))
 
 
 class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):

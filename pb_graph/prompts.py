@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from pb_graph.methods import METHODS
 from pb_graph.settings import Settings
 from pb_graph.styles import (
     BY_PLAN,
@@ -62,6 +63,18 @@ WITH_WORKING = f"Write the working, then end with {LAST_LINE}"
 FORCE_STEP = "Stop here. State the result of this sub-question in one short line."
 FORCE_FINAL = "Stop here. From what has been found so far, write only the final answer."
 
+_STEPS = """The plan, one way to solve it. Where a sub-question rests on a mistake, leave it and \
+find what the question needs instead:"""
+_PARTS = "The answer is made of these parts, one behind the other:"
+
+_FRAME = """The problem comes with its difficulty, a level out of 5, and with sub-questions as a \
+hint. All the credit is for a correct final answer to the whole problem. Solve it efficiently and \
+clearly, to earn as much credit as possible."""
+_PAPER_OUTLINE = """You may follow these sub-questions as you think, or feel free to use any other \
+method that works best for the final answer:"""
+_WITHOUT_PLAN = "1. Solve the problem directly."
+"""Stands in the place of a plan that was not found, as in the authors' code."""
+
 _MAX_PARTIAL = 800  # characters that are shown of a reply that was cut off: its last 250 tokens
 
 _OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", re.IGNORECASE)
@@ -109,33 +122,25 @@ def shows_form(form: str | None) -> bool:
     return form is None or bool(_OUR_FORMS.search(form))
 
 
-def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prompt says
-    query: Query,
-    settings: Settings,
-    style: Style,
-    plan: Sequence[SubQuestion] = (),
-    *,
-    budget: int | None = None,
-    shares: Mapping[int, int] | None = None,
-) -> list[PromptMessage]:
+def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
     """Return the prompt that asks the whole question in one call.
 
     Args:
-        query: The question and what was given with it.
-        settings: The settings of the run.
-        style: How to write.
-        plan: The sub-questions, shown as one way to solve the question; empty for a plain prompt.
-        budget: Tokens to stay below, if the prompt states a budget.
-        shares: Tokens of each sub-question by its index, if the prompt states shares.
+        given: The question. Its plan is shown as one way to solve it; its budget and its shares are
+            stated.
     """
-    parts, is_paper = [question_block(query, show_level=bool(plan))], follows_paper(style)
+    query, settings, style, plan = given.query, given.settings, given.style, given.plan
+    is_paper, budget = style.is_paper and not style.examples, given.budget
+    if is_paper and METHODS[settings.method].plans:
+        return _paper_prompt(given)
+    parts = [question_block(query, show_level=bool(plan))]
     if plan:
-        parts.append(_outline(map(sub_question_line, plan), settings))
+        parts.append(_outline(map(_sub_question_line, plan), settings))
         by_plan = CALCULATION_BY_PLAN if style.compute else BY_PLAN
         style = by_plan if style.examples else style
-        if shares is not None:  # of what is thought: "step by step" would contradict them
-            amounts = {n: settings.told(share, query["level"]) for n, share in shares.items()}
-            told = [f"{n + 1}. {_format_budget(share, settings)}" for n, share in amounts.items()]
+        if given.shares is not None:  # of what is thought: "step by step" would contradict them
+            shares = {n: settings.told(share, query["level"]) for n, share in given.shares.items()}
+            told = [f"{n + 1}. {_format_budget(share, settings)}" for n, share in shares.items()]
             parts.append("\n".join(["Think briefly, and spend on each at most:", *told]))
             style = BY_SHARES if style.examples and not style.compute else style
             if style is STYLES["prose"]:
@@ -155,12 +160,33 @@ def single_call_prompt(  # noqa: PLR0913 -- one argument for each thing the prom
     said = "\n".join(filter(None, system))
     messages: list[PromptMessage] = [("system", said)] if said else []
     messages += _exchanges(query, style)
-    return [*messages, human("\n\n".join(filter(None, parts)), query)]
+    return [*messages, _human("\n\n".join(filter(None, parts)), query)]
 
 
-def step_prompt(
-    task: SolveTask, settings: Settings, style: Style, *, is_final: bool
-) -> list[PromptMessage]:
+def _paper_prompt(given: MethodInput) -> list[PromptMessage]:
+    """Return the prompt of a row of the paper that plans: what the template of its appendix says.
+
+    Shares are tokens, which the paper calls words. docs/evaluation.md lists what differs.
+    """
+    query, plan, method = given.query, given.plan, METHODS[given.settings.method]
+    lines = [_sub_question_line(step) for step in plan] or [_WITHOUT_PLAN]
+    budget = given.budget
+    told = [given.shares[step["index"]] for step in plan] if given.shares else []
+    if method.splits and not plan and budget is not None:
+        told, budget = [budget], None
+    for place, share in enumerate(told):
+        lines[place] += f" Only think a little, and solve it directly in up to {share} words."
+    strictly = " strictly" if method.splits else ""
+    wanted = query["answer_format"] or LAST_LINE[0].upper() + LAST_LINE[1:]
+    parts = [_FRAME, question_block(query, show_level=True), "\n".join([_PAPER_OUTLINE, *lines])]
+    parts.append(f"Give the final answer{strictly} in this format:\n{wanted}")
+    if budget is not None:
+        parts.append(f"Think step by step, and use less than {budget} tokens.")
+    system: list[PromptMessage] = [("system", query["instruction"])] if query["instruction"] else []
+    return [*system, _human("\n\n".join(parts), query)]
+
+
+def step_prompt(task: SolveTask, settings: Settings, style: Style) -> list[PromptMessage]:
     """Return the prompt that asks one sub-question, after those it builds on and their answers.
 
     The messages of a step begin with those of the steps before it, so that a provider's prefix
@@ -170,75 +196,58 @@ def step_prompt(
         task: The sub-question with its plan, its share and the results that it builds on.
         settings: The settings of the run.
         style: How to write.
-        is_final: Whether the step also has to give the final answer.
     """
     query, plan, earlier = task["query"], task["plan"], task["results"]
-    joins = settings.synthesis == "join"
-    lead = (
-        "The answer is made of these parts, one behind the other:"
-        if joins
-        else "The plan, one way to solve it. Where a sub-question rests on a mistake, leave it and "
-        "find what the question needs instead:"
+    lead, ask = (
+        _STEPS,
+        "Solve sub-question {} now, and only that: {} Think briefly and use at most {}.",
     )
-    lines = map(sub_question_line, plan)
-    opening = "\n".join([question_block(query, show_level=True), "", lead, *lines])
+    if settings.synthesis == "join":
+        lead, ask = _PARTS, "Write part {} now, and only that: {} Use at most {}."
+    opening = [question_block(query, show_level=True), "", lead, *map(_sub_question_line, plan)]
     system = [query["instruction"] or DEFAULT_INSTRUCTION]
     if style.examples:
         system.append(style.instruction)
     elif style.instruction:
-        opening += f"\n\n{style.instruction}"
-    level = query["level"]
-    steps = [(step["index"], settings.told(step["share"], level)) for step in (*earlier, task)]
-    asks = [
-        f"Write part {place + 1} now, and only that: {plan[place]['question']} "
-        f"Use at most {_format_budget(share, settings)}."
-        if joins
-        else f"Solve sub-question {place + 1} now, and only that: {plan[place]['question']} "
-        f"Think briefly and use at most {_format_budget(share, settings)}."
-        for place, share in steps
-    ]
-    asks[0] = f"{opening}\n\n{asks[0]}"
-    if is_final:
+        opening += ["", style.instruction]
+    asks = []
+    for step in (*earlier, task):
+        share = settings.told(step["share"], query["level"])
+        question = plan[step["index"]]["question"]
+        asks.append(ask.format(step["index"] + 1, question, _format_budget(share, settings)))
+    asks[0] = "\n".join([*opening, "", asks[0]])
+    if task["closes"]:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
         asks[-1] += f"{_format(query, WITH_WORKING)} {style.ending}".rstrip()
-    messages: list[PromptMessage] = [("system", "\n".join(system))]
-    messages += _exchanges(query, style)
-    questions = [human(asks[0], query), *(("human", ask) for ask in asks[1:])]
-    for ask, done in zip(questions, earlier, strict=False):
-        result = done["answer"] or "(This sub-question was cut off without a result.)"
-        messages += [ask, ("ai", result)]
-    return [*messages, questions[-1]]
+    messages: list[PromptMessage] = [("system", "\n".join(system)), *_exchanges(query, style)]
+    for place, text in enumerate(asks):
+        messages.append(("human", text) if place else _human(text, query))
+        if place < len(earlier):
+            result = earlier[place]["answer"]
+            messages.append(("ai", result or "(This sub-question was cut off without a result.)"))
+    return messages
 
 
-def synthesis_prompt(
-    query: Query,
-    settings: Settings,
-    plan: Sequence[SubQuestion],
-    results: Sequence[StepResult],
-    *,
-    budget: int,
-) -> list[PromptMessage]:
+def synthesis_prompt(given: MethodInput, results: Sequence[StepResult]) -> list[PromptMessage]:
     """Return the prompt that asks for the final answer, given what the steps found.
 
     Args:
-        query: The question and what was given with it.
-        settings: The settings of the run.
-        plan: All sub-questions.
+        given: The question with its plan, and the budget of the answer.
         results: The results of the steps that have one.
-        budget: Tokens of the answer.
     """
+    query, share = given.query, _format_budget(given.budget or 0, given.settings)
     findings = "\n".join(
-        f"{done['index'] + 1}. {plan[done['index']]['question']}\n   Found: {done['answer']}"
+        f"{done['index'] + 1}. {given.plan[done['index']]['question']}\n   Found: {done['answer']}"
         for done in results
     )
     parts = [
         question_block(query, show_level=False),
         f"Its sub-questions have been worked on:\n{findings}",
-        f"From these, answer the question in at most {_format_budget(budget, settings)}.",
+        f"From these, answer the question in at most {share}.",
         _format(query, DEFAULT_FORMAT),
     ]
     system = query["instruction"] or DEFAULT_INSTRUCTION
-    return [("system", system), human("\n\n".join(parts), query)]
+    return [("system", system), _human("\n\n".join(parts), query)]
 
 
 def forced_answer_prompt(
@@ -337,13 +346,13 @@ def _exchanges(query: Query, style: Style) -> list[PromptMessage]:
     return messages
 
 
-def human(text: str, query: Query) -> PromptMessage:
+def _human(text: str, query: Query) -> PromptMessage:
     """Return the message that asks the question, with its images and files."""
     media = query.get("media")
     return ("human", [{"type": "text", "text": text}, *media] if media else text)
 
 
-def sub_question_line(step: SubQuestion) -> str:
+def _sub_question_line(step: SubQuestion) -> str:
     """Return a sub-question as the solver is shown it, with its number and its hint."""
     hint = f" (hint: {step['hint']})" if step["hint"] else ""
     return f"{step['index'] + 1}. {step['question']}{hint}"
@@ -351,18 +360,11 @@ def sub_question_line(step: SubQuestion) -> str:
 
 def _outline(lines: Iterable[str], settings: Settings | None = None) -> str:
     lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
-    if settings and settings.synthesis == "join":
-        lead = "The answer is made of these parts, one behind the other:"
-    return "\n".join([lead, *lines])
-
-
-def follows_paper(style: Style) -> bool:
-    """Return whether a style is that of the paper's templates, without examples."""
-    return style.is_paper and not style.examples
+    return "\n".join([_PARTS if settings and settings.synthesis == "join" else lead, *lines])
 
 
 def _closing(query: Query, style: Style) -> str:
-    if follows_paper(style):
+    if style.is_paper and not style.examples:
         return query["answer_format"] or WITH_WORKING
     form = _format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
     return style.ending if style.compute else f"{form} {style.ending}".strip()

@@ -25,7 +25,6 @@ STOREYS = {
         "nodes",
         "run",
         "planner models local program",
-        "paper",
         "prompts styles state context settings answers",
         "budget calculation methods tasks",
         "types errors",
@@ -94,7 +93,7 @@ def test_the_engine_contract_of_dspy_stays_in_one_module() -> None:
         for name, path in sources("pb_graph").items()
         if any(target.startswith("dspy.lm15") for target in imports(path))
     ]
-    assert users == ["pb_graph.planner.engine"]
+    assert users == ["pb_graph.planner.planner"]
 
 
 def test_private_names_of_langchain_stay_in_one_module() -> None:

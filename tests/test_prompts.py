@@ -12,6 +12,7 @@ import pytest
 
 from pb_graph import prompts
 from pb_graph.prompts import (
+    MethodInput,
     PromptMessage,
     forced_answer_prompt,
     single_call_prompt,
@@ -63,9 +64,12 @@ def test_data_can_neither_close_nor_open_our_tags(field: str, tag: str) -> None:
 
 
 def step(index: int, *earlier: StepResult, **options: Any) -> list[PromptMessage]:  # noqa: ANN401
-    is_final = options.pop("is_final", False)
     asked: Any = {"query": query(answer_format=FORMAT), "plan": PLAN, "index": index, "share": 70}
-    return step_prompt(asked | {"results": earlier} | options, SETTINGS, PROSE, is_final=is_final)
+    return step_prompt(asked | {"results": earlier, "closes": False} | options, SETTINGS, PROSE)
+
+
+def whole(style: Style) -> list[PromptMessage]:
+    return single_call_prompt(MethodInput(query=query(), settings=SETTINGS, style=style))
 
 
 class TestStep:
@@ -81,11 +85,8 @@ class TestStep:
 
 def test_a_forced_ending_shows_neither_examples_nor_a_long_beginning() -> None:
     task: Any = {"query": query(), "plan": PLAN, "index": 1, "share": 70}
-    task["results"] = [result(0, "FOUND")]
-    for asked in (
-        single_call_prompt(query(), SETTINGS, SHOWN),
-        step_prompt(task, SETTINGS, SHOWN, is_final=False),
-    ):
+    task |= {"results": [result(0, "FOUND")], "closes": False}
+    for asked in (whole(SHOWN), step_prompt(task, SETTINGS, SHOWN)):
         forced = forced_answer_prompt(asked, "a" * 5000 + "THE END", query(), is_final=True)
         text = said(forced)
         assert "EARLIER" not in text
@@ -96,7 +97,7 @@ def test_a_forced_ending_shows_neither_examples_nor_a_long_beginning() -> None:
 
 @pytest.mark.parametrize("name", ["draft", "calculation", "concise", "auto"])
 def test_the_examples_of_a_style_cost_little(name: str) -> None:
-    asked = single_call_prompt(query(), SETTINGS, STYLES[name])
+    asked = whole(STYLES[name])
     assert len(said(asked[:-1])) / 4 <= 350  # four characters a token
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from math import comb
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ async def adaptive_consistency(given: MethodInput, run: Run) -> State:
     from pb_graph.models.options import CallOptions  # noqa: PLC0415 -- loads LangChain
 
     settings, purpose = run.settings, Purpose("answer", level=given.query["level"])
-    prompt = single_call_prompt(given.query, settings, STYLES["prose"])
+    prompt = single_call_prompt(replace(given, style=STYLES["prose"], budget=None))
     options = CallOptions(settings.cutoff, purpose=purpose, thinking="free", sampling=True)
     texts: dict[str, str] = {}
     votes: Counter[str] = Counter()
@@ -81,13 +82,13 @@ async def agree_or_think(given: MethodInput, run: Run) -> State:
     from pb_graph.models.options import CallOptions  # noqa: PLC0415 -- loads LangChain
 
     settings, purpose = run.settings, Purpose("answer", level=given.query["level"])
-    prompt = single_call_prompt(given.query, settings, STYLES["concise"])
+    prompt = single_call_prompt(replace(given, style=STYLES["concise"], budget=None))
     options = CallOptions(settings.cutoff, purpose=purpose, thinking="off", sampling=True)
     texts = [(await run.ask(prompt, options)).text for _ in range(2)]
     first, second = [comparable(_stated(text, given) or "") for text in texts]
     if first and first == second:
         return {"answer": texts[0]}
-    prompt = single_call_prompt(given.query, settings, STYLES["prose"])
+    prompt = single_call_prompt(replace(given, style=STYLES["prose"], budget=None))
     return (await run.call_within_budget(prompt, None, given.query, purpose)).update()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from optim.rivals.adaptive_consistency import comparable
@@ -46,7 +47,7 @@ async def certaindex(given: MethodInput, run: Run) -> State:
     Pieces are charged to ``answer``, probes to ``probe``; a probe is not part of the answer.
     """
     settings = run.settings
-    prompt = single_call_prompt(given.query, settings, STYLES["prose"])
+    prompt = single_call_prompt(replace(given, style=STYLES["prose"], budget=None))
     level = given.query["level"]
     answering, probing = Purpose("answer", level=level), Purpose("probe", level=level)
     written, left = "", settings.cutoff

@@ -39,5 +39,5 @@ async def focused_cot(given: MethodInput, run: Run) -> State:
     listed = await run.ask(ask, CallOptions(cap, purpose=replace(purpose, node="plan")))
     if listed.text:
         query = {**query, "question": listed.text, "reference": None}
-    prompt = single_call_prompt(query, given.settings, STYLES["prose"])
+    prompt = single_call_prompt(replace(given, query=query, style=STYLES["prose"], budget=None))
     return (await run.call_within_budget(prompt, given.budget, query, purpose)).update()

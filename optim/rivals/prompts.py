@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pb_graph.methods import method
@@ -45,7 +46,7 @@ STYLE_OF: Mapping[str, Style] = {
 )
 def ask_in_own_style(given: MethodInput) -> list[PromptMessage]:
     """Return the question in the style of the method that the settings name."""
-    return single_call_prompt(given.query, given.settings, STYLE_OF[given.settings.method])
+    return single_call_prompt(replace(given, style=STYLE_OF[given.settings.method], budget=None))
 
 
 @method(
@@ -56,7 +57,7 @@ def ask_in_own_style(given: MethodInput) -> list[PromptMessage]:
 async def program_aided(given: MethodInput, run: Run) -> State:
     """Return the calculation with its result. Without a result the model is asked for it."""
     query, style = given.query, STYLES["calculation"]
-    prompt = single_call_prompt(query, given.settings, style)
+    prompt = single_call_prompt(replace(given, style=style, budget=None))
     purpose = Purpose("answer", level=query["level"])
     reply = await run.call_within_budget(
         prompt, given.budget, query, purpose, compute=style.compute

@@ -48,7 +48,7 @@ async def tale_ep(given: MethodInput, run: Run) -> State:
             run.warn("method", "no number of tokens in the reply; solved without a budget")
     except ModelCallError as failure:
         run.warn(failure.code, f"{failure} Solved without a budget.")
-    prompt = single_call_prompt(given.query, given.settings, STYLES["prose"], budget=budget)
+    prompt = single_call_prompt(replace(given, style=STYLES["prose"], budget=budget))
     solved = await run.call_within_budget(prompt, budget, given.query, purpose)
     return solved.update() | {"query": {**given.query, "budget": budget}}
 

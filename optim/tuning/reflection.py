@@ -15,7 +15,7 @@ from pb_graph.models.client import RetryPolicy
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.reply import ASYNC, IO, Reply
 from pb_graph.models.resolve import client_of, model_name, resolve
-from pb_graph.planner.engine import language_model
+from pb_graph.planner.planner import language_model
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:

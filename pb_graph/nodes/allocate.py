@@ -71,7 +71,7 @@ async def _budget(state: State, run: Run) -> tuple[int, bool]:
     budget = run.settings.budget_for(state["query"]["level"])
     solver = (await run.client("solver")).key  # whose price counts in dollars
     left, shared = available_tokens(budget, model=solver), run.limit
-    on_used_up, decision = run.options.on_used_up, None
+    on_used_up, decision = run.parts.on_used_up, None
     if left < budget and on_used_up != "answer" and isinstance(shared, Budget):
         size, rest = map(shared.rate.text, (shared.total, shared.left))
         cost = f"{budget} completion tokens"

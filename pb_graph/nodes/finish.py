@@ -34,7 +34,7 @@ def finish(state: State, run: Run) -> State:
     """Write ``report`` and, if there is an answer, the final message with its usage."""
     report = _build_report(state, run)
     answer, update = report["answer"], cast("State", {"report": report})
-    answer_type = run.options.answer_type
+    answer_type = run.parts.answer_type
     if answer and answer_type:
         update["structured_response"] = answer_type.read(answer)
         if update["structured_response"] is None:
@@ -68,7 +68,7 @@ def no_answer(state: State, _: Run) -> State:
 
 def _build_report(state: State, run: Run) -> Report:
     settings, query, method = run.settings, state["query"], METHODS[run.settings.method]
-    rates = (run.options.prices, *(account.rate for account in ACCOUNTS.get()))
+    rates = (run.parts.prices, *(account.rate for account in ACCOUNTS.get()))
     prices = next((rate for rate in rates if isinstance(rate, Dollars)), None)
     usage = usage_of(state["charges"], prices.dollars if prices else None)
     bound = most_billed(state["charges"])

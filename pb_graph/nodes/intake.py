@@ -50,7 +50,7 @@ async def intake(state: State, run: Run) -> State:
             ``review_plan`` or ``on_used_up="pause"`` is set without a checkpointer.
     """
     given = _check(state)
-    form = run.options.answer_type.form if run.options.answer_type else None
+    form = run.parts.answer_type.form if run.parts.answer_type else None
     query = Query(
         question=given.question,
         reference=given.reference or None,
@@ -65,15 +65,13 @@ async def intake(state: State, run: Run) -> State:
     if given.budget is not None:
         run.settings = run.settings.model_copy(update={"budget": given.budget})
     has_own = run.settings.budget is not None
-    way = run.context, run.settings, run.io
-    found = await run.models.class_of("solver", *way)
-    planner = await run.models.class_of("planner", *way)
+    found, planner = await run.class_of("solver"), await run.class_of("planner")
     run.settings = settings = _fitted(run.settings, query, found.name, planner.name)
     planning, solving = settings.bounds(query)
     room = 0
     if found.source == "default" and not has_own and settings.has_budget:
         room = (CLASSES["thinking"].thinking or {}).get(given.level or max(LEVELS), 0)
-    pauses = (settings.review_plan and settings.has_plan) or run.options.on_used_up == "pause"
+    pauses = (settings.review_plan and settings.has_plan) or run.parts.on_used_up == "pause"
     if pauses and run.journal is None:
         msg = "A pause needs a checkpointer: build_graph(…, checkpointer=InMemorySaver())"
         raise InputError(msg)

@@ -34,7 +34,7 @@ from pb_graph.planner.requests import (
     level_request,
     plan_request,
 )
-from pb_graph.run.models import Role
+from pb_graph.run.parts import Role
 from pb_graph.run.run import Run
 from pb_graph.settings import Settings
 from pb_graph.state import State
@@ -95,11 +95,10 @@ def single_step(query: Query) -> SubQuestion:
 
 async def _is_brief(run: Run) -> bool:
     """Return whether the estimator can reply in a few tokens, without thinking."""
-    found = await run.models.class_of("estimator", run.context, run.settings, run.io)
-    if found.name != "thinking":
+    if (await run.class_of("estimator")).name != "thinking":
         return True
     model = (await run.client("estimator")).model
-    return can_stop_thinking(model, run.models.cap_policy or policy_for(model))
+    return can_stop_thinking(model, run.parts.cap_policy or policy_for(model))
 
 
 async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
@@ -111,11 +110,9 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
     role: Role = "estimator" if request.node == "estimate" else "planner"
     settings, program = run.settings, run.context.planner_program
     cap = min(request.cap or settings.cutoff, settings.planner_room)
-    models, model = run.models, run.models.model_for(role, run.context)
-    client = await models.client(model, settings, run.io)
-    found = await models.class_of(role, run.context, settings, run.io)
-    planner = await models.planner(program, run.io)
-    from pb_graph.planner.engine import ask_planner  # noqa: PLC0415 -- loads DSPy
+    client, found = await run.client(role), await run.class_of(role)
+    planner = await run.parts.planner(program, run.io)
+    from pb_graph.planner.planner import ask_planner  # noqa: PLC0415 -- loads DSPy
 
     complaint = ""
     for _ in range(1 if request.cap else 2):
@@ -162,7 +159,7 @@ async def _decompose(query: Query, run: Run) -> State:
     """
     settings, update, steps = run.settings, State(), list[SubQuestion]()
     graded = settings.planning == "fused" and settings.splits_budget
-    tools = [f"{tool.name}: {tool.description:.120}" for tool in run.options.tools]
+    tools = [f"{tool.name}: {tool.description:.120}" for tool in run.parts.tools]
     raw_plan = await _ask(plan_request(query, settings, graded=graded, tools=tools), run)
     if graded and query["level"] is None:
         found = raw_plan.level if raw_plan else None
@@ -184,7 +181,7 @@ async def _decompose(query: Query, run: Run) -> State:
     if synthesis == "auto":
         says = raw_plan and raw_plan.delivers
         joins = says == "all" or (says is None and asked_length(query) is not None)
-        is_text = is_composed(query) and run.options.answer_type is None
+        is_text = is_composed(query) and run.parts.answer_type is None
         synthesis = "join" if joins and is_text else "last_step"
     if len(steps) > 1:
         update["plan"] = steps

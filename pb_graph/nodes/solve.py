@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pb_graph.budget.bill import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
-from pb_graph.paper import planned_prompt
 from pb_graph.prompts import (
     MethodInput,
-    follows_paper,
     single_call_prompt,
     solver_style,
     step_prompt,
@@ -19,23 +18,20 @@ from pb_graph.prompts import (
 )
 from pb_graph.run.run import BudgetedReply, Run
 from pb_graph.state import SolveTask, State
-from pb_graph.styles import Style
 from pb_graph.types import Purpose, Query, StepResult, SubQuestion
 
 
 async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``. A failed call is also a result; the other steps continue."""
     plan, index, share, query = task["plan"], task["index"], task["share"], task["query"]
-    closes, is_told, style = task["closes"], _is_told(run), await _style(query, run)
+    closes, given = (
+        task["closes"],
+        await _given(query, run, budget=share if _is_told(run) else None),
+    )
     if _is_single_step(plan, query):
-        stated = share if is_told else None
-        if follows_paper(style):
-            given = MethodInput(query=query, settings=run.settings, style=style, budget=stated)
-            prompt = planned_prompt(given)
-        else:
-            prompt = single_call_prompt(query, run.settings, style, budget=stated)
+        prompt = single_call_prompt(given)
     else:
-        prompt = step_prompt(task, run.settings, style, is_final=closes)
+        prompt = step_prompt(task, run.settings, given.style)
     run.emit("step_started", index=index, share=share)
     try:
         reply = await run.call_within_budget(
@@ -45,7 +41,7 @@ async def solve(task: SolveTask, run: Run) -> State:
             Purpose("solve", index, plan[index]["level"] or query["level"]),
             closing=closes,
             stream=closes,
-            compute=style.compute,
+            compute=given.style.compute,
         )
     except ModelCallError as failure:
         reply = BudgetedReply("", spent(failure.lost), "error")
@@ -105,7 +101,7 @@ async def _closing_call(
     query, plan = state["query"], state["plan"]
     cap = run.settings.synthesis_cap(query, query["budget"] or 0, len(plan))
     budget = max(1, min(cap, int(run.budget.left)))
-    prompt = synthesis_prompt(query, run.settings, plan, answers, budget=budget)
+    prompt = synthesis_prompt(await _given(query, run, budget=budget, plan=plan), answers)
     try:
         purpose = Purpose("synthesize", level=query["level"])
         reply = await run.call_within_budget(prompt, budget, query, purpose)
@@ -119,31 +115,25 @@ async def _closing_call(
 
 async def answer(state: State, run: Run) -> State:
     """Write ``answer`` by the run's method. A failed method gives an empty answer and a warning."""
-    settings, query = run.settings, state["query"]
-    method, budget = METHODS[settings.method], query["budget"]
+    query, method = state["query"], METHODS[run.settings.method]
     plan = [] if _is_single_step(state["plan"], query) else state["plan"]
-    shares = dict(enumerate(state["shares"])) or None
-    is_told, style = _is_told(run), await _style(query, run)
-    inputs = MethodInput(
-        query=query, settings=settings, style=style, budget=budget, plan=plan, shares=shares
-    )
+    budget, shares = query["budget"], dict(enumerate(state["shares"])) or None
+    given = await _given(query, run, budget=budget, plan=plan, shares=shares)
     try:
         if method.function and not method.is_prompt:
-            update: State = await method.function(inputs, run)
+            update: State = await method.function(given, run)
             return {"answer": "", **update}
         if method.function:
-            prompt = method.function(inputs)
+            prompt = method.function(given)
         else:
-            is_split = method.splits and (plan or not is_told)
+            is_split = method.splits and (plan or not _is_told(run))
             total = budget if method.budgets and not is_split else None
-            told = shares if plan else None
-            if method.plans and follows_paper(style):
-                prompt = planned_prompt(replace(inputs, budget=total, shares=told))
-            else:
-                prompt = single_call_prompt(query, settings, style, plan, budget=total, shares=told)
+            prompt = single_call_prompt(
+                replace(given, budget=total, shares=shares if plan else None)
+            )
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
-            prompt, budget, query, purpose, thinking=method.thinking, compute=style.compute
+            prompt, budget, query, purpose, thinking=method.thinking, compute=given.style.compute
         )
         return reply.update()
     except ModelCallError as failure:
@@ -151,15 +141,16 @@ async def answer(state: State, run: Run) -> State:
         return {"answer": ""}
 
 
-async def _style(query: Query, run: Run) -> Style:
-    """Return the style in which a question is solved: a program's own, else the settings'."""
+async def _given(query: Query, run: Run, **more: Any) -> MethodInput:  # noqa: ANN401
+    """Return what a prompt is made of: the style is a program's own, else that of the settings."""
     settings, program, program_style = run.settings, run.context.planner_program, None
-    if program is not None or run.models.program is not None:
-        program_style = (await run.models.planner(program, run.io)).teaching
-    is_free = not (run.options.tools or run.options.answer_type)
+    if program is not None or run.parts.program is not None:
+        program_style = (await run.parts.planner(program, run.io)).teaching
+    is_free = not (run.parts.tools or run.parts.answer_type)
     shows = settings.style not in {None, "auto"} or settings.model_class == "small"
     name = settings.solver_style(query["domain"], query["level"])
-    return solver_style(name, query, program_style, is_free=is_free, shows_examples=shows)
+    style = solver_style(name, query, program_style, is_free=is_free, shows_examples=shows)
+    return MethodInput(query=query, settings=settings, style=style, **more)
 
 
 def _is_told(run: Run) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pb_graph import paper
 from pb_graph.planner.plans import Difficulty, Level, Plan
 from pb_graph.settings import LEVEL_CAP, Settings
 from pb_graph.tasks import MATHEMATICS, asked_length, ends_of
@@ -43,6 +42,10 @@ class _Task:
     parts: tuple[tuple[str, int, int], ...]
     delivers: str = "last"
 
+    def inputs(self, of: Mapping[str, str]) -> dict[str, str]:
+        """Return the task as input fields, with its level if the inputs of a question have one."""
+        return {"problem": self.problem, "level": f"level {self.level} of 5" if of["level"] else ""}
+
 
 _TANK = _Task(
     "A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How many hours "
@@ -73,7 +76,21 @@ _REPORT = _Task(
     ),
     "all",
 )
-_PRODUCT = _Task(paper.PROBLEM, 3, tuple(zip(paper.STEPS, 3 * (3,), paper.CREDITS, strict=True)))
+_PRODUCT = _Task(
+    "What are the last two digits of 3 * 33 * 333 * ..., a product of 50 such factors?",
+    3,
+    (
+        ("What is the product modulo 4? | reduce each factor, as 100 is a multiple of 4", 3, 25),
+        (
+            "What is the product modulo 25? | reduce each factor, and write equal ones as a power",
+            *(3, 45),
+        ),
+        (
+            "Which number below 100 fits both? | join the results by the Chinese remainder theorem",
+            *(3, 30),
+        ),
+    ),
+)
 _EASIEST = "What is the capital of Kenya?"
 _HARDEST = (
     "Plan a week by train through Japan for a family of five with a baby, all vegetarian, for "
@@ -89,8 +106,16 @@ _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
 _STEP = {"type": "string", "maxLength": 600}
 """A part and its hint, of some 300 characters each."""
 _DELIVERS = {"type": "string", "enum": ["last", "all"]}
-_SHOWN = {"level": (600, 400), "plan": (6_000, 2_000)}
-"""Characters of a problem that a planner is shown, from its head and its tail."""
+
+
+_PAPER_PLANNER = """You are an experienced expert and designer of exam questions, and help \
+students break a hard problem into 2 to 5 simpler sub-questions: few for an easy problem, more for \
+a hard one, and none in too much detail. Each one builds on the one before it, and its hint says \
+what the student achieves by it; no hint tells the solution. Do not reason and do not think about \
+it: write the sub-questions at once, by your first impression."""
+_PAPER_GRADER = """You are an experienced expert and designer of exam questions. Compare the \
+problem and its sub-questions with the problems of known level. Adhere to the given sub-questions, \
+and make no new ones. Their credits sum to exactly 100."""
 
 
 class Example(NamedTuple):
@@ -148,19 +173,23 @@ def plan_request(
             the question if it is unknown.
         tools: What the solver can call, a line for each tool.
     """
-    limit, inputs = settings.max_steps, _inputs(query, settings, tools=tools)
-    is_paper = settings.style == "paper"
+    limit, inputs, is_paper = (
+        settings.max_steps,
+        _inputs(query, settings),
+        settings.style == "paper",
+    )
+    if tools:
+        inputs["problem"] += "".join(["\nTools that can be called:", *(f"\n- {t}" for t in tools)])
     pattern, item = '"part | hint"', _STEP
     if graded:
         pattern = '{"question": "part | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
     else:
         inputs["examples"] = ""
-    about: dict[str, dict[str, Any]] = {} if is_paper else {"delivers": _DELIVERS}
-    if graded and query["level"] is None:
-        about = {"level": _LEVEL, **about}
-    words = {"level": "N", "delivers": '"last" or "all"'}
-    said = "".join(f'"{name}": {words[name]}, ' for name in about)
+    about: dict[str, tuple[str, dict[str, Any]]]
+    about = {"level": ("N", _LEVEL)} if graded and query["level"] is None else {}
+    about |= {} if is_paper else {"delivers": ('"last" or "all"', _DELIVERS)}
+    said = "".join(f'"{name}": {words}, ' for name, (words, _) in about.items())
     form = f'Reply with JSON only: {{{said}"steps": [{pattern}, ...]}}, at most {limit} steps.'
     if settings.is_stepwise:  # independent steps run in parallel
         form += (
@@ -174,13 +203,14 @@ def plan_request(
             {"question": text, "level": level, "credit": credit} if graded else text
             for text, level, credit in task.parts
         ]
-        examples.append(Example(_example_inputs(task, inputs), json.dumps(reply)))
+        examples.append(Example(task.inputs(inputs), json.dumps(reply)))
+    schema = {name: kind for name, (_, kind) in about.items()}
     return PlannerRequest(
         "fused" if graded else "decompose",
         "plan",
         inputs,
-        f"{paper.PLANNER}\n\n{form}" if is_paper else form,
-        _object(**about, steps=_array(item, min(2, limit), limit)),
+        f"{_PAPER_PLANNER}\n\n{form}" if is_paper else form,
+        _object(**schema, steps=_array(item, min(2, limit), limit)),
         tuple(examples),
     )
 
@@ -204,28 +234,24 @@ def estimate_request(
         plan: The sub-questions to grade; none to ask for the level of the question only.
         settings: Settings of the run.
     """
-    words: list[str] = []
-    parts: dict[str, dict[str, Any]] = {}
-    reply: dict[str, object] = {}
-    inputs = _inputs(query, settings)
-    task = _tasks_like(query, settings)[0]
-    in_example = _example_inputs(task, inputs)
+    task, inputs, count = _tasks_like(query, settings)[0], _inputs(query, settings), len(plan)
+    shown = task.inputs(inputs)
+    asked: dict[str, tuple[str, dict[str, Any], object]] = {}  # words, schema, and an example
     if query["level"] is None:
-        words.append('"level": <level of the whole problem>')
-        parts["level"], reply["level"] = _LEVEL, task.level
-    if count := len(plan):
-        words += [f'"levels": <{count} levels, in order>', f'"credits": <{count} credits, sum 100>']
-        parts["levels"] = _array(_LEVEL, count, count)
-        parts["credits"] = _array(_CREDIT, count, count)
+        asked["level"] = ("<level of the whole problem>", _LEVEL, task.level)
+    if count:
         texts, levels, credit = zip(*task.parts, strict=True)
-        reply |= {"levels": levels, "credits": credit}
+        asked["levels"] = (f"<{count} levels, in order>", _array(_LEVEL, count, count), levels)
+        asked["credits"] = (f"<{count} credits, sum 100>", _array(_CREDIT, count, count), credit)
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
-        in_example["sub_questions"] = _numbered(text.partition(" | ")[0] for text in texts)
-    form = f"Reply with one line of JSON only: {{{', '.join(words)}}}"
+        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in texts)
+    said = ", ".join(f'"{name}": {words}' for name, (words, _, _) in asked.items())
+    form = f"Reply with one line of JSON only: {{{said}}}"
     if settings.style == "paper":
-        form = f"{paper.GRADER}\n\n{form}"
-    example = Example(in_example, json.dumps(reply))
-    return PlannerRequest("estimate", "estimate", inputs, form, _object(**parts), (example,))
+        form = f"{_PAPER_GRADER}\n\n{form}"
+    schema = _object(**{name: kind for name, (_, kind, _) in asked.items()})
+    example = Example(shown, json.dumps({name: value for name, (*_, value) in asked.items()}))
+    return PlannerRequest("estimate", "estimate", inputs, form, schema, (example,))
 
 
 def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
@@ -237,46 +263,37 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         query: The question.
         settings: Settings of the run.
     """
-    inputs = _inputs(query, settings, shown="level")
+    inputs = _inputs(query, settings, brief=True)
     intro, *parts = _LEVEL_LINE.split(inputs["examples"])
+    shown = [*zip(parts[1::2], parts[::2], strict=True)]
     if inputs["examples"] == LEVEL_RUBRIC:
-        problems = ((_LETTER.problem, 3), (_EASIEST, 1), (_HARDEST, 5))
-        examples = [Example({"problem": text}, f"L{level}") for text, level in problems]
+        shown = [(_LETTER.problem, "3"), (_EASIEST, "1"), (_HARDEST, "5")]
     elif intro.strip() or not parts:  # the user rewrote the examples
-        examples = [Example({"problem": _TANK.problem}, f"L{_TANK.level}")]
+        shown = [(_TANK.problem, f"{_TANK.level}")]
     else:
         inputs["examples"] = ""
         if inputs["domain"].casefold() in MATHEMATICS:  # `LEVEL_EXAMPLES` show it
             inputs["domain"] = ""
-        examples = [
-            Example({"problem": text.strip()}, f"L{level}")
-            for level, text in sorted(
-                zip(parts[::2], parts[1::2], strict=True), key=lambda line: _MIXED.index(line[0])
-            )
-        ]
-    return PlannerRequest(
-        "level", "estimate", inputs, LEVEL_FORM, None, tuple(examples), cap=LEVEL_CAP
-    )
+        shown.sort(key=lambda example: _MIXED.index(example[1]))
+    examples = tuple(Example({"problem": text.strip()}, f"L{level}") for text, level in shown)
+    return PlannerRequest("level", "estimate", inputs, LEVEL_FORM, None, examples, cap=LEVEL_CAP)
 
 
-def _inputs(
-    query: Query, settings: Settings, *, shown: str = "plan", tools: Sequence[str] = ()
-) -> dict[str, str]:
+def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[str, str]:
     """Return the question as input fields, including fields of a user's own signature.
 
-    The examples are problems of known level in mathematics, and a rubric in every other field.
+    The examples are problems of known level in mathematics, and a rubric in every other field. A
+    brief request shows less of the problem.
     """
-    head, tail = _SHOWN[shown]
+    head, tail = (600, 400) if brief else (6_000, 2_000)  # characters
     problem = ends_of(query["question"], head, tail)
     if conversation := query.get("conversation"):
         problem = f"{conversation[-head - tail :]}\n\nThe problem to look at now:\n{problem}"
-    if shown == "plan" and (reference := query["reference"]):
+    if not brief and (reference := query["reference"]):
         problem += f"\n\nA text of {len(reference)} characters comes with it, which begins:\n"
         problem += reference[:tail]
     if media := query.get("media"):
         problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
-    if tools:
-        problem += "\nTools that can be called:" + "".join(f"\n- {tool}" for tool in tools)
     level, examples = query["level"], settings.level_examples
     if examples is None:
         compares = settings.style == "paper" or settings.model_class == "small"
@@ -292,12 +309,6 @@ def _inputs(
         "instruction": query["instruction"] or "",
         "answer_format": query["answer_format"] or "",
     }
-
-
-def _example_inputs(task: _Task, inputs: Mapping[str, str]) -> dict[str, str]:
-    """Return the inputs of an example; with a level if the real problem has one."""
-    level = f"level {task.level} of 5" if inputs["level"] else ""
-    return {"problem": task.problem, "level": level}
 
 
 def _numbered(questions: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ the reply is not part of a signature: the adapter adds it, so that no optimizer 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dspy
@@ -150,16 +150,6 @@ def _output_of(signature: Any) -> tuple[str, Any]:
     """Return the name and the type of the one output field of a planner signature."""
     ((name, field),) = signature.output_fields.items()
     return name, field.annotation
-
-
-def select_inputs(signature: Any, inputs: Mapping[str, str]) -> dict[str, str]:
-    """Return the inputs that a signature has fields for.
-
-    Args:
-        signature: The signature of the predictor to be called.
-        inputs: Values by name.
-    """
-    return {name: value for name, value in inputs.items() if name in signature.input_fields}
 
 
 def is_demo(signature: Any, demo: Any) -> bool:

@@ -20,7 +20,8 @@ from pb_graph.budget.rates import MAX_TOKENS
 from pb_graph.budget.scope import ACCOUNTS, accounts_in_scope, open_run, use_budget
 from pb_graph.context import Context
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
-from pb_graph.models.classes import takes_system_message
+from pb_graph.local.weights import LOCAL_PREFIX
+from pb_graph.models.classes import FoundClass, find_class, takes_system_message
 from pb_graph.models.client import REFUSED, ModelClient
 from pb_graph.models.options import (
     MIN_THINKING,
@@ -31,9 +32,10 @@ from pb_graph.models.options import (
 )
 from pb_graph.models.provider_errors import is_lasting
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
+from pb_graph.models.resolve import model_name
 from pb_graph.prompts import PromptMessage, continued_thought, forced_answer_prompt
 from pb_graph.run.journal import Journal
-from pb_graph.run.models import GraphOptions, Models, Role
+from pb_graph.run.parts import GraphParts, Model, Role, is_named
 from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_tools
 from pb_graph.settings import Settings
 from pb_graph.state import State
@@ -69,19 +71,17 @@ class Run:
     """The part of a run that one node sees: it charges each call, and repeats none on a restart.
 
     Attributes:
-        models: The models of the graph.
+        parts: The parts of the graph.
         settings: The settings of the run. A node may replace them for the nodes after it.
         context: The choices of the run.
-        options: The other arguments of `build_graph`.
         io: How to wait, `BLOCKING` or `ASYNC`.
         state: The state before the node, or the `SolveTask` that was sent.
         limit: The limit of the context, else that of the graph.
     """
 
-    models: Models
+    parts: GraphParts
     settings: Settings
     context: Context
-    options: GraphOptions
     io: IO
     state: Mapping[str, Any]
     limit: int | Budget | None = None
@@ -141,7 +141,7 @@ class Run:
         Raises:
             ModelCallError: If the call and its retries fail.
         """
-        refused, asked = self.models.refused, (self.state.get("run_id", ""), client.key)
+        refused, asked = self.parts.refused, (self.state.get("run_id", ""), client.key)
         if asked in refused:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
@@ -151,7 +151,7 @@ class Run:
             reply = await make(messages, options, io)
         except ModelCallError as failure:
             if is_lasting(failure):
-                self.models.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
+                self.parts.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
             if isinstance(failure, BudgetUsedUpError):
                 self._update["budget_used_up"] = True
             self._charge(failure.lost)
@@ -200,11 +200,11 @@ class Run:
             # A smaller limit around the question may leave none of it.
             room = max(0, min(room, int(self.budget.left) - budget))
             key = (await self.client("solver")).key
-            if self.models.replied.get(key):
+            if self.parts.replied.get(key):
                 budget, room = budget + room, 0
         cap = max(1, min(self.cap_for(budget), self.budget.tokens_left()))
         # Set aside, so that other questions and steps of a shared budget leave it.
-        answer_type = self.options.answer_type if closing else None
+        answer_type = self.parts.answer_type if closing else None
         reserve = max(self.settings.reserve or 0, answer_type.reserve if answer_type else 0)
         reserve = min(reserve, cap * 2 // 3 if closing else cap // 2) if forces else 0
         kept = self.budget.grant(reserve) if reserve else None
@@ -214,8 +214,8 @@ class Run:
             # A budget that the prompt states must not change other arguments.
             thinking=thinking or ("bounded" if is_capped else free),
             # With tools, a text may turn out to be no answer.
-            stream=stream and not self.options.tools,
-            tools=self.options.tools,
+            stream=stream and not self.parts.tools,
+            tools=self.parts.tools,
         )
         forced, is_thought = None, False
         with kept or nullcontext():
@@ -241,7 +241,7 @@ class Run:
                 if forced and forced.thought and not thought:  # the mark that closes the thought
                     reply = replace(reply, text="")
                 if forced and room and forced.finish == "length" and not stated_answer(forced.text):
-                    self.models.replied[key] = is_thought = True  # cut off twice, as thoughts are
+                    self.parts.replied[key] = is_thought = True  # cut off twice, as thoughts are
                     reply = replace(reply, text="")
         if is_thought:
             same: Any = {"closing": closing, "stream": stream, "thinking": thinking}
@@ -253,8 +253,33 @@ class Run:
 
     async def client(self, role: Role) -> ModelClient:
         """Return the client of a role."""
-        model = self.models.model_for(role, self.context)
-        return await self.models.client(model, self.settings, self.io)
+        return await self.parts.client(self._model_for(role), self.settings, self.io)
+
+    async def class_of(self, role: Role) -> FoundClass:
+        """Return the class of the model of a role, and what told it."""
+        model, given = self._model_for(role), self.settings.model_class
+        if given and (role == "solver" or model is self._model_for("solver")):
+            return FoundClass(given, "given")
+        if is_named(model) and (name := model_name(model)).startswith(LOCAL_PREFIX):
+            return find_class(name)  # without loading its weights
+        client = await self.client(role)
+        if thinks := self.parts.replied.get(client.key):
+            return FoundClass("thinking", "reply")
+        make = partial(find_class, client.model)
+        found: FoundClass = await self.parts.made(("class", id(client)), make, self.io, client)
+        is_plain = found.source == "default" and thinks is False
+        return found._replace(source="reply") if is_plain else found
+
+    def _model_for(self, role: Role) -> Model:
+        """Return the model of a role: of the run, of the graph, or of the role that it defaults to.
+
+        If a run names its own model, that model does all the solving; the same applies to the
+        planner.
+        """
+        given, own = self.parts.models.get, self.context
+        if role in ("solver", "easy"):
+            return own.model or given(role) or given("solver")
+        return own.planner or given(role) or given("planner") or own.model or given("solver")
 
     @property
     def thinks(self) -> bool:
@@ -340,7 +365,7 @@ class Run:
                 return prompt, reply, tokens, left
             account = self.budget.limit(tokens=unspent)
             with use_budget(account):
-                way = self.options.tools, self.journal, self.io
+                way = self.parts.tools, self.journal, self.io
                 found = await use_tools(reply.tool_message, *way)
             prompt, spent = [*prompt, *found], int(account.spent + account.unknown)
             tokens, left = tokens + int(account.spent), left - spent
@@ -368,7 +393,7 @@ class Run:
         if cap < 1:
             return None
         prompt = without_tools(prompt, shortened=bool(reply.text))
-        answer_type = self.options.answer_type if closing else None
+        answer_type = self.parts.answer_type if closing else None
         schema = answer_type.schema if answer_type else None
         options = replace(options, cap=cap, thinking="off", tools=(), schema=schema)
         thought = reply.thought if self.thinks else ""
@@ -396,7 +421,7 @@ class Run:
         is_cut = reply.finish == "length" and not is_composed(query)  # a text stays as it is
         if is_cut or not reply.text or reply.tool_message:
             return forces or bool(reply.tool_message)
-        if answer_type := self.options.answer_type if closing else None:
+        if answer_type := self.parts.answer_type if closing else None:
             return answer_type.read(reply.text) is None
         wants_box = r"\boxed" in (query["answer_format"] or "")
         return forces and closing and wants_box and boxed_answer(reply.text) is None
@@ -407,7 +432,7 @@ class Run:
         for charge in charges:
             thought = bool(charge["usage"]["output_token_details"].get("reasoning"))
             if thought or charge["finish"] == "stop":
-                self.models.replied[charge["model"]] = thought
+                self.parts.replied[charge["model"]] = thought
             self.emit("call", **charge)
 
 

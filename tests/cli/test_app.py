@@ -37,7 +37,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> dict[str, ScriptedChat]:
             raise UnknownModelError(msg)
         return models.setdefault(name, ScriptedChat())
 
-    monkeypatch.setattr("pb_graph.run.models.resolve", resolve)
+    monkeypatch.setattr("pb_graph.run.parts.resolve", resolve)
     return models
 
 
@@ -188,7 +188,7 @@ class TestLocalModels:
     def test_solve_fetches_its_models_before_it_starts(
         self, fetched: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("pb_graph.run.models.resolve", lambda *_: ScriptedChat())
+        monkeypatch.setattr("pb_graph.run.parts.resolve", lambda *_: ScriptedChat())
         options = ("--model", "local:smollm2-135m", "--planner", "local:qwen2.5-coder-1.5b")
         reported(run("solve", "Why?", "--json", *options))
         assert sorted(fetched) == ["qwen2.5-coder-1.5b", "smollm2-135m"]

@@ -16,8 +16,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import ASYNC, BLOCKING, run_sync
-from pb_graph.planner.engine import ask_planner, language_model
-from pb_graph.planner.planner import Planner
+from pb_graph.planner.planner import Planner, ask_planner, language_model
 from pb_graph.planner.plans import Plan
 from pb_graph.planner.requests import (
     PlannerRequest,

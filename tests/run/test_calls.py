@@ -14,10 +14,10 @@ from langgraph.graph import START, StateGraph
 from pb_graph import Budget, Settings
 from pb_graph.context import Context
 from pb_graph.errors import NoAnswerError
+from pb_graph.graph import Node
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply, run_sync
-from pb_graph.run.models import Models
-from pb_graph.run.node import Node
+from pb_graph.run.parts import GraphParts
 from pb_graph.run.run import Run
 from pb_graph.state import State
 from pb_graph.types import Purpose
@@ -35,9 +35,9 @@ class CutOffHere(BaseException):
 
 def graph_with(node: Any, model: ScriptedChat, **settings: Any) -> Any:  # noqa: ANN401
     """A graph of one node, which a newcomer wrote."""
-    models = Models(Settings(**settings), model)
+    parts = GraphParts(Settings(**settings), {"solver": model})
     builder = StateGraph(State, context_schema=Context)
-    builder.add_node("work", Node(node, models, is_entry=True))
+    builder.add_node("work", Node(node, parts, is_entry=True))
     builder.add_edge(START, "work")
     return builder.compile(checkpointer=InMemorySaver())
 

@@ -39,7 +39,7 @@ def test_a_run_may_change_settings(context: object, budget: int) -> None:
 
 def test_a_run_may_name_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
     made = {"fake:solver": ScriptedChat(), "fake:planner": ScriptedChat()}
-    monkeypatch.setattr("pb_graph.run.models.resolve", lambda name, _: made[name])
+    monkeypatch.setattr("pb_graph.run.parts.resolve", lambda name, _: made[name])
     given = ScriptedChat()
     run(graph_of(given), context=Context(model="fake:solver", planner="fake:planner"))
     assert given.calls == []
@@ -93,7 +93,7 @@ async def test_an_event_loop_goes_on_while_a_local_model_loads(
         time.sleep(0.5)
         return ScriptedChat()
 
-    monkeypatch.setattr("pb_graph.run.models.resolve", load)
+    monkeypatch.setattr("pb_graph.run.parts.resolve", load)
     graph = build_graph("local:smollm2-135m", settings={"method": "vanilla"}, limit=1000)
     first = asyncio.create_task(graph.ainvoke(QUESTION))
     await asyncio.sleep(0.2)

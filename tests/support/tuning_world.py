@@ -31,7 +31,7 @@ from optim.tuning.search import Search
 from pb_graph import Settings
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
-from pb_graph.planner import engine
+from pb_graph.planner import planner
 from pb_graph.types import Purpose
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 
@@ -120,7 +120,7 @@ def language_model(*replies: Said) -> dspy.LM:
     """The same as DSPy's optimizers want it."""
     client = ChatClient(says(*replies), with_schema)
     options = CallOptions(2048, 60.0, purpose=Purpose("reflect"))
-    return engine.language_model(client.call, options)
+    return planner.language_model(client.call, options)
 
 
 def _in_form(call: Call, said: Said) -> Said:
