@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pb_graph.agents.model import BudgetedChatModel as BudgetedChatModel
     from pb_graph.agents.tool import plan_and_budget_tool as plan_and_budget_tool
     from pb_graph.budget.account import Budget as Budget
-    from pb_graph.context import Context as Context
     from pb_graph.errors import BudgetUsedUpError as BudgetUsedUpError
     from pb_graph.errors import InputError as InputError
     from pb_graph.errors import ModelCallError as ModelCallError
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from pb_graph.program import PlannerProgram as PlannerProgram
     from pb_graph.run.pause import BudgetDecision as BudgetDecision
     from pb_graph.run.pause import BudgetPause as BudgetPause
+    from pb_graph.settings import Context as Context
     from pb_graph.settings import Settings as Settings
     from pb_graph.types import Report as Report
 
@@ -39,7 +39,7 @@ _HOMES = {
     "BudgetPause": "run.pause",
     "BudgetUsedUpError": "errors",
     "BudgetedChatModel": "agents.model",
-    "Context": "context",
+    "Context": "settings",
     "InputError": "errors",
     "ModelCallError": "errors",
     "ModelSetupError": "errors",

@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
-from langgraph.types import Checkpointer, Command, Overwrite, Send
+from langgraph.types import Checkpointer, Command, Overwrite
 from pydantic import BaseModel
 
 from pb_graph.answers import AnswerType
@@ -22,19 +22,18 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spent
 from pb_graph.budget.rates import Dollars, Prices
 from pb_graph.budget.scope import use_budget
-from pb_graph.context import Context, require_limit
 from pb_graph.errors import InputError
 from pb_graph.models.caps import CapPolicy, known_policy
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-from pb_graph.nodes.allocate import allocate, route_next_wave
-from pb_graph.nodes.finish import finish, no_answer, route_finish
-from pb_graph.nodes.intake import intake, route_intake
-from pb_graph.nodes.plan import estimate, plan, review, route_plan
+from pb_graph.nodes.allocate import allocate
+from pb_graph.nodes.finish import finish, no_answer
+from pb_graph.nodes.intake import intake
+from pb_graph.nodes.plan import estimate, plan, review
 from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.run.parts import GraphParts, Model, Program
 from pb_graph.run.pause import OnUsedUp
 from pb_graph.run.run import Run
-from pb_graph.settings import ClassName, Settings
+from pb_graph.settings import ClassName, Context, Settings, require_limit
 from pb_graph.state import Input, Output, SolveTask, State
 from pb_graph.types import QuestionPlan
 
@@ -120,21 +119,12 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         parts.settings = Settings.read(parts.settings.set_fields() | {"model_class": model_class})
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
     targets = _next_nodes(parts.settings)
-
-    def add(function: NodeFunction, route: Route | None = None, **more: Any) -> None:  # noqa: ANN401
-        node = Node(function, parts, route, is_entry=function is intake)
-        builder.add_node(node.name, node, destinations=tuple(targets.get(node.name, ())), **more)
-
-    add(intake, route_intake)
-    add(plan, route_plan)
-    add(estimate)
-    add(allocate, route_next_wave)
-    add(review, _after_review)
-    add(answer)
-    add(solve, input_schema=SolveTask)
-    add(synthesize)
-    add(finish, route_finish)
-    add(no_answer)
+    nodes = (intake, plan, estimate, allocate, review, answer, solve, synthesize, finish, no_answer)
+    for function in nodes:
+        node = Node(function, parts, is_entry=function is intake)
+        schema = SolveTask if function is solve else State
+        ends = tuple(targets.get(node.name, ()))
+        builder.add_node(node.name, node, destinations=ends, input_schema=schema)
     builder.add_edge(START, "intake")
     builder.add_edge("estimate", "allocate")
     builder.add_edge("solve", "allocate")
@@ -147,8 +137,6 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
 
 NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
 """Takes the state, or the `SolveTask` that was sent, and the run; returns keys of the state."""
-Route = Callable[[State, Settings], str | list[Send]]
-"""Takes the state that a node leaves and the settings of the run; returns the next nodes."""
 
 
 class Node(Runnable[Any, State | Command[str]]):
@@ -161,7 +149,6 @@ class Node(Runnable[Any, State | Command[str]]):
         function: The node; its name is the node's in checkpoints, streams and reports. A node that
             calls models is a coroutine that only awaits methods of its `Run`.
         parts: The parts of the graph.
-        route: Chooses the next node; None where an edge of the graph says it.
         is_entry: Whether this is the first node. It takes the graph's settings and the run's
             context; the others take the settings that it left in the state, so that a query
             that is resumed keeps the settings it began with.
@@ -171,13 +158,11 @@ class Node(Runnable[Any, State | Command[str]]):
         self,
         function: NodeFunction,
         parts: GraphParts,
-        route: Route | None = None,
         *,
         is_entry: bool = False,
     ) -> None:
         self.name: str = getattr(function, "__name__", type(function).__name__)
-        self._function, self._parts, self._route = function, parts, route
-        self._is_entry = is_entry
+        self._function, self._parts, self._is_entry = function, parts, is_entry
 
     # LangChain's signature. The config is in the context as well.
     def invoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
@@ -211,13 +196,10 @@ class Node(Runnable[Any, State | Command[str]]):
         if run.settings is not settings:
             update["settings"] = run.settings.model_dump(mode="json")
             parts.read = update["settings"], run.settings
-        next_state = cast("State", state | update)
         update |= run.state_update(self.name)
         if self._is_entry:  # drop the warnings of an earlier question
             update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
-        if self._route is None:
-            return cast("State", update)
-        return Command(update=update, goto=self._route(next_state, run.settings))
+        return Command(update=update, goto=run.goto) if run.goto else cast("State", update)
 
 
 class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
@@ -300,12 +282,6 @@ def _next_nodes(settings: Settings) -> dict[str, list[str]]:
         "allocate": allocated,
         "finish": [END, "no_answer"],
     }
-
-
-def _after_review(state: State, settings: Settings) -> str | list[Send]:
-    """Return the next node: an edited plan is budgeted again, an accepted plan is solved."""
-    has_shares = not settings.has_budget or state["query"]["budget"] is not None
-    return route_next_wave(state, settings) if has_shares else "allocate"
 
 
 graph = build_graph()

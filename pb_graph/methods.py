@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from pb_graph.errors import InputError, did_you_mean
+from pb_graph.errors import InputError
 
 PAPER = "Plan and Budget, arXiv:2505.16122"
 """The source of the paper's own methods."""
@@ -82,19 +82,6 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
         return function
 
     return register
-
-
-def known_method(name: str) -> str:
-    """Return the name, if there is a method of that name.
-
-    Raises:
-        InputError: If no method has this name; the message lists the known names.
-    """
-    if name not in METHODS:
-        close = did_you_mean(name, METHODS)
-        msg = f"there is no method {name!r}; available: {', '.join(METHODS)}{close}"
-        raise InputError(msg)
-    return name
 
 
 _paper = partial(Method, source=PAPER, style="paper")

@@ -111,13 +111,13 @@ def solver_style(
         style = replace(style, examples=())
     if program_style is None and name not in {"prose", "paper", "answer"} and is_composed(query):
         return COMPOSED
-    fits = program_style is not None or shows_form(form)
+    fits = program_style is not None or _shows_form(form)
     if is_free and fits:
         return style
     return STYLES["prose"] if style.compute else replace(style, examples=())
 
 
-def shows_form(form: str | None) -> bool:
+def _shows_form(form: str | None) -> bool:
     """Return whether an answer's format is a box or a line, which examples and endings show."""
     return form is None or bool(_OUR_FORMS.search(form))
 
@@ -273,19 +273,11 @@ def forced_answer_prompt(
     unsaid = f"My thoughts so far:\n{thought}" if thought else "(still thinking)"
     if len(partial) > _MAX_PARTIAL:
         partial = f"[…] {partial[-_MAX_PARTIAL:]}"
-    return [*_without_examples(messages), ("ai", partial or unsaid), ("human", demand)]
-
-
-def _without_examples(messages: Sequence[T]) -> list[T]:
-    """Return a prompt without the exchanges before the message that states the question."""
-    asks = [
-        place
-        for place, message in enumerate(messages)
-        if isinstance(message, tuple) and "<question>" in str(message[1])
-    ]
-    start = asks[-1] if asks else 0
+    start = 0  # behind the examples
+    for place, message in enumerate(messages):
+        start = place if isinstance(message, tuple) and "<question>" in str(message[1]) else start
     system = [one for one in messages[:start] if isinstance(one, tuple) and one[0] == "system"]
-    return [*system, *messages[start:]]
+    return [*system, *messages[start:], ("ai", partial or unsaid), ("human", demand)]
 
 
 def continued_thought(
@@ -299,7 +291,7 @@ def continued_thought(
         query: The question, for the format of its answer.
         is_final: Whether the final answer is wanted, not a sub-question's.
     """
-    shows = is_final and shows_form(_format(query, DEFAULT_FORMAT))
+    shows = is_final and _shows_form(_format(query, DEFAULT_FORMAT))
     beginning = final_line(query, "").rstrip("} ") if shows else ""
     return [*messages, ("ai", f"<think>\n{thought}\n</think>\n\n{beginning}")], beginning
 

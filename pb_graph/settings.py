@@ -1,8 +1,9 @@
-"""Define every setting with default, unit and meaning."""
+"""Define every setting with default, unit and meaning, and the choices of one run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
@@ -17,18 +18,29 @@ from pydantic import (
     field_validator,
 )
 
+from pb_graph.budget.account import Budget
 from pb_graph.budget.allocation import Schedule, ScheduleName
 from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, Limit
 from pb_graph.errors import InputError, describe_errors, did_you_mean
-from pb_graph.methods import METHODS, known_method
+from pb_graph.methods import METHODS
 from pb_graph.tasks import asked_length
 
 if TYPE_CHECKING:
     from pb_graph.types import Query
 
+
+def _known_method(name: str) -> str:
+    """Return the name of a method; raise InputError, which lists the known ones, for any other."""
+    if name not in METHODS:
+        close = did_you_mean(name, METHODS)
+        msg = f"there is no method {name!r}; available: {', '.join(METHODS)}{close}"
+        raise InputError(msg)
+    return name
+
+
 Method = Annotated[
     str,
-    AfterValidator(known_method),
+    AfterValidator(_known_method),
     Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS))),
 ]
 """A name of `pb_graph.methods.METHODS`."""
@@ -231,7 +243,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         row: dict[str, Any] = {"method": method, "style": "paper", "plan_from": 1}
         row |= {"execution": "single_pass", "planning": "two_call", "planner_cap": 2048}
         row["enforcement"] = "prompt"
-        if METHODS[known_method(method)].budgets:
+        if METHODS[_known_method(method)].budgets:
             row["budget"] = LevelTable()
         return cls.read(row | changes)
 
@@ -398,3 +410,59 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         """
         least = budget if asked_length(query) else MIN_SHARE
         return max(-(-budget // steps), min(least, budget))
+
+
+@dataclass(kw_only=True)
+class Context:
+    """Choices of one run: ``graph.invoke(..., context=Context(...))``, or an assistant's config.
+
+    A host graph with its own context has a `Context`, or a mapping of its fields, in the field
+    ``plan_and_budget``.
+
+    Attributes:
+        settings: Settings of the run. The fields that are set here replace those of the graph.
+        model: A chat model, or ``provider:model``, that solves.
+        planner: A chat model, or ``provider:model``, that plans.
+        planner_program: A `Planner`, a `GraphProgram`, or a saved file of either. Settings of the
+            program replace those of the graph.
+        limit: The most that the run may cost, planning included: completion tokens, or a `Budget`.
+    """
+
+    settings: Settings | None = None
+    model: str | Any = None
+    planner: str | Any = None
+    planner_program: Any = None
+    limit: Any = None
+
+    @classmethod
+    def resolve(cls, value: object) -> Self:
+        """Return the checked context of a run.
+
+        Args:
+            value: A `Context`, or the context of a host graph: a mapping or an object.
+
+        Raises:
+            InputError: If the settings or the limit are wrong, or the context has another type.
+        """
+        if not isinstance(value, cls | Settings):
+            fields = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
+            value = fields.get("plan_and_budget")
+        if value is None or isinstance(value, Mapping):
+            value = cls(**value or {})
+        if not isinstance(value, cls):
+            msg = f"The context of a run must be a Context, not {value!r:.100}. "
+            msg += "Give settings as context=Context(settings=...)."
+            raise InputError(msg)
+        require_limit("a context's limit", value.limit)
+        if value.settings is None:
+            return value
+        return replace(value, settings=Settings.read(value.settings))  # settings may be JSON
+
+
+def require_limit(name: str, value: object) -> int | Budget | None:
+    """Return the limit that an argument gives; raise InputError for every other value."""
+    if value is None or isinstance(value, Budget) or (type(value) is int and value >= 1):
+        return value
+    msg = f"{name} must be completion tokens, such as 4000, or a Budget, such as "
+    msg += f"Budget(usd=0.50), not {value!r:.100}"
+    raise InputError(msg)

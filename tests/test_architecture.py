@@ -25,8 +25,8 @@ STOREYS = {
         "nodes",
         "run",
         "planner models local program",
-        "prompts styles state context settings answers",
-        "budget calculation methods tasks",
+        "prompts styles state settings answers",
+        "budget methods tasks",
         "types errors",
     ),
 }

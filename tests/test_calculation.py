@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import optim.methods  # noqa: F401 -- registers program_aided
-from pb_graph.calculation import evaluate
+from pb_graph.styles import evaluate
 from tests.support.chat_model import Call, Said, ScriptedChat
 from tests.support.graphs import QUESTION, report_of
 

@@ -29,7 +29,6 @@ from optim.datasets.dataset import digest
 from optim.records import Record, level_source
 from optim.scorers import Score
 from pb_graph.budget.bill import most_billed, usage_of
-from pb_graph.context import Context
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.local import server, weights
@@ -37,6 +36,7 @@ from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import known_policy
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
 from pb_graph.models.resolve import model_name, resolve
+from pb_graph.settings import Context
 from pb_graph.state import Input
 from pb_graph.types import Report
 

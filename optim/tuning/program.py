@@ -13,7 +13,6 @@ import dspy
 
 from optim.datasets.dataset import digest
 from optim.methods import Method, reject_plan_review
-from pb_graph.context import Context
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.methods import METHODS
@@ -22,7 +21,7 @@ from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.planner.planner import Planner, load_planner
 from pb_graph.planner.signatures import is_demo
 from pb_graph.program import PlannerProgram
-from pb_graph.settings import PLANNED, Settings
+from pb_graph.settings import PLANNED, Context, Settings
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph

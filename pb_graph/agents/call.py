@@ -89,18 +89,18 @@ class Log:
     """
 
     def __init__(self, io: IO, run: str = "", tool_call: str | None = None) -> None:
-        self._io, self._run, self._key = io, run, ""
+        self._run, self._key = run, ""
         self._name = ["TokenBudgetMiddleware", tool_call]
-        self.journal = _journal()
+        self.journal = _journal(io)
         self.entries: list[dict[str, Any]] = []
 
     async def read(self) -> Log:
         """Read what was written before the node started over."""
         if self.journal:
-            self._key, entry = await self.journal.find(self._name, self._io)
+            self._key, entry = await self.journal.find(self._name)
             while entry:
                 self.entries.append(entry)
-                self._key, entry = await self.journal.find(self._name, self._io)
+                self._key, entry = await self.journal.find(self._name)
         return self
 
     async def add(self, account: Budget, cost: Spending, **entry: Any) -> None:
@@ -145,8 +145,8 @@ class Log:
         self.entries.append(entry)
         if self.journal:
             key = self._key
-            self._key, _ = await self.journal.find(self._name, self._io)
-            await self.journal.write(key, entry, self._io)
+            self._key, _ = await self.journal.find(self._name)
+            await self.journal.write(key, entry)
 
 
 TOOL_LOGS: ContextVar[tuple[Log, ...]] = ContextVar("pb_graph_tool_logs", default=())
@@ -157,14 +157,14 @@ def _process() -> str:
     return f"{_LOADED} {os.getpid()}"  # a fork has the same memory, a new container the same number
 
 
-def _journal() -> Journal | None:
+def _journal(io: IO) -> Journal | None:
     """Return the journal of the running node; None without a checkpointer."""
     try:
         saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)
         info = get_runtime().execution_info
     except (RuntimeError, KeyError):  # outside a graph
         return None
-    return Journal(saver, info) if saver and info and info.checkpoint_id else None
+    return Journal(saver, info, io) if saver and info and info.checkpoint_id else None
 
 
 @dataclass(frozen=True, slots=True)

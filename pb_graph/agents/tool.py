@@ -12,12 +12,11 @@ from pydantic import Field
 
 from pb_graph.budget.account import Budget
 from pb_graph.budget.scope import open_run, use_budget
-from pb_graph.context import require_limit
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.parts import Model
-from pb_graph.settings import Settings
+from pb_graph.settings import Settings, require_limit
 from pb_graph.types import Report
 
 DESCRIPTION = (

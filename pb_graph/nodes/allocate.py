@@ -11,8 +11,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import most_billed, spending, spent
 from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import BudgetUsedUpError
-from pb_graph.nodes.plan import single_step
-from pb_graph.planner.plans import MIDDLE
+from pb_graph.planner.plans import MIDDLE, single_step
 from pb_graph.run.pause import pause_of, read_decision
 from pb_graph.run.run import Run
 from pb_graph.settings import MIN_SHARE, Settings
@@ -24,9 +23,11 @@ async def allocate(state: State, run: Run) -> State:
     """Write the budget, ``limit`` and ``shares`` before the first wave, new ``shares`` later."""
     settings, query, plan = run.settings, state["query"], state["plan"]
     if state["shares"]:
-        return _reallocate(state, run)
+        update = _reallocate(state, run)
+        run.goto = next_wave({**state, **update}, settings)
+        return update
     (budget, is_raised), shares = await _budget(state, run), list[int]()
-    update: State = {"query": {**query, "budget": budget}}
+    update = State(query={**query, "budget": budget})
     if settings.splits_budget:
         if budget < len(plan):
             note = f"{budget} tokens are too few for {len(plan)} sub-questions: solved as one step"
@@ -40,6 +41,7 @@ async def allocate(state: State, run: Run) -> State:
     limit = state["limit"]
     update["limit"] = bound if limit is None or is_raised else min(bound, limit)
     run.emit("allocate", level=query["level"], budget=budget, shares=shares)
+    run.goto = next_wave({**state, **update}, settings)
     return update
 
 
@@ -117,7 +119,7 @@ def _split(
     )
 
 
-def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
+def next_wave(state: State, settings: Settings) -> str | list[Send]:
     """Return the next tasks: the review, a ``solve`` for each step of the next wave, or an answer.
 
     Args:
@@ -132,42 +134,28 @@ def route_next_wave(state: State, settings: Settings) -> str | list[Send]:
     if limit is not None and spent(state["charges"]) >= limit:
         return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
+    gives_answer = settings.synthesis in {"auto", "last_step"}
     wave: list[Send] = []
-    for step in plan:
-        needs = _needed_steps(plan, step["index"], settings)
-        if step["index"] in results or not all(index in results for index in needs):
+    for place, step in enumerate(plan):
+        # The last step combines the results of all others, where it also gives the final answer.
+        closes = len(plan) == 1 or (gives_answer and step is plan[-1])
+        needs = {*range(place)} if closes else {*step["depends_on"]}
+        for earlier in reversed(plan[:place]):  # a step depends on earlier steps only
+            if earlier["index"] in needs:
+                needs |= {*earlier["depends_on"]}
+        if place in results or not needs <= results.keys():
             continue
         task = SolveTask(
             settings=state["settings"],
             query=state["query"],
             plan=plan,
-            results=[results[index] for index in needs],
-            index=step["index"],
-            share=state["shares"][step["index"]],
-            closes=_is_final(plan, step["index"], settings),
+            results=[results[index] for index in sorted(needs)],
+            index=place,
+            share=state["shares"][place],
+            closes=closes,
             thinking_room=state["thinking_room"],
             run_id=state["run_id"],
             spent=spending(state["charges"]),
         )
         wave.append(Send("solve", task))
     return wave or "synthesize"
-
-
-def _needed_steps(plan: Sequence[SubQuestion], index: int, settings: Settings) -> list[int]:
-    """Return the direct and indirect dependencies of a step.
-
-    The final step depends on all others, because it combines their results.
-    """
-    if _is_final(plan, index, settings):
-        return list(range(index))
-    needs = {*plan[index]["depends_on"]}
-    for step in reversed(plan[:index]):  # a step depends on earlier steps only
-        if step["index"] in needs:
-            needs |= {*step["depends_on"]}
-    return sorted(needs)
-
-
-def _is_final(plan: Sequence[SubQuestion], index: int, settings: Settings) -> bool:
-    """Return whether a sub-question also has to give the final answer."""
-    gives_answer = settings.synthesis in {"auto", "last_step"}
-    return len(plan) == 1 or (gives_answer and index == len(plan) - 1)

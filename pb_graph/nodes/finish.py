@@ -14,7 +14,6 @@ from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import NoAnswerError
 from pb_graph.methods import METHODS
 from pb_graph.run.run import Run
-from pb_graph.settings import Settings
 from pb_graph.state import State
 from pb_graph.types import Report, ReportWarning, StepReport, TokenUsage
 
@@ -44,12 +43,8 @@ def finish(state: State, run: Run) -> State:
     if answer:
         update["messages"] = [_message(report, state)]
     run.emit("answer", answer=answer, usage=report["usage"])
+    run.goto = END if answer else "no_answer"
     return update
-
-
-def route_finish(state: State, _: Settings) -> str:
-    """Return the node after `finish`."""
-    return END if state["report"]["answer"] else "no_answer"
 
 
 def no_answer(state: State, _: Run) -> State:

@@ -65,7 +65,9 @@ async def intake(state: State, run: Run) -> State:
     if given.budget is not None:
         run.settings = run.settings.model_copy(update={"budget": given.budget})
     has_own = run.settings.budget is not None
-    found, planner = await run.class_of("solver"), await run.class_of("planner")
+    way = run.context, run.settings, run.io
+    found = await run.parts.class_of("solver", *way)
+    planner = await run.parts.class_of("planner", *way)
     run.settings = settings = _fitted(run.settings, query, found.name, planner.name)
     planning, solving = settings.bounds(query)
     room = 0
@@ -82,6 +84,7 @@ async def intake(state: State, run: Run) -> State:
     kind = {"model_class": found.name, "model_class_source": found.source}
     ways = {"execution": settings.execution, "plan_from": settings.plan_from}
     run.emit("intake", method=settings.method, limit=limit, **kind, **ways)
+    run.goto = "plan" if settings.has_plan else "estimate" if settings.has_budget else "answer"
     update: dict[str, Any] = {  # replaces the values of an earlier question
         "query": query,
         "level_source": None if given.level is None else "given",
@@ -100,11 +103,6 @@ async def intake(state: State, run: Run) -> State:
         "answer_id": None,
     }
     return cast("State", update)
-
-
-def route_intake(_: State, settings: Settings) -> str:
-    """Return the node after `intake`."""
-    return "plan" if settings.has_plan else "estimate" if settings.has_budget else "answer"
 
 
 def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassName) -> Settings:
@@ -161,15 +159,16 @@ def read_conversation(messages: Sequence[AnyMessage]) -> dict[str, Any]:
     human = [message for message in messages if isinstance(message, HumanMessage)]
     if not human:
         return {}
-    question = human[-1]
-    turns = [
-        (
-            " ".join(filter(None, (_ROLES.get(message.type, message.type), message.name))),
-            "(the question below)" if message is question else _words(message),
-        )
-        for message in (messages[:-1] if messages[-1] is question else messages)
-    ]
-    recent, turns_left_out = _newest([turn for turn in turns if turn[1]])
+    question, room, turns_left_out = human[-1], MAX_CONVERSATION, 0
+    recent: list[str] = []
+    for message in reversed(messages[:-1] if messages[-1] is question else messages):
+        text = "(the question below)" if message is question else _words(message)
+        turns_left_out += bool(text) and len(text) > room
+        if text and room > 0:
+            role = " ".join(filter(None, (_ROLES.get(message.type, message.type), message.name)))
+            cut = "[…] " if len(text) > room else ""
+            recent.insert(0, f'<turn role="{role}">\n{cut}{text[-room:]}\n</turn>')
+            room -= len(text)
     lines = ["<conversation>", *recent, "</conversation>"]
     system = [_text(message) for message in messages if isinstance(message, SystemMessage)]
     return {
@@ -196,18 +195,6 @@ def _words(message: AnyMessage) -> str:
     files = len(_files_of(message))
     parts = [_text(message).strip(), f"[{files} image(s) or file(s)]" if files else ""]
     return as_data("\n".join(filter(None, parts)))
-
-
-def _newest(turns: list[tuple[str, str]]) -> tuple[list[str], int]:
-    """Return the newest turns that fit, and the number of missing or shortened turns."""
-    recent: list[str] = []
-    room = MAX_CONVERSATION
-    while turns and room > 0:
-        role, text = turns.pop()
-        cut = "[…] " if len(text) > room else ""
-        recent.insert(0, f'<turn role="{role}">\n{cut}{text[-room:]}\n</turn>')
-        room -= len(text)
-    return recent, len(turns) + (room < 0)
 
 
 def _files_of(message: AnyMessage) -> list[dict[str, Any]]:

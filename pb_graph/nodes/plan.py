@@ -20,23 +20,22 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import policy_for
 from pb_graph.models.classes import can_stop_thinking
 from pb_graph.models.options import TIMEOUT, CallOptions, least_cap
+from pb_graph.nodes.allocate import next_wave
 from pb_graph.planner.plans import (
-    ALL_CREDITS,
     Difficulty,
     clean_plan,
     grade_steps,
     is_beside_task,
+    single_step,
 )
 from pb_graph.planner.requests import (
     PlannerRequest,
-    UnreadableReplyError,
     estimate_request,
     level_request,
     plan_request,
 )
 from pb_graph.run.parts import Role
 from pb_graph.run.run import Run
-from pb_graph.settings import Settings
 from pb_graph.state import State
 from pb_graph.tasks import asked_length, is_composed
 from pb_graph.types import LevelSource, Purpose, Query, SubQuestion
@@ -59,6 +58,10 @@ async def plan(state: State, run: Run) -> State:
             update |= await _decompose(query, run)
     plan = update.get("plan") or [single_step(update.get("query", query))]
     run.emit("plan", steps=plan)
+    if settings.has_budget:  # a plan of one step needs no estimate
+        run.goto = "estimate" if len(plan) > 1 else "allocate"
+    else:
+        run.goto = "review" if settings.review_plan else "answer"
     return {**update, "plan": plan}
 
 
@@ -74,28 +77,10 @@ async def estimate(state: State, run: Run) -> State:
         return await _level_update(state, ungraded, run, is_brief=is_brief)
 
 
-def route_plan(state: State, settings: Settings) -> str:
-    """Return the node after `plan`: a plan of one step needs no estimate."""
-    if settings.has_budget:
-        return "estimate" if len(state["plan"]) > 1 else "allocate"
-    return "review" if settings.review_plan else "answer"
-
-
-def single_step(query: Query) -> SubQuestion:
-    """Return the plan of one step: the question itself."""
-    return SubQuestion(
-        index=0,
-        question=query["question"],
-        hint="",
-        depends_on=[],
-        level=query["level"],
-        credit=ALL_CREDITS,
-    )
-
-
 async def _is_brief(run: Run) -> bool:
     """Return whether the estimator can reply in a few tokens, without thinking."""
-    if (await run.class_of("estimator")).name != "thinking":
+    found = await run.parts.class_of("estimator", run.context, run.settings, run.io)
+    if found.name != "thinking":
         return True
     model = (await run.client("estimator")).model
     return can_stop_thinking(model, run.parts.cap_policy or policy_for(model))
@@ -110,7 +95,8 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
     role: Role = "estimator" if request.node == "estimate" else "planner"
     settings, program = run.settings, run.context.planner_program
     cap = min(request.cap or settings.cutoff, settings.planner_room)
-    client, found = await run.client(role), await run.class_of(role)
+    way = run.context, settings, run.io
+    client, found = await run.parts.client(role, *way), await run.parts.class_of(role, *way)
     planner = await run.parts.planner(program, run.io)
     from pb_graph.planner.planner import ask_planner  # noqa: PLC0415 -- loads DSPy
 
@@ -125,22 +111,22 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
         )
         call, traced = partial(run.call, client), program is not None
         try:
-            value = await ask_planner(planner, call, request, options, traced=traced, io=run.io)
-        except UnreadableReplyError as unreadable:
-            complaint = str(unreadable)
-            if not unreadable.is_cut:
-                request = replace(request, inputs=request.inputs | {"correction": complaint})
-            elif (room := available_tokens(4 * cap)) <= cap:  # it would be cut off again
-                break
-            else:
-                cap = room
+            asked = ask_planner(planner, call, request, options, traced=traced, io=run.io)
+            value, reason, is_cut = await asked
         except ModelCallError as failure:
             run.warn(failure.code, str(failure))
             return None
-        else:
+        if value is not None:
             if complaint:
                 run.warn("unreadable_reply", f"the first reply was unreadable ({complaint})")
             return value
+        complaint = reason
+        if not is_cut:
+            request = replace(request, inputs=request.inputs | {"correction": complaint})
+        elif (room := available_tokens(4 * cap)) > cap:
+            cap = room
+        else:  # it would be cut off again
+            break
     run.warn("unreadable_reply", f"no reply was readable ({complaint}); continuing without")
     return None
 
@@ -198,12 +184,12 @@ async def _level_update(
 
     A brief planner is asked for a level alone.
     """
-    query, difficulty = state["query"], None
-    if is_brief and (judged := await _ask(level_request(query, run.settings), run)):
-        difficulty = Difficulty(level=judged.level)
+    query, settings = state["query"], run.settings
+    difficulty: Difficulty | None = None
+    if is_brief:
+        difficulty = await _ask(level_request(query, settings), run)
     if difficulty is None:
-        request = estimate_request(query, steps, run.settings)
-        difficulty = await _ask(request, run) or Difficulty()
+        difficulty = await _ask(estimate_request(query, steps, settings), run) or Difficulty()
     level, graded, notes = grade_steps(difficulty, steps, query["level"])
     for note in notes:
         run.warn(**note)
@@ -252,18 +238,20 @@ def review(state: State, run: Run) -> State:
     schema: Any = Review | Literal[True]
     edit = interrupt(payload, response_schema=schema)
     run.settings = run.settings.model_copy(update={"review_plan": False})
-    if edit is True:
-        return {}
-    plan = state["plan"] if edit.plan is None else []
-    for place, step in enumerate(edit.plan or []):
-        indices = [place - 1] if step.depends_on is None else step.depends_on
-        needs = sorted({other for other in indices if 0 <= other < place})
-        edited = step.model_dump() | {"index": place, "depends_on": needs}
-        plan.append(cast("SubQuestion", edited))
-    run.emit("plan", steps=plan)
-    query: Query = {**state["query"], "budget": None}
-    update: State = {"query": query, "plan": plan, "shares": []}
-    if edit.budget is not None:  # a reviewer may raise this limit, and none of the settings
-        run.settings = run.settings.model_copy(update={"budget": edit.budget})
-        update["limit"] = None
+    update = State()
+    if edit is not True:
+        plan = state["plan"] if edit.plan is None else []
+        for place, step in enumerate(edit.plan or []):
+            indices = [place - 1] if step.depends_on is None else step.depends_on
+            needs = sorted({other for other in indices if 0 <= other < place})
+            edited = step.model_dump() | {"index": place, "depends_on": needs}
+            plan.append(cast("SubQuestion", edited))
+        run.emit("plan", steps=plan)
+        update = State(query={**state["query"], "budget": None}, plan=plan, shares=[])
+        if edit.budget is not None:  # a reviewer may raise this limit, and none of the settings
+            run.settings = run.settings.model_copy(update={"budget": edit.budget})
+            update["limit"] = None
+    after: State = {**state, **update, "settings": run.settings.model_dump(mode="json")}
+    has_shares = not run.settings.has_budget or after["query"]["budget"] is not None
+    run.goto = next_wave(after, run.settings) if has_shares else "allocate"
     return update

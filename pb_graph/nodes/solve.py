@@ -40,7 +40,6 @@ async def solve(task: SolveTask, run: Run) -> State:
             query,
             Purpose("solve", index, plan[index]["level"] or query["level"]),
             closing=closes,
-            stream=closes,
             compute=given.style.compute,
         )
     except ModelCallError as failure:

@@ -23,12 +23,7 @@ from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
 from pb_graph.planner.plans import clean_plan
-from pb_graph.planner.requests import (
-    PlannerRequest,
-    UnreadableReplyError,
-    level_request,
-    plan_request,
-)
+from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
 from pb_graph.planner.signatures import (
     Decompose,
     DecomposeAndEstimate,
@@ -246,7 +241,7 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
     *,
     traced: bool,
     io: IO,
-) -> T:
+) -> tuple[T | None, str, bool]:
     """Make one request to a planner.
 
     Args:
@@ -258,11 +253,13 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
             trace is one global list that only grows.
         io: How to wait, `BLOCKING` or `ASYNC`.
 
+    Returns:
+        The value, None if the reply cannot be read; why it cannot; and whether it was cut off.
+
     Raises:
-        UnreadableReplyError: If the reply cannot be read.
         ModelCallError: If the model call fails.
     """
-    replies = list[Reply]()
+    replies, value, reason = list[Reply](), None, ""
     with dspy.context(  # never dspy.configure, which is the host's
         lm=language_model(call, options, replies),
         trace=dspy.settings.trace if traced else None,
@@ -271,11 +268,9 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
         track_usage=False,
     ):
         try:
-            value = await planner.ask(request, io, {}, lm=dspy.settings.lm)
+            value = await planner.ask(request, io, {}, dspy.settings.lm)
         except AdapterParseError as error:
             reason = str(error.__cause__ or "it was empty")
-            is_cut = any(reply.finish == "length" for reply in replies[-1:])
-            raise UnreadableReplyError(reason, is_cut=is_cut) from error
         except Exception as error:  # noqa: BLE001 -- raised as our own
             fault = error.__cause__  # DSPy wraps the error of the client
             fault = fault if isinstance(fault, Exception) else error
@@ -283,7 +278,6 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
                 raise fault from fault.__cause__
             raise to_model_call_error(fault) from fault.__cause__
     is_cut = any(reply.finish == "length" for reply in replies[-1:])
-    if is_cut and options.thinking == "off" and request.cap is None:  # a part of a plan is another
-        msg = "it was cut off"
-        raise UnreadableReplyError(msg, is_cut=True)
-    return value
+    if is_cut and not reason and options.thinking == "off" and request.cap is None:
+        return None, "it was cut off", True  # a part of a plan is another plan
+    return value, reason, is_cut

@@ -188,7 +188,7 @@ def find_level(text: str) -> dict[str, Any]:
     return {"level": min(int(float(match["digits"].replace(",", ".")) + 0.5), 5)}
 
 
-class Level(_Reply, frozen=True):
+class Level(Difficulty, frozen=True):
     """The level of a problem, asked for alone."""
 
     finder = find_level
@@ -199,6 +199,18 @@ class Level(_Reply, frozen=True):
     def to_text(self) -> str:
         """Return the level as a planner is asked to write it, such as "L3"."""
         return f"L{self.level}"
+
+
+def single_step(query: Query) -> SubQuestion:
+    """Return the plan of one step: the question itself."""
+    return SubQuestion(
+        index=0,
+        question=query["question"],
+        hint="",
+        depends_on=[],
+        level=query["level"],
+        credit=ALL_CREDITS,
+    )
 
 
 def clean_plan(

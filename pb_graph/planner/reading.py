@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
 from textwrap import dedent
 from typing import Any, NamedTuple, cast
 
@@ -128,10 +128,7 @@ def find_plan(text: str) -> dict[str, Any]:
 
 def _lists(text: str, depth: int = 4) -> Iterator[_List]:
     """Yield the lists of a text: those of its lines, then those of its JSON values."""
-    reader = _Lines()
-    for line in _lines(text):
-        reader.add(line)
-    yield from reader.found
+    yield from _lists_of_lines(text)
     values = _json_values(text)
     objects = [value for _, value, is_whole in values if is_whole and isinstance(value, Mapping)]
     for label, value, is_whole in values:
@@ -266,8 +263,14 @@ def _split(fields: Mapping[str, Any]) -> dict[str, Any] | None:
         elif said.strip() != "-":
             hints.append(said.removesuffix(")"))
     grades = {name: _to_number(fields.get(name)) for name in ("level", "credit")}
-    step = {"question": question, "hint": " ".join(filter(None, map(_to_line, hints)))}
-    return {**step, "after": _to_step_numbers(after), **grades} if _says(question) else None
+    step: dict[str, Any] = {
+        "question": question,
+        "hint": " ".join(filter(None, map(_to_line, hints))),
+    }
+    needs = [int(number) for number in re.findall(r"\d{1,3}", str(after))]
+    says_needs = needs or (after is not None and _NOTHING.search(str(after)))
+    step |= {"after": needs if says_needs else None, **grades}
+    return step if _says(question) else None
 
 
 def _says(text: str) -> bool:
@@ -284,13 +287,6 @@ def _to_number(value: object) -> float | None:
     """Return the number in a value such as 4, "4" or "level 4"; None if there is none."""
     match = _NUMBER.search(str(value))
     return float(match.group().replace(",", ".")) if match else None
-
-
-def _to_step_numbers(value: object) -> list[int] | None:
-    """Return the step numbers in a value such as [1, 3] or "1 and 3"; None if it names no step."""
-    numbers = [int(number) for number in re.findall(r"\d{1,3}", str(value))]
-    is_empty = value is not None and _NOTHING.search(str(value))
-    return numbers if numbers or is_empty else None
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -332,52 +328,42 @@ def _to_mark(item: str, tag: re.Match[str]) -> str:
     return "\n- " if _letters(tag[3]) == item else f"\n{tag[3]}: "
 
 
-class _Lines:
-    """Collects the lists of a text line by line."""
-
-    def __init__(self) -> None:
-        self.found: list[_List] = []
-        self.label = self.style = ""
-        self.indent = self.number = 0
-        self.goes_on = self.is_heading = False
-
-    def add(self, line: str) -> None:
-        """Add a line: an item, a part of the item before it, or words before a list."""
-        line = line.expandtabs(4)
-        indent, mark, text = (
-            len(line) - len(line.lstrip()),
-            _MARK.match(line),
-            line.lstrip(" >#").strip(_AROUND),
-        )
-        style, number = _place_of(mark) if mark else ("", 0)
-        is_top = style == "word" or indent <= self.indent + 1
-        restarts = self.number > 1 if style == self.style else self.style == "bullet"
-        is_new = is_top and number == 1 and restarts
-        if is_new or (style and number <= 1 and (self.label or not self.found)):
-            self.found.append(_List(self.label, []))
-            self.indent, self.style, is_top = indent, style, True
-        items = cast("list[dict[str, str]]", self.found[-1].items) if self.found else [{}]
-        field = _field_in(text)
-        if mark and is_top and style == self.style:
+def _lists_of_lines(text: str) -> list[_List]:
+    """Return the lists of a text: a line is an item, a part of an item, or words before a list."""
+    found, label, style = list[_List](), "", ""
+    indent, number, goes_on, is_heading = 0, 0, False, False
+    for line in map(str.expandtabs, _lines(text), repeat(4)):
+        place, words = len(line) - len(line.lstrip()), line.lstrip(" >#").strip(_AROUND)
+        mark, field = _MARK.match(line), _field_in(words)
+        its_style, its_number = _place_of(mark) if mark else ("", 0)
+        is_top = its_style == "word" or place <= indent + 1
+        restarts = number > 1 if its_style == style else style == "bullet"
+        is_new = is_top and its_number == 1 and restarts
+        if is_new or (its_style and its_number <= 1 and (label or not found)):
+            found.append(_List(label, []))
+            indent, style, is_top = place, its_style, True
+        items = cast("list[dict[str, str]]", found[-1].items) if found else [{}]
+        if mark and is_top and its_style == style:
             items.append({})
-            self.number, self.label, self.goes_on = number, "", True
-            self.is_heading = line.strip(" >").startswith(("#", "**"))
-            _add_text(items[-1], text if mark["title"] else mark["text"])
-        elif not _says(text) or text.startswith("```"):
-            self.goes_on &= self.is_heading or not items[-1]  # below a heading all belongs to it
+            number, label, goes_on = its_number, "", True
+            is_heading = line.strip(" >").startswith(("#", "**"))
+            _add_text(items[-1], words if mark["title"] else mark["text"])
+        elif not _says(words) or words.startswith("```"):
+            goes_on &= is_heading or not items[-1]  # below a heading all belongs to it
         elif (
-            self.found
-            and not self.label
+            found
+            and not label
             and (
                 mark
-                or indent > self.indent
-                or (self.goes_on and not _HEADING.match(line))
+                or place > indent
+                or (goes_on and not _HEADING.match(line))
                 or (field and _FIELD_OF[field[0]] != "question")
             )
         ):
-            _add_text(items[-1], mark["text"] if mark else text, is_point=bool(mark))
+            _add_text(items[-1], mark["text"] if mark else words, is_point=bool(mark))
         elif not field:
-            self.label = f"{self.label}\n{line.strip()}".strip()
+            label = f"{label}\n{line.strip()}".strip()
+    return found
 
 
 def _add_text(item: dict[str, str], text: str, *, is_point: bool = False) -> None:
@@ -436,18 +422,13 @@ def _grades(value: object) -> dict[str, Any]:
     """Return the grades in a JSON value: in lists of their own, or in an object for each part."""
     grades, rows = dict[str, Any](), list[dict[str, Any]]()
     for key, entry in (value if isinstance(value, Mapping) else {"": value}).items():
-        field = _field_of(key)
-        items = [*entry.values()] if isinstance(entry, Mapping) else entry
-        if isinstance(entry, str) and field:
-            items = re.findall(r"\d[\d.]*", entry)  # "2, 4"
-        if (
-            field in {"level", "credit"}
-            and isinstance(items, list)
-            and (items is entry or len(items) > 1)
-        ):
-            grades[f"{field}s"] = [*map(_to_number, items)]
-        elif field in {"level", "credit"}:
-            grades[field] = _to_number(entry)
+        if (field := _field_of(key)) in {"level", "credit"}:
+            parts: Any = [*entry.values()] if isinstance(entry, Mapping) else entry
+            parts = re.findall(r"\d[\d.]*", entry) if isinstance(entry, str) else parts  # "2, 4"
+            if isinstance(entry, list) or (isinstance(parts, list) and len(parts) > 1):
+                grades[f"{field}s"] = [*map(_to_number, parts)]
+            else:
+                grades[field] = _to_number(entry)
         elif isinstance(entry, Mapping) and not _ORDINAL.fullmatch(str(key)):
             grades |= _grades(entry)  # {"problem": {"level": 4}, "1": {"level": 2}, …}
         else:

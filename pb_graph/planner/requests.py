@@ -107,7 +107,6 @@ _STEP = {"type": "string", "maxLength": 600}
 """A part and its hint, of some 300 characters each."""
 _DELIVERS = {"type": "string", "enum": ["last", "all"]}
 
-
 _PAPER_PLANNER = """You are an experienced expert and designer of exam questions, and help \
 students break a hard problem into 2 to 5 simpler sub-questions: few for an easy problem, more for \
 a hard one, and none in too much detail. Each one builds on the one before it, and its hint says \
@@ -123,18 +122,6 @@ class Example(NamedTuple):
 
     inputs: Mapping[str, str]
     reply: str
-
-
-class UnreadableReplyError(Exception):
-    """A planner's reply could not be read. Nodes ask again, or continue without the reply.
-
-    Attributes:
-        is_cut: Whether the reply was cut off at its cap.
-    """
-
-    def __init__(self, reason: str, *, is_cut: bool = False) -> None:
-        super().__init__(reason)
-        self.is_cut = is_cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +160,8 @@ def plan_request(
             the question if it is unknown.
         tools: What the solver can call, a line for each tool.
     """
-    limit, inputs, is_paper = (
-        settings.max_steps,
-        _inputs(query, settings),
-        settings.style == "paper",
-    )
+    limit, is_paper = settings.max_steps, settings.style == "paper"
+    inputs = _inputs(query, settings)
     if tools:
         inputs["problem"] += "".join(["\nTools that can be called:", *(f"\n- {t}" for t in tools)])
     pattern, item = '"part | hint"', _STEP

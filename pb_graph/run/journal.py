@@ -39,10 +39,11 @@ class Journal:
     Args:
         saver: The checkpointer of the run.
         info: The execution of the node.
+        io: How to wait, `BLOCKING` or `ASYNC`.
     """
 
-    def __init__(self, saver: BaseCheckpointSaver[Any], info: ExecutionInfo) -> None:
-        self._saver, self._task = saver, UUID(info.task_id)
+    def __init__(self, saver: BaseCheckpointSaver[Any], info: ExecutionInfo, io: IO) -> None:
+        self._saver, self._task, self._io = saver, UUID(info.task_id), io
         self._asked: Counter[str] = Counter()
         self._stored: dict[str, Any] | None = None
         here = get_config()["configurable"]
@@ -52,7 +53,7 @@ class Journal:
         self._config: RunnableConfig = {"configurable": place}
 
     async def call(
-        self, client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions, io: IO
+        self, client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions
     ) -> Reply:
         """Return the stored reply, or make the call and store its reply.
 
@@ -60,7 +61,6 @@ class Journal:
             client: Makes the call.
             messages: The prompt.
             options: Options of this call.
-            io: How to wait, `BLOCKING` or `ASYNC`.
 
         Raises:
             ModelCallError: If the call and its retries fail.
@@ -68,10 +68,10 @@ class Journal:
         purpose, tools = options.purpose, [tool.name for tool in options.tools]
         wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
         contents = [(message.type, message.content) for message in messages]
-        key, stored = await self.find([contents, wishes, purpose.node, purpose.step], io)
+        key, stored = await self.find([contents, wishes, purpose.node, purpose.step])
         if stored is None:
-            reply = await client.call(messages, options, io)
-            await self.write(key, reply.to_json(), io)
+            reply = await client.call(messages, options, self._io)
+            await self.write(key, reply.to_json())
         else:
             reply = Reply.from_json(stored)
         made = spending(reply.charges) if stored else {}  # perhaps in another process
@@ -79,21 +79,20 @@ class Journal:
             account.charge(made, run=key)
         return reply
 
-    async def once(self, request: object, make: Callable[[], Awaitable[str]], io: IO) -> str:
+    async def once(self, request: object, make: Callable[[], Awaitable[str]]) -> str:
         """Return the stored text, or make and store it.
 
         Args:
             request: The question that the text answers, as JSON.
             make: Returns the text.
-            io: How to wait, `BLOCKING` or `ASYNC`.
         """
-        key, stored = await self.find(request, io)
+        key, stored = await self.find(request)
         if stored is None:
             stored = await make()
-            await self.write(key, stored, io)
+            await self.write(key, stored)
         return str(stored)
 
-    async def find(self, request: object, io: IO) -> tuple[str, Any]:
+    async def find(self, request: object) -> tuple[str, Any]:
         """Return the key of a request of this node, and its entry or None.
 
         The n-th request of a node that is the same finds the n-th entry.
@@ -102,12 +101,14 @@ class Journal:
         self._asked[digest] += 1
         key = str(uuid5(self._task, f"{digest} {self._asked[digest]}"))
         if self._stored is None:
-            checkpoint = await io.call(self._saver.get_tuple, self._saver.aget_tuple, self._config)
+            checkpoint = await self._io.call(
+                self._saver.get_tuple, self._saver.aget_tuple, self._config
+            )
             writes = (checkpoint.pending_writes if checkpoint else None) or []
             self._stored = {name: entry for name, channel, entry in writes if channel == _CHANNEL}
         return key, self._stored.get(key)
 
-    async def write(self, key: str, entry: object, io: IO) -> None:
+    async def write(self, key: str, entry: object) -> None:
         """Store the entry of a request."""
         saver, writes = self._saver, [(_CHANNEL, entry)]
-        await io.call(saver.put_writes, saver.aput_writes, self._config, writes, key)
+        await self._io.call(saver.put_writes, saver.aput_writes, self._config, writes, key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import InitVar, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -17,15 +18,15 @@ from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Dollars
 from pb_graph.budget.rules import Limit
-from pb_graph.context import Context
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
+from pb_graph.models.classes import FoundClass, find_class
 from pb_graph.models.client import ModelClient, RetryPolicy
 from pb_graph.models.reply import BLOCKING, IO, run_sync
 from pb_graph.models.resolve import client_of, model_name, resolve
 from pb_graph.program import PlannerProgram
 from pb_graph.run.pause import OnUsedUp
-from pb_graph.settings import Settings
+from pb_graph.settings import Context, Settings
 from pb_graph.types import Spending
 
 if TYPE_CHECKING:
@@ -115,21 +116,55 @@ class GraphParts:
             if isinstance(model, str) and model.startswith(LOCAL_PREFIX):
                 model_name(model)  # raises if the model is unknown
             elif model is not None:
-                run_sync(self.client(model, self.settings, BLOCKING))
+                run_sync(self._client(model, self.settings, BLOCKING))
         if self.program is not None:
             run_sync(self.planner(None, BLOCKING))
 
-    async def client(self, model: Model, settings: Settings, io: IO) -> ModelClient:
-        """Return the client for a model, with the time-out and the retries of these settings.
+    async def client(self, role: Role, context: Context, settings: Settings, io: IO) -> ModelClient:
+        """Return the client of a role, with the time-out and the retries of these settings.
 
         Args:
-            model: A model by name or by object.
+            role: Role of the model.
+            context: The context of the run, which may name its own models.
             settings: The settings of the run. A model object keeps its own time limit.
             io: How to wait for a model that is made from its name.
 
         Raises:
             ModelSetupError: If the object is not a chat model, or the name cannot be resolved.
         """
+        return await self._client(self._model_for(role, context), settings, io)
+
+    async def class_of(
+        self, role: Role, context: Context, settings: Settings, io: IO
+    ) -> FoundClass:
+        """Return the class of the model of a role, and what told it; arguments as for `client`."""
+        model, given = self._model_for(role, context), settings.model_class
+        if given and (role == "solver" or model is self._model_for("solver", context)):
+            return FoundClass(given, "given")
+        if is_named(model) and (name := model_name(model)).startswith(LOCAL_PREFIX):
+            return find_class(name)  # without loading its weights
+        client = await self._client(model, settings, io)
+        if thinks := self.replied.get(client.key):
+            return FoundClass("thinking", "reply")
+        make = partial(find_class, client.model)
+        found: FoundClass = await self.made(("class", id(client)), make, io, client)
+        is_plain = found.source == "default" and thinks is False
+        return found._replace(source="reply") if is_plain else found
+
+    def _model_for(self, role: Role, context: Context) -> Model:
+        """Return the model of a role: of the run, of the graph, or of the role that it defaults to.
+
+        If a run names its own model, that model does all the solving; the same applies to the
+        planner.
+        """
+        given = self.models.get
+        if role in ("solver", "easy"):
+            return context.model or given(role) or given("solver")
+        planner = context.planner or given(role) or given("planner")
+        return planner or context.model or given("solver")
+
+    async def _client(self, model: Model, settings: Settings, io: IO) -> ModelClient:
+        """Return the client for a model by name or by object."""
 
         def make() -> ModelClient:
             if isinstance(model, ModelClient):

@@ -12,16 +12,15 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from langgraph.config import get_config, get_stream_writer
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
+from langgraph.types import Send
 
 from pb_graph.answers import boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spending
 from pb_graph.budget.rates import MAX_TOKENS
 from pb_graph.budget.scope import ACCOUNTS, accounts_in_scope, open_run, use_budget
-from pb_graph.context import Context
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
-from pb_graph.local.weights import LOCAL_PREFIX
-from pb_graph.models.classes import FoundClass, find_class, takes_system_message
+from pb_graph.models.classes import takes_system_message
 from pb_graph.models.client import REFUSED, ModelClient
 from pb_graph.models.options import (
     MIN_THINKING,
@@ -32,12 +31,11 @@ from pb_graph.models.options import (
 )
 from pb_graph.models.provider_errors import is_lasting
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
-from pb_graph.models.resolve import model_name
 from pb_graph.prompts import PromptMessage, continued_thought, forced_answer_prompt
 from pb_graph.run.journal import Journal
-from pb_graph.run.parts import GraphParts, Model, Role, is_named
+from pb_graph.run.parts import GraphParts, Role
 from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_tools
-from pb_graph.settings import Settings
+from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 from pb_graph.tasks import is_composed
 from pb_graph.types import (
@@ -77,6 +75,7 @@ class Run:
         io: How to wait, `BLOCKING` or `ASYNC`.
         state: The state before the node, or the `SolveTask` that was sent.
         limit: The limit of the context, else that of the graph.
+        goto: The next nodes, which a node writes where no edge of the graph says them.
     """
 
     parts: GraphParts
@@ -85,6 +84,7 @@ class Run:
     io: IO
     state: Mapping[str, Any]
     limit: int | Budget | None = None
+    goto: str | list[Send] = ""
     _update: State = field(default_factory=State)
     _charges: list[Charge] = field(default_factory=list)
     _warnings: list[ReportWarning] = field(default_factory=list)
@@ -145,10 +145,10 @@ class Run:
         if asked in refused:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
-        make = partial(self.journal.call, client) if self.journal else client.call
+        make = partial(self.journal.call, client) if self.journal else partial(client.call, io=io)
         scope = ACCOUNTS.set(accounts_in_scope(account or self.budget))
         try:
-            reply = await make(messages, options, io)
+            reply = await make(messages, options)
         except ModelCallError as failure:
             if is_lasting(failure):
                 self.parts.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
@@ -170,7 +170,6 @@ class Run:
         purpose: Purpose,
         *,
         closing: bool = True,
-        stream: bool = True,
         thinking: Thinking | None = None,
         compute: Callable[[str, Query], str | None] | None = None,
     ) -> BudgetedReply:
@@ -183,8 +182,8 @@ class Run:
             budget: Tokens for it; None for methods without a budget.
             query: The question, for the answer format of a forced ending.
             purpose: The purpose that the calls are charged to.
-            closing: Whether an unfinished reply is asked for the final answer of the question.
-            stream: Whether a host that streams is shown the reply as the answer.
+            closing: Whether the reply is the answer to the question, which a host that streams is
+                shown, and not that of a sub-question.
             thinking: Limit of the model's thinking. None: by the enforcement of the budget.
             compute: Computes the answer from a reply (see `Style`). The answer is streamed whole.
 
@@ -193,7 +192,7 @@ class Run:
         """
         is_capped = budget is not None and self.settings.enforcement == "force"
         forces = is_capped and self.settings.reserve != 0
-        stream = stream and not compute
+        stream = closing and not compute
         free: Thinking = "low" if self.settings.style == "paper" else "free"
         room = 0
         if budget and (room := self.state.get("thinking_room", 0)):
@@ -244,8 +243,7 @@ class Run:
                     self.parts.replied[key] = is_thought = True  # cut off twice, as thoughts are
                     reply = replace(reply, text="")
         if is_thought:
-            same: Any = {"closing": closing, "stream": stream, "thinking": thinking}
-            same["compute"] = compute
+            same: Any = {"closing": closing, "thinking": thinking, "compute": compute}
             again = await self.call_within_budget(prompt, budget, query, purpose, **same)
             text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
             return BudgetedReply(text, again.tokens + tokens, finish)
@@ -253,33 +251,7 @@ class Run:
 
     async def client(self, role: Role) -> ModelClient:
         """Return the client of a role."""
-        return await self.parts.client(self._model_for(role), self.settings, self.io)
-
-    async def class_of(self, role: Role) -> FoundClass:
-        """Return the class of the model of a role, and what told it."""
-        model, given = self._model_for(role), self.settings.model_class
-        if given and (role == "solver" or model is self._model_for("solver")):
-            return FoundClass(given, "given")
-        if is_named(model) and (name := model_name(model)).startswith(LOCAL_PREFIX):
-            return find_class(name)  # without loading its weights
-        client = await self.client(role)
-        if thinks := self.parts.replied.get(client.key):
-            return FoundClass("thinking", "reply")
-        make = partial(find_class, client.model)
-        found: FoundClass = await self.parts.made(("class", id(client)), make, self.io, client)
-        is_plain = found.source == "default" and thinks is False
-        return found._replace(source="reply") if is_plain else found
-
-    def _model_for(self, role: Role) -> Model:
-        """Return the model of a role: of the run, of the graph, or of the role that it defaults to.
-
-        If a run names its own model, that model does all the solving; the same applies to the
-        planner.
-        """
-        given, own = self.parts.models.get, self.context
-        if role in ("solver", "easy"):
-            return own.model or given(role) or given("solver")
-        return own.planner or given(role) or given("planner") or own.model or given("solver")
+        return await self.parts.client(role, self.context, self.settings, self.io)
 
     @property
     def thinks(self) -> bool:
@@ -317,7 +289,7 @@ class Run:
         """The stored replies of this node's calls; None without a checkpointer."""
         saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)  # of the outermost graph
         info = get_runtime().execution_info
-        return Journal(saver, info) if saver and info else None
+        return Journal(saver, info, self.io) if saver and info else None
 
     def state_update(self, node: str) -> State:
         """Return the state update of a node's calls: charges and warnings."""

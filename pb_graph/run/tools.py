@@ -49,7 +49,7 @@ async def use_tools(
     for tool_call in cast("AIMessage", message).tool_calls:
         call = partial(_call_tool, tools, tool_call, io)
         key = [tool_call["name"], tool_call["args"]]
-        text = await journal.once(key, call, io) if journal else await call()
+        text = await journal.once(key, call) if journal else await call()
         name, identity = tool_call["name"], tool_call["id"] or ""
         messages.append(ToolMessage(text, tool_call_id=identity, name=name))
     for invalid in cast("AIMessage", message).invalid_tool_calls:  # APIs want a result for each

@@ -24,10 +24,10 @@ from starlette.routing import Route
 from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Prices
 from pb_graph.budget.scope import use_budget
-from pb_graph.context import Context
 from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
 from pb_graph.methods import METHODS
 from pb_graph.serve.chat import ChatRequest, Completion
+from pb_graph.settings import Context
 from pb_graph.state import Input, Output, State
 from pb_graph.types import Report
 

@@ -12,13 +12,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from pb_graph import Budget, Settings
-from pb_graph.context import Context
 from pb_graph.errors import NoAnswerError
 from pb_graph.graph import Node
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import Reply, run_sync
 from pb_graph.run.parts import GraphParts
 from pb_graph.run.run import Run
+from pb_graph.settings import Context
 from pb_graph.state import State
 from pb_graph.types import Purpose
 from tests.support.chat_model import HTTPError, ScriptedChat
