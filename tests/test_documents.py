@@ -108,7 +108,7 @@ def test_the_command_lines_of_a_page_exist(path: Path) -> None:
 
 def test_every_name_on_a_page_is_in_the_code() -> None:
     known = set(re.findall(r"\w+", SOURCES)) | ELSEWHERE | set(NAMES) | OPTIONS
-    known |= {file.stem for file in (ROOT / "tests").rglob("*.py")}
+    known |= {file.stem for file in (ROOT / "tests").rglob("*.*")}
     known |= set(re.findall(r'add_argument\("(--[a-z-]+)"', SOURCES))
     for path in TEXTS:
         spans = _CODE.findall(re.sub(r"```.*?```", "", text_of(path), flags=re.DOTALL))

@@ -59,14 +59,15 @@ def write_plans(path: Path, name: str) -> None:
 def judge(plans: Path, verdicts: Path) -> None:
     """Ask a person the questions of the rubric about each plan, and write the answers."""
     with verdicts.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.DictWriter(file, ["field", "number", *RUBRIC])
+        rows = csv.DictWriter(file, ["field", "number", *RUBRIC, "plan"])
         rows.writeheader()
         for line in plans.read_text("utf-8").splitlines():
             plan = json.loads(line)
             print(text_of(plan))
             is_plan = len(plan["steps"]) > 1
+            parts = [f"{step['question']} ({step['hint']})" for step in plan["steps"] * is_plan]
             said = [input(f"{ask} [y/n] ") == "y" if is_plan else False for ask in RUBRIC.values()]
-            about = {"field": plan["field"], "number": plan["number"]}
+            about = {"field": plan["field"], "number": plan["number"], "plan": " · ".join(parts)}
             rows.writerow(about | dict(zip(RUBRIC, map(int, said), strict=True)))
 
 
