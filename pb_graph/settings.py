@@ -136,7 +136,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         default=None,
         description="Solving tokens of a question: a number, or a rule by level. None: the paper's "
         "budgets by level, at least what the asked length needs (2 a word, 45 a sentence, 1,000 a "
-        "page, 150 a day of a trip), or no budget if the method has none. A budget that you set "
+        "page, 300 a day of a trip), or no budget if the method has none. A budget that you set "
         "also limits methods of one call.",
     )
     enforcement: Literal["prompt", "force"] = Field(

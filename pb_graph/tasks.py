@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pb_graph.types import Query
 
-TOKENS_OF = {"word": 2, "sign": 2, "day": 150, "sentence": 45, "paragraph": 200, "page": 1_000}
+TOKENS_OF = {"word": 2, "sign": 2, "day": 300, "sentence": 45, "paragraph": 200, "page": 1_000}
 """Completion tokens of a unit of length, with room for languages that take more."""
 MATHEMATICS = frozenset({"arithmetic", "mathematics"})
 """Domains in which every question has something to work out."""
