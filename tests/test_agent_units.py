@@ -28,7 +28,7 @@ from pb_graph import (
     build_graph,
     plan_and_budget_tool,
 )
-from pb_graph.agents.answer import FINISH
+from pb_graph.agents.call import FINISH
 from pb_graph.budget.bill import Bill
 from tests.support.agents import ASK, THREAD, agent_of, calls, look_up
 from tests.support.chat_model import Call, ScriptedChat, in_turn, runs_on
@@ -271,7 +271,7 @@ def test_a_finished_call_of_a_killed_node_is_not_paid_again(
     _, agent = made(dies=True)
     with pytest.raises(KeyboardInterrupt):
         agent.invoke(ASK, THREAD, durability="sync")
-    monkeypatch.setattr("pb_graph.agents.call._LOADED", "another process")
+    monkeypatch.setattr("pb_graph.agents.middleware._LOADED", "another process")
     model, agent = made(dies=False)
     out = agent.invoke(None, THREAD, durability="sync")
     assert [FINISH in str(call.messages) for call in model.calls] == [True]

@@ -29,7 +29,7 @@ from pb_graph import (
     TokenBudgetMiddleware,
     plan_and_budget_tool,
 )
-from pb_graph.agents.answer import FINISH
+from pb_graph.agents.call import FINISH
 from tests.support.agents import ASK, THREAD, Pens, agent_of, calls, look_up, tool_call
 from tests.support.chat_model import (
     Call,

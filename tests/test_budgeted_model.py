@@ -12,7 +12,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 from pb_graph import Budget, BudgetedChatModel, BudgetUsedUpError, InputError
-from pb_graph.agents.answer import FINISH
+from pb_graph.agents.call import FINISH
 from pb_graph.budget import use_budget
 from pb_graph.models.client import RetryPolicy
 from tests.support.agents import Pens, calls, look_up

@@ -1,41 +1,39 @@
-"""Make one call of a chat model within accounts. All tokens of agents are spent here.
+"""Get one answer of a chat model within accounts. All tokens of agents are spent here.
 
-`charged` returns a model whose every call is reserved, capped, sent and settled.
+`charged` returns a model whose every call is reserved, capped, sent and settled. An `Answer` makes
+one call, and a finishing call if the first was cut off by its cap.
 """
 # ruff: noqa: ANN401 -- LangChain's run managers, contents and arguments
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.exceptions import ModelError
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    ToolMessage,
-    message_to_dict,
-    messages_from_dict,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages.ai import add_usage
 from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
-from langgraph.config import get_config
-from langgraph.constants import CONFIG_KEY_CHECKPOINTER
-from langgraph.runtime import get_runtime
-from pydantic import PrivateAttr
 
 from pb_graph import errors
-from pb_graph.agents.notes import NOTES, appended, recall_notes, remember_note, shortened
+from pb_graph.agents.notes import (
+    NOTES,
+    USED_UP,
+    appended,
+    joined,
+    recall_notes,
+    remember_note,
+    shortened,
+    unfinished,
+    without_tool_calls,
+)
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import Bill, Reservation, add_spending, subtract_spending
+from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.rates import MAX_TOKENS
 from pb_graph.errors import InputError
 from pb_graph.models.caps import policy_for
@@ -43,7 +41,6 @@ from pb_graph.models.input_bound import bound_input, digests_of, learn_input
 from pb_graph.models.options import (
     CallOptions,
     StreamWatch,
-    Thinking,
     answers_in,
     calls_of,
     caps_in,
@@ -54,117 +51,26 @@ from pb_graph.models.options import (
     without_caps,
 )
 from pb_graph.models.provider_errors import explain, refuses_stream_options
-from pb_graph.models.reply import ASYNC, BLOCKING, IO, Attempt, attempt, run_sync
-from pb_graph.run.journal import Journal
-from pb_graph.run.pause import BudgetPause
-from pb_graph.types import Spending
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, Attempt, attempt, finish_of, run_sync
+from pb_graph.run.pause import Decision
+from pb_graph.run.tools import without_tools
 
-MIN_ANSWER = 32  # fewest completion tokens worth a last answer
-ENOUGH = 256  # completion tokens worth a pause, or waiting until other calls return some
+FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
+_STOPPED = "The token budget is used up, and the run was stopped."
+_GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
+_TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+_MIN_CALL = 64  # fewest completion tokens worth a call
+_MIN_ANSWER = 32  # fewest completion tokens worth a last answer
+_ENOUGH = 256  # completion tokens worth a pause, or waiting until other calls return some
 _LOW = 0.2  # share of a budget: with less left, the model is told to finish
 _MAX_PREPARED = 100
 
-
-_LOADED = uuid4().hex
+Once = Callable[[str, Callable[[], Awaitable[AIMessage]]], Awaitable[AIMessage]]
+"""Takes the digest of a request, and makes its call unless the reply was paid for before."""
 
 
 class BudgetUsedUpError(errors.BudgetUsedUpError, ModelError):
     """An agent's call was not made; for LangChain, it is not worth a retry."""
-
-
-class Log:
-    """The log of a node that calls models, or of a tool call. It outlives a kill.
-
-    Without a checkpointer nothing is stored. An agent that ended before the tool that it runs in
-    was killed is not asked again, so its calls stand in the log of the tool call, too.
-
-    Args:
-        io: How to wait, `BLOCKING` or `ASYNC`.
-        run: Identity of the agent's run.
-        tool_call: Identity of the tool call; None for the log of a node that calls models.
-
-    Attributes:
-        journal: Stores the entries; None without a checkpointer.
-        entries: What was written before the node started over, and since.
-    """
-
-    def __init__(self, io: IO, run: str = "", tool_call: str | None = None) -> None:
-        self._run, self._key = run, ""
-        self._name = ["TokenBudgetMiddleware", tool_call]
-        self.journal = _journal(io)
-        self.entries: list[dict[str, Any]] = []
-
-    async def read(self) -> Log:
-        """Read what was written before the node started over."""
-        if self.journal:
-            self._key, entry = await self.journal.find(self._name)
-            while entry:
-                self.entries.append(entry)
-                self._key, entry = await self.journal.find(self._name)
-        return self
-
-    async def add(self, account: Budget, cost: Spending, **entry: Any) -> None:
-        """Write an entry with the account's spending, and its cost to the logs of enclosing tools.
-
-        Args:
-            account: The account of the run.
-            cost: What a call has cost, by model.
-            **entry: The digest of a `request` and its `reply`, or a `pause`.
-        """
-        known = {"tokens": account.spending, "total": account.total, "process": _process()}
-        await self._write(known | entry)
-        for tool in TOOL_LOGS.get() if cost else ():
-            await tool._write({"run": self._run, "tokens": cost})  # noqa: SLF001 -- of a Log
-
-    def take(self, request: str) -> Any:
-        """Return the reply to a call that another process has paid, once.
-
-        A call that this process repeats, as after an error in another middleware, is made again.
-        """
-        for entry in self.entries:
-            is_elsewhere = entry.get("process") != _process()
-            if is_elsewhere and entry.get("reply") and entry["request"] == request:
-                entry["request"] = None
-                return messages_from_dict([entry["reply"]])[0]
-        return None
-
-    @property
-    def pause(self) -> BudgetPause | None:
-        """The pause that the node came to before it started over."""
-        return next((entry["pause"] for entry in self.entries if "pause" in entry), None)
-
-    @property
-    def runs(self) -> dict[str, Spending]:
-        """The spending of each agent run within a tool call, without that of runs below it."""
-        runs: dict[str, Spending] = {}
-        for entry in (entry for entry in self.entries if "run" in entry):
-            runs[entry["run"]] = add_spending(runs.get(entry["run"]), entry["tokens"])
-        return runs
-
-    async def _write(self, entry: dict[str, Any]) -> None:
-        self.entries.append(entry)
-        if self.journal:
-            key = self._key
-            self._key, _ = await self.journal.find(self._name)
-            await self.journal.write(key, entry)
-
-
-TOOL_LOGS: ContextVar[tuple[Log, ...]] = ContextVar("pb_graph_tool_logs", default=())
-"""The logs of the tool calls around a caller."""
-
-
-def _process() -> str:
-    return f"{_LOADED} {os.getpid()}"  # a fork has the same memory, a new container the same number
-
-
-def _journal(io: IO) -> Journal | None:
-    """Return the journal of the running node; None without a checkpointer."""
-    try:
-        saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)
-        info = get_runtime().execution_info
-    except (RuntimeError, KeyError):  # outside a graph
-        return None
-    return Journal(saver, info, io) if saver and info and info.checkpoint_id else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,43 +82,37 @@ class CallLimits:
         keep: Amount that the first account keeps for one more call, in its unit.
         per_call: Completion tokens of a single call; `None` for no limit of its own.
         at_least: Fewest completion tokens that are worth a call.
-        wait_for: Completion tokens worth waiting for while other calls may return some.
         is_owner: Whether the calls may spend what was kept in the first account.
         is_last: Whether this is the last answer: without thinking and notes, and with a prompt
             that is shortened until it fits.
         tell_every: Rounds of tool calls between two notes about the remaining budget. 0: only when
             little is left. `None`: no note.
-        log: The log of the node, which knows the replies that were paid before it started over.
+        once: Returns the replies that were paid for before the node started over.
     """
 
     accounts: tuple[Budget, ...]
     keep: float = 0
     per_call: int | None = None
     at_least: int = 1
-    wait_for: int = 1
     is_owner: bool = False
     is_last: bool = False
     tell_every: int | None = None
-    log: Log | None = None
+    once: Once | None = None
 
-    def within(self, accounts: tuple[Budget, ...], per_call: int | None) -> CallLimits:
-        """Return these limits and those of further accounts of other trees.
-
-        Args:
-            accounts: Further accounts.
-            per_call: Completion tokens of a single call; `None` for no further limit.
-        """
+    def within(self, other: CallLimits) -> CallLimits:
+        """Return these limits with the accounts of other trees and the cap of further limits."""
         roots = {account.line[-1] for account in self.accounts}
-        others = [account for account in accounts if account.line[-1] not in roots]
-        cap = min((limit for limit in (self.per_call, per_call) if limit), default=None)
-        return replace(self, accounts=(*self.accounts, *others), per_call=cap)
+        more = [account for account in other.accounts if account.line[-1] not in roots]
+        cap = min((limit for limit in (self.per_call, other.per_call) if limit), default=None)
+        return replace(self, accounts=(*self.accounts, *more), per_call=cap)
 
 
 def charged(model: Any, limits: CallLimits) -> BaseChatModel:
     """Return a copy of a model, of the same class, whose calls are charged to accounts.
 
     Args:
-        model: The chat model. A `BudgetedChatModel` adds its own account and limit.
+        model: The chat model. A `BudgetedChatModel`, and a model that is charged already, add their
+            own accounts and cap.
         limits: What its calls may spend.
 
     Raises:
@@ -221,66 +121,44 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
     if not isinstance(model, BaseChatModel):
         msg = f"{type(model).__name__} is not a chat model. Give the agent a model by its name."
         raise InputError(msg)
-    if plain := getattr(model, "plain", None):  # of a BudgetedChatModel
-        own: Any = model
-        return charged(plain, limits.within((own.account,) if own.account else (), own.per_call))
-    if uncharged := getattr(model, "uncharged", None):
-        model = uncharged()
+    if own := getattr(model, "own_limits", None):  # of a BudgetedChatModel
+        return charged(model.plain, limits.within(own))  # type: ignore[attr-defined]
+    plain = model.model_copy()
+    if own := vars(plain).pop("_limits", None):
+        limits = limits.within(own)
+        vars(plain).update(vars(plain).pop("_own"))
+        del vars(plain)["_generate"], vars(plain)["_agenerate"]
+
+    async def acall(
+        messages: Any, stop: Any = None, run_manager: Any = None, *, io: IO = ASYNC, **settings: Any
+    ) -> ChatResult:
+        message = await Call(limits, plain, messages, stop, run_manager, settings, io).reply()
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def call(
+        messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any
+    ) -> ChatResult:
+        return run_sync(acall(messages, stop, run_manager, io=BLOCKING, **settings))
+
     # The plain model streams, and reads and fills its cache; the copy around it must not.
-    changed = {"cache": False, "disable_streaming": True, "rate_limiter": None}
-    own_fields = {name: getattr(model, name) for name in changed}
-    made: BaseChatModel = model.model_copy(update=changed)
-    kind: Any = type(model)
-    made.__class__ = _charged_class(kind)
-    private = made.__pydantic_private__ or {}
-    made.__pydantic_private__ = {**private, "_limits": limits, "_own": own_fields}
+    changed: dict[str, Any] = {"cache": False, "disable_streaming": True, "rate_limiter": None}
+    made = plain.model_copy(update=changed)
+    own_fields = {name: getattr(plain, name) for name in changed}
+    vars(made).update(_generate=call, _agenerate=acall, _limits=limits, _own=own_fields)
     return made
 
 
-@lru_cache
-def _charged_class(kind: type[Any]) -> type[Any]:
-    """Return a subclass of a model's class that charges its calls; middleware asks for classes."""
-
-    class Charged(kind):  # type: ignore[misc]
-        _limits: Any = PrivateAttr()
-        _own: Any = PrivateAttr()
-
-        def _generate(
-            self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any
-        ) -> ChatResult:
-            call = self._agenerate(messages, stop, run_manager, io=BLOCKING, **settings)
-            return run_sync(call)
-
-        async def _agenerate(
-            self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any
-        ) -> ChatResult:
-            io = settings.pop("io", ASYNC)
-            call = (self.uncharged(), messages, stop, run_manager, settings, io)
-            message = await call_within(self._limits, *call)
-            return ChatResult(generations=[ChatGeneration(message=message)])
-
-        def uncharged(self) -> BaseChatModel:
-            plain: BaseChatModel = self.model_copy(update=self._own)
-            plain.__class__ = kind
-            return plain
-
-    Charged.__name__, Charged.__qualname__ = kind.__name__, kind.__qualname__
-    Charged.__module__ = kind.__module__
-    return Charged
+def limits_of(model: BaseChatModel) -> CallLimits:
+    """Return the limits of a charged model."""
+    limits: CallLimits = vars(model)["_limits"]
+    return limits
 
 
-async def call_within(  # noqa: PLR0913, PLR0917 -- those of LangChain's models, and the limits
-    limits: CallLimits,
-    model: BaseChatModel,
-    messages: Sequence[BaseMessage],
-    stop: list[str] | None,
-    run_manager: Any,
-    settings: dict[str, Any],
-    io: IO,
-) -> AIMessage:
-    """Reserve, cap, send and settle one call; or return the reply that was paid before a kill.
+@dataclass
+class Call:
+    """One call of a chat model, whose prompt gets notes, or is shortened until it fits.
 
-    Args:
+    Attributes:
         limits: What the call may spend.
         model: The chat model, without a budget.
         messages: The prompt.
@@ -288,121 +166,139 @@ async def call_within(  # noqa: PLR0913, PLR0917 -- those of LangChain's models,
         run_manager: The run of the call, for callbacks and streams.
         settings: The other arguments of the call.
         io: How to wait, `BLOCKING` or `ASYNC`.
-
-    Raises:
-        BudgetUsedUpError: If an account has too little left.
-        InputError: If the call asks for several answers.
     """
-    made, log, done = _prepared(model), limits.log, None
-    request = digests_of(messages, made.key)[-1] if log else ""
-    if log and (reply := log.take(request)):
-        known: AIMessage = reply
-        return known
-    cap = _cap(model, vars(model) | settings, limits.per_call)
-    call, account = _Call(limits, made, messages, settings, io), limits.accounts[0]
-    before = account.spending if log else {}
-    try:
-        done = await call.attempt(cap, stop, run_manager)
-    finally:  # a call that was cancelled counts with its cap
-        if log:
-            reply = done and done.message and message_to_dict(done.message)
-            cost = subtract_spending(account.spending, before)
-            await log.add(account, cost, request=request, reply=reply)
-    if done.message is not None:
-        return done.message
-    if type(done.error).__name__ == "LengthFinishReasonError":  # OpenAI's client cannot parse it
-        usage = done.tokens.usage() if done.tokens and done.tokens.is_measured else None
-        return AIMessage("", usage_metadata=usage, response_metadata={"finish_reason": "length"})
-    explain(done.error, model)  # type: ignore[arg-type]
-    raise done.error  # type: ignore[misc]
-
-
-@dataclass
-class _Call:
-    """One call of a prepared model, whose prompt gets notes, or is shortened until it fits."""
 
     limits: CallLimits
-    made: _Prepared
+    model: BaseChatModel
     messages: Sequence[BaseMessage]
+    stop: list[str] | None
+    run_manager: Any
     settings: dict[str, Any]
     io: IO
-    prompt: list[BaseMessage] = field(init=False)
 
-    def __post_init__(self) -> None:
-        account = self.limits.accounts[0]
-        has_notes, messages = account in NOTES, self.messages
-        self.prompt = recall_notes(account, messages) if has_notes else [*messages]
+    async def reply(self) -> AIMessage:
+        """Reserve, cap, send and settle the call; or return the reply that was paid before a kill.
 
-    async def attempt(self, cap: int | None, stop: list[str] | None, run_manager: Any) -> Attempt:
-        """Make the call within its accounts, and learn the size of its prompt.
-
-        Args:
-            cap: Completion tokens that the call may cost; None for all that is left.
-            stop: Texts at which the model stops.
-            run_manager: The run of the call.
+        Raises:
+            BudgetUsedUpError: If an account has too little left.
+            InputError: If the call asks for several answers.
         """
-        limits, made, io = self.limits, self.made, self.io
-        accounts, watch = limits.accounts, StreamWatch(made.provider)
+        self._made, account = _prepared(self.model), self.limits.accounts[0]
+        self._watch, messages = StreamWatch(self._made.provider), self.messages
+        self._prompt = recall_notes(account, messages) if account in NOTES else [*messages]
+        if self.limits.once is None:
+            return await self._message()
+        return await self.limits.once(digests_of(messages, self._made.key)[-1], self._message)
+
+    async def _message(self) -> AIMessage:
+        done = await self._attempt()
+        if done.message is not None:
+            return done.message
+        error: Any = done.error
+        if type(error).__name__ == "LengthFinishReasonError":  # OpenAI's client cannot parse it
+            usage = done.tokens.usage() if done.tokens and done.tokens.is_measured else None
+            return AIMessage(
+                "", usage_metadata=usage, response_metadata={"finish_reason": "length"}
+            )
+        explain(error, self.model)
+        raise error
+
+    async def _attempt(self) -> Attempt:
+        """Make the call within its accounts, and learn the size of its prompt."""
+        limits, made, io = self.limits, self._made, self.io
+        accounts, cap = limits.accounts, self._cap()
         needs_input = any(account.needs_input for account in accounts)
-        send = partial(self._send, stop, run_manager, watch)
-        wishes: dict[str, Any] = {"wait_for": limits.wait_for, "from_kept": limits.is_owner}
+        parts: dict[str, Any] = {"wait_for": _ENOUGH, "from_kept": limits.is_owner}
         tries = [(limits.keep, limits.at_least)]
         if limits.is_last:  # where enough is left, a lost connection leaves room for another answer
-            tries.append((accounts[0].amount(Bill(made.key, output=MIN_ANSWER)), ENOUGH))
+            tries.append((accounts[0].amount(Bill(made.key, output=_MIN_ANSWER)), _ENOUGH))
         while True:
-            call = Bill(made.key)
-            if needs_input:
-                call = await io.load(_bound, made.model, self.prompt, self.settings, limits)
-            wishes["keep"], least = tries[-1]
-            wishes["at_least"] = min(max(least, made.least_cap), cap or MAX_TOKENS)
+            call = await io.load(self._bound) if needs_input else Bill(made.key)
+            parts["keep"], least = tries[-1]
+            parts["at_least"] = min(max(least, made.least_cap), cap or MAX_TOKENS)
+            sent = (self._send, accounts, cap, call, self.messages, self._watch, io)
             try:
-                sent = (send, accounts, cap, call, self.messages, watch, io)
-                done = await attempt(*sent, **wishes)
+                done = await attempt(*sent, **parts)
             except errors.BudgetUsedUpError as error:
                 if len(tries) > 1:
                     tries.pop()
-                elif limits.is_last and needs_input and (shorter := shortened(self.prompt)):
-                    self.prompt = shorter
+                elif limits.is_last and needs_input and (shorter := shortened(self._prompt)):
+                    self._prompt = shorter
                 else:
                     error.__class__ = BudgetUsedUpError
                     raise
             else:
                 if needs_input and done.message and done.tokens:
-                    prompt = self.prompt
-                    learn_input(made.model, prompt, self.settings, done.message, done.tokens)
+                    learn_input(made.model, self._prompt, self.settings, done.message, done.tokens)
                 return done
 
-    async def _send(
-        self, stop: list[str] | None, run_manager: Any, watch: StreamWatch, reserved: Reservation
-    ) -> AIMessage:
-        limits, made, prompt = self.limits, self.made, self.prompt
-        if note := _note(prompt, limits, reserved):
+    def _cap(self) -> int | None:
+        """Return the smallest limit of the completion tokens; refuse several answers at once."""
+        given = vars(self.model) | self.settings
+        if (several := answers_in(given)) > 1:
+            msg = f"A call for {several} answers may cost {several} caps. Make {several} calls "
+            raise InputError(msg + "instead.")
+        profile: Any = self.model.profile or {}
+        caps = [*caps_in(given), self.limits.per_call, profile.get("max_output_tokens")]
+        return min([limit for limit in caps if limit], default=None)
+
+    def _bound(self) -> Bill:
+        """Return the bound of the call's input, with the longest note that may be added."""
+        limits, prompt = self.limits, self._prompt
+        if limits.tell_every is not None and isinstance(prompt[-1], HumanMessage | ToolMessage):
+            total = limits.accounts[0].rate.text(limits.accounts[0].total)
+            note = f"Remaining budget: {total} of {total}. {total}"
+            prompt = [*prompt[:-1], appended(prompt[-1], note)]
+        is_learned = all(account.is_learned for account in limits.accounts)
+        return bound_input(self._made.model, prompt, self.settings, is_learned=is_learned)
+
+    async def _send(self, reserved: Reservation) -> AIMessage:
+        limits, made, prompt = self.limits, self._made, self._prompt
+        if note := self._note(reserved):
             remember_note(limits.accounts[0], self.messages, note)
-            prompt = self.prompt = [*prompt[:-1], appended(prompt[-1], note)]
+            prompt = self._prompt = [*prompt[:-1], appended(prompt[-1], note)]
         arguments = made.arguments(self.settings, reserved.tokens, is_last=limits.is_last)
-        manager = copy(run_manager)
-        manager.handlers = [*run_manager.handlers, watch]
-        call = self.io.call
+        manager = copy(self.run_manager)
+        manager.handlers = [*manager.handlers, self._watch]
+        given: Any = prompt, self.stop, manager
         try:
-            result = await call(*calls_of(made.model), prompt, stop, manager, **arguments)
+            result = await self.io.call(*calls_of(made.model), *given, **arguments)
         except Exception as error:
             if not refuses_stream_options(made.model, error):
                 raise
             made.model = made.model.model_copy(update={"stream_usage": False})
-            result = await call(*calls_of(made.model), prompt, stop, manager, **arguments)
-        watch.on_llm_end(LLMResult(generations=[result.generations]), run_id=run_manager.run_id)
+            result = await self.io.call(*calls_of(made.model), *given, **arguments)
+        self._watch.on_llm_end(LLMResult(generations=[result.generations]), run_id=manager.run_id)
         message: AIMessage = result.generations[0].message
         return message
+
+    def _note(self, reserved: Reservation) -> str | None:
+        """Return a line about the remaining budget, if one is due."""
+        limits, first = self.limits, self.limits.accounts[0]
+        last = self._prompt[-1] if self._prompt else None
+        if limits.tell_every is None or not isinstance(last, HumanMessage | ToolMessage):
+            return None
+        # Read now: other calls may have returned tokens while this call waited.
+        others = [account.left for account in limits.accounts[1:] if account.unit == first.unit]
+        left = min([first.left_with_kept if limits.is_owner else first.left, *others])
+        left += first.amount(reserved.most)
+        if left <= _LOW * first.total:
+            return f"Remaining budget: {first.rate.text(left)}. Finish this task now."
+        rounds = sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in self._prompt)
+        is_due = isinstance(last, ToolMessage) and limits.tell_every
+        if not is_due or rounds % limits.tell_every:
+            return None
+        return f"Remaining budget: {first.rate.text(left)} of {first.rate.text(first.total)}."
 
 
 class _Prepared:
     """A chat model whose caps are those of its calls, and which never repeats a request itself."""
 
-    def __init__(self, model: BaseChatModel) -> None:
-        self._source = model  # keeps the values alive, whose ids are its key
-        self.key, self.least_cap, self.policy = key_of(model), least_cap(model), policy_for(model)
-        self.provider = ls_params_of(model)().get("ls_provider") or ""
-        self.model = copy_for_calls(model)
+    def __init__(self, source: BaseChatModel) -> None:
+        self._source = source  # keeps the values alive, whose ids are its key in `_PREPARED`
+        self.key, self.least_cap = key_of(source), least_cap(source)
+        self.provider = ls_params_of(source)().get("ls_provider") or ""
+        self.model, self._policy = copy_for_calls(source), policy_for(source)
 
     def arguments(self, given: dict[str, Any], cap: int, *, is_last: bool) -> dict[str, Any]:
         """Return the arguments of a call with its cap, as the model's provider expects it."""
@@ -410,8 +306,8 @@ class _Prepared:
         # Settings of this call, such as an effort, count as settings of the model.
         known = settings.keys() & type(self.model).model_fields.keys()
         model = self.model.model_copy(update={name: settings[name] for name in known})
-        thinking: Thinking = "off" if is_last else "bounded"
-        arguments = self.policy(model, CallOptions(cap, timeout=math.inf, thinking=thinking))
+        options = CallOptions(cap, timeout=math.inf, thinking="off" if is_last else "bounded")
+        arguments = self._policy(model, options)
         arguments.pop("timeout", None)  # the host sets it
         return {**settings, **arguments}
 
@@ -429,43 +325,173 @@ def _prepared(model: BaseChatModel) -> _Prepared:
     return made
 
 
-def _cap(model: BaseChatModel, given: dict[str, Any], per_call: int | None) -> int | None:
-    """Return the smallest limit of a call's completion tokens; refuse several answers at once."""
-    if (several := answers_in(given)) > 1:
-        msg = f"A call for {several} answers may cost {several} caps. Make {several} calls instead."
-        raise InputError(msg)
-    profile: Any = model.profile or {}
-    caps = [*caps_in(given), per_call, profile.get("max_output_tokens")]
-    return min([limit for limit in caps if limit], default=None)
+@dataclass
+class Answer:
+    """One answer to a request: a call, and a finishing call if its cap cut the answer off.
+
+    Attributes:
+        request: The request, as LangChain's agents make it.
+        limits: What each call may spend.
+        ask: Makes one call within limits.
+        reserve: Share of the first account that is kept for the finishing call; 0 for none.
+        by_tool: Whether the final answer is a tool call; the finishing call then keeps its tools.
+        on_used_up: Decides what follows when only the reserve is left. `None` for a last answer.
+        decision: The decision of a run that has paused here before.
+    """
+
+    request: ModelRequest[Any]
+    limits: CallLimits
+    ask: Callable[[ModelRequest[Any], CallLimits], Awaitable[ModelResponse[Any]]]
+    reserve: float
+    by_tool: bool = False
+    on_used_up: Callable[[errors.BudgetUsedUpError], Awaitable[Decision]] | None = None
+    decision: Decision | None = None
+
+    async def respond(self) -> ModelResponse[Any]:
+        """Return the model's answer or tool calls.
+
+        Tool calls that were cut off are dropped. An answer that stays unfinished says so in its
+        metadata. If the budget is used up, the response is a message that says so.
+
+        Raises:
+            BudgetUsedUpError: If the budget is used up and the model's own arguments ask for
+                structured output, which a plain message is not.
+        """
+        account = self.limits.accounts[0]
+        least = self._least(_ENOUGH, 0.1) if self.on_used_up else self._least(_MIN_CALL, 0.3)
+        limits = replace(self.limits, keep=reserve_of(account, self.reserve), at_least=least)
+        response: ModelResponse[Any] | None = None
+        decision = self.decision
+        while decision in (None, "raise"):
+            try:
+                response = await self._ask(self.request, limits)
+                break
+            except errors.BudgetUsedUpError as error:
+                asks = self.on_used_up if decision is None else None  # a pause is asked for once
+                decision = await asks(error) if asks else "finish"
+        if decision == "stop":
+            return ModelResponse([AIMessage(_STOPPED, response_metadata=USED_UP)])
+        if response is None or finish_of(_message_of(response)) == "length":
+            response = await self._finish(response)
+        if self.reserve and (usage := _message_of(response).usage_metadata):
+            account.keep(reserve_of(account, self.reserve, key_of(self.request.model), usage))
+        return response
+
+    async def _finish(self, response: ModelResponse[Any] | None) -> ModelResponse[Any]:
+        """Return the final answer, out of the reserve, after what was written so far."""
+        least = self._least(_MIN_ANSWER // 2 if response else _MIN_ANSWER, 0.1)
+        limits = replace(self.limits, at_least=least, is_last=True, tell_every=None)
+        try:
+            final = await self._ask(self._ending(response), limits)
+        except errors.BudgetUsedUpError as error:
+            if self.by_tool or "response_format" in self.request.model_settings:
+                raise
+            cut = unfinished(_message_of(response) if response else None, error.note)
+            return _with(response, cut)
+        except Exception:
+            if response is None or self._is_typed or not _message_of(response).text:
+                raise
+            return _with(response, unfinished(_message_of(response)))  # its tokens are paid for
+        if not self._is_typed and _message_of(final).tool_calls:  # it was given no tools
+            final = _with(final, without_tool_calls(_message_of(final)))
+        if response:
+            final = self._join(response, final)
+        is_cut = not self._is_typed and finish_of(_message_of(final)) == "length"
+        return _with(final, unfinished(_message_of(final))) if is_cut else final
+
+    async def _ask(self, request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
+        """Make one call. Of a reply that was cut off, the text is returned."""
+        try:
+            response = await self.ask(request, limits)
+            message: Any = _message_of(response)
+        except Exception as error:
+            message = getattr(error, "ai_message", None)  # LangChain cannot parse the output
+            if message is None or finish_of(message) != "length":
+                raise
+        is_cut = finish_of(message) == "length"
+        return ModelResponse([without_tool_calls(message)]) if is_cut else response
+
+    def _least(self, tokens: int, share: float) -> int:
+        """Return the fewest tokens worth a call; less if the whole budget is small."""
+        root = self.limits.accounts[0].line[-1]
+        small = int(root.total * share) if root.unit == "completion tokens" else tokens
+        return max(1, min(tokens, small))
+
+    @property
+    def _is_typed(self) -> bool:
+        """Return whether the answer is structured, so that it must come in one piece."""
+        formats = self.request.response_format, self.request.model_settings.get("response_format")
+        return self.by_tool or any(form is not None for form in formats)
+
+    def _ending(self, response: ModelResponse[Any] | None) -> ModelRequest[Any]:
+        """Return the request for a final answer, without tools and after the text so far.
+
+        Tool calls and results stand in it as text, because servers refuse them without tools.
+        """
+        settings, messages = self.request.model_settings, self.request.messages
+        dropped = frozenset[str]()
+        if not self.by_tool:
+            dropped, messages = _TOOL_SETTINGS, without_tools(messages, shortened=False)
+        partial = _message_of(response).text if response and not self._is_typed else ""
+        if partial:
+            messages = [*messages, AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
+        elif messages and isinstance(messages[-1], HumanMessage):
+            messages = [*messages[:-1], appended(messages[-1], FINISH)]
+        else:
+            messages = [*messages, HumanMessage(FINISH)]
+        return self.request.override(
+            messages=messages,
+            tools=[],
+            tool_choice=None,
+            model_settings={name: settings[name] for name in settings.keys() - dropped},
+        )
+
+    def _join(self, response: ModelResponse[Any], final: ModelResponse[Any]) -> ModelResponse[Any]:
+        """Return both answers as one message with the usage of both calls.
+
+        A structured answer is whole in the second response.
+        """
+        first, second = _message_of(response), _message_of(final)
+        content: Any = second.content
+        if first.text and not self._is_typed and final.structured_response is None:
+            content = joined(first.content, content) if content else first.content
+        usage = [answer.usage_metadata for answer in (first, second)]
+        update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
+        return _with(final, second.model_copy(update=update))
 
 
-def _bound(
-    model: BaseChatModel, prompt: list[BaseMessage], settings: dict[str, Any], limits: CallLimits
-) -> Bill:
-    """Return the bound of a call's input, with the longest note that may be added."""
-    if limits.tell_every is not None and isinstance(prompt[-1], HumanMessage | ToolMessage):
-        total = limits.accounts[0].rate.text(limits.accounts[0].total)
-        note = f"Remaining budget: {total} of {total}. {total}"
-        prompt = [*prompt[:-1], appended(prompt[-1], note)]
-    is_learned = all(account.is_learned for account in limits.accounts)
-    return bound_input(model, prompt, settings, is_learned=is_learned)
+def reserve_of(account: Budget, fraction: float, model: str = "", usage: Any = None) -> float:
+    """Return the amount to keep for a last answer: dollars, or whole tokens, rounded up.
+
+    It is a share of the total. Where the input counts, it is at least the cost of the prompt so
+    far and of what may be added to it: all that helpers write with the rest of the budget, if they
+    read twice as many tokens as they write.
+
+    Args:
+        account: The account.
+        fraction: The least share of its total, from 0 to 1.
+        model: Key of the model.
+        usage: Usage of its last call.
+    """
+    share = account.total * fraction
+    if usage and account.rate.needs_input:
+        prompt = usage["input_tokens"] + usage["output_tokens"]
+        last = account.amount(Bill(model, input=prompt, output=_MIN_CALL))
+        read, written = account.amount(Bill(model, input=1)), account.amount(Bill(model, output=1))
+        rest = max(0, account.left_with_kept - last)
+        # A helper's token costs itself, the two that were read for it, and one in the last prompt.
+        share = max(share, last + rest * read / (written + 3 * read))
+    return share if account.unit == "dollars" else math.ceil(share)
 
 
-def _note(
-    messages: Sequence[BaseMessage], limits: CallLimits, reservation: Reservation
-) -> str | None:
-    """Return a line about the remaining budget, if one is due."""
-    first, last = limits.accounts[0], messages[-1] if messages else None
-    if limits.tell_every is None or not isinstance(last, HumanMessage | ToolMessage):
-        return None
-    # Read now: other calls may have returned tokens while this call waited.
-    others = [account.left for account in limits.accounts[1:] if account.unit == first.unit]
-    left = min([first.left_with_kept if limits.is_owner else first.left, *others])
-    left += first.amount(reservation.most)
-    if left <= _LOW * first.total:
-        return f"Remaining budget: {first.rate.text(left)}. Finish this task now."
-    rounds = sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in messages)
-    is_due = isinstance(last, ToolMessage) and limits.tell_every
-    if not is_due or rounds % limits.tell_every:
-        return None
-    return f"Remaining budget: {first.rate.text(left)} of {first.rate.text(first.total)}."
+def _message_of(response: ModelResponse[Any]) -> AIMessage:
+    """Return the message of the model in a response."""
+    return next(message for message in response.result if isinstance(message, AIMessage))
+
+
+def _with(response: ModelResponse[Any] | None, message: AIMessage) -> ModelResponse[Any]:
+    """Return a response with another message of the model."""
+    if response is None:
+        return ModelResponse([message])
+    before = _message_of(response)
+    return replace(response, result=[message if m is before else m for m in response.result])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import operator
+import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, NotRequired, get_args
+from contextvars import ContextVar
+from dataclasses import fields, replace
+from functools import partial
+from typing import Annotated, Any, NotRequired, cast, get_args
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -17,25 +20,27 @@ from langchain.agents.middleware.types import (
     ModelResponse,
     PrivateStateAttr,
 )
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage, message_to_dict, messages_from_dict
+from langgraph.config import get_config
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.runtime import Runtime
+from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Overwrite
 
-from pb_graph.agents.answer import Answer, reserve_of
-from pb_graph.agents.call import TOOL_LOGS, CallLimits, Log, charged
+from pb_graph.agents.call import Answer, CallLimits, charged, limits_of, reserve_of
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import add_spending, subtract_spending, whole_number
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-from pb_graph.run.pause import Decision, OnUsedUp, pause_of, read_decision
+from pb_graph.run.journal import Journal
+from pb_graph.run.pause import BudgetPause, Decision, OnUsedUp, pause_of, read_decision
 from pb_graph.types import Spending
 
 _LOCK = threading.Lock()
 _MAX_RUNS = 1000  # accounts that a middleware keeps; abandoned runs count as well
+_LOADED = uuid4().hex
 
 
 class TokenBudgetState(AgentState[Any]):
@@ -58,32 +63,114 @@ class TokenBudgetState(AgentState[Any]):
     """Identity of this run."""
 
 
-@dataclass(init=False)
 class BudgetedModelRequest(ModelRequest[Any]):
-    """A request whose model is charged, also the one that another middleware puts in its place.
-
-    Attributes:
-        limits: What the calls for this request may spend.
-    """
-
-    limits: CallLimits | None = None
-
-    def __init__(self, *, limits: CallLimits, model: BaseChatModel, **parts: Any) -> None:  # noqa: ANN401
-        object.__setattr__(self, "limits", limits)
-        super().__init__(model=charged(model, limits), **parts)
+    """A request whose model is charged, also the one that another middleware puts in its place."""
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401
-        if name == "model" and self.limits:
-            value = charged(value, self.limits)
-        super().__setattr__(name, value)
+        own = charged(value, limits_of(self.model)) if name == "model" else value
+        super().__setattr__(name, own)
 
-    @classmethod
-    def of(cls, request: ModelRequest[Any], limits: CallLimits) -> BudgetedModelRequest:
-        """Return a request within limits, and within those that it already has."""
-        if isinstance(request, cls) and request.limits:
-            limits = limits.within(request.limits.accounts, request.limits.per_call)
-        parts = {part.name: getattr(request, part.name) for part in fields(ModelRequest)}
-        return cls(limits=limits, **parts)
+    def override(self, **changes: Any) -> ModelRequest[Any]:  # noqa: ANN401
+        """Return a request with changes; another model is charged as that of this request."""
+        if "model" in changes:
+            changes["model"] = charged(changes["model"], limits_of(self.model))
+        return super().override(**changes)
+
+
+class Log:
+    """The log of a node that calls models, or of a tool call. It outlives a kill.
+
+    Without a checkpointer nothing is stored. An agent that ended before the tool that it runs in
+    was killed is not asked again, so its calls stand in the log of the tool call, too.
+
+    Args:
+        io: How to wait, `BLOCKING` or `ASYNC`.
+        run: Identity of the agent's run.
+        tool_call: Identity of the tool call; None for the log of a node that calls models.
+
+    Attributes:
+        journal: Stores the entries; None without a checkpointer.
+        entries: What was written before the node started over, and since.
+    """
+
+    def __init__(self, io: IO, run: str = "", tool_call: str | None = None) -> None:
+        self._run, self._key = run, ""
+        self._name = ["TokenBudgetMiddleware", tool_call]
+        self.journal = _journal(io)
+        self.entries: list[dict[str, Any]] = []
+
+    async def read(self) -> Log:
+        """Read what was written before the node started over."""
+        if self.journal:
+            self._key, entry = await self.journal.find(self._name)
+            while entry:
+                self.entries.append(entry)
+                self._key, entry = await self.journal.find(self._name)
+        return self
+
+    async def add(self, account: Budget, **entry: Any) -> None:  # noqa: ANN401 -- plain JSON
+        """Add an entry with the account's spending and total.
+
+        Args:
+            account: The account of the run.
+            **entry: The digest of a `request` and its `reply`, or a `pause`.
+        """
+        known = {"tokens": account.spending, "total": account.total, "process": _process()}
+        await self._write(known | entry)
+
+    async def once(
+        self, account: Budget, request: str, make: Callable[[], Awaitable[AIMessage]]
+    ) -> AIMessage:
+        """Return the reply that another process has paid for, once; else make the call.
+
+        A call that this process repeats, as after an error in another middleware, is made again.
+        The cost of a call also goes to the logs of the tool calls around the agent.
+
+        Args:
+            account: The account of the run.
+            request: Digest of the request.
+            make: Makes the call.
+        """
+        for entry in self.entries:
+            is_elsewhere = entry.get("process") != _process()
+            if is_elsewhere and entry.get("reply") and entry["request"] == request:
+                entry["request"] = None
+                (known,) = messages_from_dict([entry["reply"]])
+                return cast("AIMessage", known)
+        before, reply = account.spending, None
+        try:
+            message = await make()
+            reply = message_to_dict(message)
+            return message
+        finally:  # a call that was cancelled counts with its cap
+            await self.add(account, request=request, reply=reply)
+            if cost := subtract_spending(account.spending, before):
+                for log in _TOOL_LOGS.get():
+                    await log._write({"run": self._run, "tokens": cost})  # noqa: SLF001 -- of a Log
+
+    @property
+    def pause(self) -> BudgetPause | None:
+        """The pause that the node came to before it started over."""
+        return next((entry["pause"] for entry in self.entries if "pause" in entry), None)
+
+    @property
+    def runs(self) -> dict[str, Spending]:
+        """The spending of each agent run within a tool call, without that of runs below it."""
+        runs: dict[str, Spending] = {}
+        for entry in (entry for entry in self.entries if "run" in entry):
+            runs[entry["run"]] = add_spending(runs.get(entry["run"]), entry["tokens"])
+        return runs
+
+    async def _write(self, entry: dict[str, Any]) -> None:
+        self.entries.append(entry)
+        if self.journal:
+            key = self._key
+            self._key, _ = await self.journal.find(self._name)
+            await self.journal.write(key, entry)
+
+
+_TOOL_LOGS: ContextVar[tuple[Log, ...]] = ContextVar("pb_graph_tool_logs", default=())
+"""The logs of the tool calls around a caller."""
 
 
 class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
@@ -216,7 +303,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             is_elsewhere = account is not None and enclosing and account.parent is not enclosing[0]
             # Tools of this step have ended in another process. Enclosing tools know of them.
             is_behind = account is not None and _output(account.spending) < _output(earlier)
-            if account is None or is_elsewhere or (is_behind and TOOL_LOGS.get()):
+            if account is None or is_elsewhere or (is_behind and _TOOL_LOGS.get()):
                 account = open_run(self.budget, run=run, earlier=earlier)
                 assert account  # noqa: S101 -- a budget is given
                 account.keep(state.get("budget_reserve") or reserve_of(account, self.reserve))
@@ -234,7 +321,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], io: IO
     ) -> ExtendedModelResponse[Any]:
         async def ask(request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
-            within = BudgetedModelRequest.of(request, limits)
+            parts = {part.name: getattr(request, part.name) for part in fields(request)}
+            within = BudgetedModelRequest(**parts | {"model": charged(request.model, limits)})
             answer: ModelResponse[Any] = await io.call(handler, handler, within)
             return answer
 
@@ -243,14 +331,19 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 raise error
             prompt = str(request.messages[-1].text) if request.messages else ""
             pause = pause_of(account, error, prompt)
-            await log.add(account, {}, pause=pause)
+            await log.add(account, pause=pause)
             return read_decision(account, pause)
 
         state: Mapping[str, Any] = request.state
         log = await Log(io, state.get("token_budget_run", "")).read()
         account, paused = self._account(state, log), log.pause
-        limits = CallLimits(accounts_in_scope(account), 0, self.per_call)
-        limits = replace(limits, tell_every=self.tell_every, log=log if log.journal else None)
+        limits = CallLimits(
+            accounts_in_scope(account),
+            per_call=self.per_call,
+            is_owner=True,
+            tell_every=self.tell_every,
+            once=partial(log.once, account) if log.journal else None,
+        )
         answer = Answer(request, limits, ask, self.reserve)
         answer.on_used_up = None if self.on_used_up == "answer" else on_used_up
         answer.decision = read_decision(account, paused) if paused else None
@@ -280,14 +373,28 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             with account.limit(share if account.unit == "dollars" else int(share)) as part:
                 for run, tokens in log.runs.items():
                     part.charge(tokens, run=run)
-                token = TOOL_LOGS.set((*TOOL_LOGS.get(), log))
+                token = _TOOL_LOGS.set((*_TOOL_LOGS.get(), log))
                 try:
                     yield part
                 finally:
-                    TOOL_LOGS.reset(token)
+                    _TOOL_LOGS.reset(token)
         except GraphInterrupt:  # the run continues from its state, perhaps in another process
             self._runs.pop(state.get("token_budget_run", ""), None)
             raise
+
+
+def _journal(io: IO) -> Journal | None:
+    """Return the journal of the running node; None without a checkpointer."""
+    try:
+        saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)
+        info = get_runtime().execution_info
+    except (RuntimeError, KeyError):  # outside a graph
+        return None
+    return Journal(saver, info, io) if saver and info and info.checkpoint_id else None
+
+
+def _process() -> str:
+    return f"{_LOADED} {os.getpid()}"  # a fork has the same memory, a new container the same number
 
 
 def _output(spending: Spending) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from inspect import signature
 from typing import Annotated, Any
 
@@ -14,8 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
-from pb_graph.agents.answer import Answer, reserve_of
-from pb_graph.agents.call import CallLimits, call_within
+from pb_graph.agents.call import Answer, Call, CallLimits, reserve_of
 from pb_graph.budget.account import Budget
 from pb_graph.budget.scope import accounts_in_scope
 from pb_graph.errors import InputError
@@ -79,6 +79,12 @@ class BudgetedChatModel(BaseChatModel):
         return self.budget if isinstance(self.budget, Budget) else None
 
     @property
+    def own_limits(self) -> CallLimits:
+        """The limits of each call, which also hold where a middleware charges the model."""
+        accounts = (self.account,) if self.account else ()
+        return CallLimits(accounts, per_call=self.per_call, tell_every=1)
+
+    @property
     def plain(self) -> BaseChatModel:
         """The model without a budget, with the callbacks of this model."""
         heard = {name: getattr(self, name) for name in ("callbacks", "tags", "metadata")}
@@ -139,8 +145,8 @@ class BudgetedChatModel(BaseChatModel):
         async def ask(request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
             # The model's cache, rate limiter and streaming callbacks apply. `invoke` would start
             # a second run, and usage callbacks would count the call twice.
-            call = (request.model, request.messages, stop, run_manager, request.model_settings, io)
-            return ModelResponse([await call_within(limits, *call)])
+            given = request.model, request.messages, stop, run_manager, request.model_settings
+            return ModelResponse([await Call(limits, *given, io).reply()])
 
         accounts = accounts_in_scope(self.account)
         if not accounts:
@@ -148,7 +154,7 @@ class BudgetedChatModel(BaseChatModel):
             raise InputError(msg)
         self._keep(accounts[0])
         request = ModelRequest(model=self.plain, messages=messages, model_settings=settings)
-        limits = CallLimits(accounts, per_call=self.per_call, tell_every=1)
+        limits = replace(self.own_limits, accounts=accounts, is_owner=self.reserve > 0)
         answer = Answer(request, limits, ask, self.reserve, by_tool=self._by_tool)
         response = await self.retry_policy.repeat(answer.respond, io, _MAX_WAIT)
         return ChatResult(
