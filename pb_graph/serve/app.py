@@ -1,4 +1,4 @@
-"""The endpoint: ``/v1/chat/completions``, ``/v1/models`` and ``/health``."""
+"""The endpoint of OpenAI's protocol: ``/v1/chat/completions``, ``/v1/models`` and ``/health``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import hmac
 import ipaddress
 import json
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 from urllib.parse import urlsplit
+from uuid import uuid4
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, convert_to_messages
 from langgraph.graph.state import CompiledStateGraph
+from pydantic import BaseModel, Field, PositiveInt, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -24,10 +27,15 @@ from starlette.routing import Route
 from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Prices
 from pb_graph.budget.scope import use_budget
-from pb_graph.errors import InputError, NoAnswerError, PlanAndBudgetError
+from pb_graph.errors import (
+    InputError,
+    NoAnswerError,
+    PlanAndBudgetError,
+    describe_errors,
+    did_you_mean,
+)
 from pb_graph.methods import METHODS
-from pb_graph.serve.chat import ChatRequest, Completion
-from pb_graph.settings import Context
+from pb_graph.settings import Context, Settings
 from pb_graph.state import Input, Output, State
 from pb_graph.types import Report
 
@@ -43,6 +51,9 @@ _REFUSALS: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (PlanAndBudgetError, 502, "server_error", "model_unavailable"),
     (Exception, 500, "server_error", None),
 )
+_INPUTS = ("reference", "instruction", "answer_format", "domain", "level")
+_UNSUPPORTED = ("tools", "response_format", "stop")
+_NOTHING: tuple[object, ...] = (None, [], {"type": "text"})
 
 _log = logging.getLogger(__name__)
 
@@ -165,6 +176,121 @@ class Endpoint:
             raise HTTPException(403, msg)
 
 
+class ChatRequest(BaseModel, extra="allow"):
+    """A request for a chat completion.
+
+    Attributes:
+        model: A method, or any other name for the server's settings.
+        budget: A further total; a client can only lower the server's.
+        report: Whether the completion carries the report.
+    """
+
+    model: str
+    n: Literal[1] | None = None
+    messages: list[dict[str, Any]] = Field(min_length=1)
+    stream: bool | None = False
+    stream_options: dict[str, Any] | None = None
+    max_completion_tokens: PositiveInt | None = None
+    max_tokens: PositiveInt | None = None
+    budget: PositiveInt | None = None
+    report: bool = False
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """Read the JSON document of a client.
+
+        Raises:
+            InputError: If the body is malformed or asks for an unsupported feature.
+        """
+        try:
+            request = cls.model_validate_json(body)
+        except ValidationError as error:
+            raise InputError(describe_errors(error)) from error
+        extra = request.model_extra or {}
+        if wrong := [name for name in _UNSUPPORTED if extra.get(name) not in _NOTHING]:
+            msg = f"{wrong[0]!r} is not supported here: leave it out"
+            raise InputError(msg)
+        return request
+
+    @property
+    def limit(self) -> int | None:
+        """Return the most completion tokens of the question: the smallest of the named limits."""
+        caps = (self.max_completion_tokens, self.max_tokens, self.budget)
+        return min((tokens for tokens in caps if tokens is not None), default=None)
+
+    def to_input(self) -> Input:
+        """Return the graph's input: the conversation and the other inputs of the question.
+
+        Raises:
+            InputError: If the messages do not fit together.
+        """
+        messages = [{"content": ""} | message for message in self.messages]
+        extra = self.model_extra or {}
+        rest = {name: extra[name] for name in _INPUTS if extra.get(name) is not None}
+        try:
+            return cast("Input", {"messages": convert_to_messages(messages), **rest})
+        except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+            msg = "the messages do not follow OpenAI's protocol"
+            raise InputError(msg) from error
+
+    def to_settings(self) -> Settings:
+        """Return the settings that the model's name stands for.
+
+        ``vanilla`` is a method. Any other name, such as ``gpt-5-mini``, stands for the server's
+        settings.
+
+        Raises:
+            InputError: If the name is a misspelled method.
+        """
+        is_method = self.model in METHODS or did_you_mean(self.model, METHODS)
+        return Settings.read({"method": self.model}) if is_method else Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The completion that answers a request, as JSON documents of the protocol."""
+
+    request: ChatRequest
+    _id: str = field(default_factory=lambda: f"chatcmpl-{uuid4().hex}")
+    _created: int = field(default_factory=lambda: int(time.time()))
+
+    def whole(self, report: Report) -> dict[str, Any]:
+        """Return the completion in one document."""
+        message = {"role": "assistant", "content": report["answer"], "refusal": None}
+        choice = {"message": message, "finish_reason": _finish_reason(report)}
+        return self._frame("chat.completion", choice) | self._account(report)
+
+    def chunk(self, delta: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a chunk of a stream with the fields that it adds to the message."""
+        return self._frame("chat.completion.chunk", {"delta": delta, "finish_reason": None})
+
+    def ending(self, report: Report) -> list[dict[str, Any]]:
+        """Return the last chunk and, if requested, a chunk with usage and report."""
+        choice = {"delta": {}, "finish_reason": _finish_reason(report)}
+        last = self._frame("chat.completion.chunk", choice)
+        if (self.request.stream_options or {}).get("include_usage") or self.request.report:
+            return [last, self._frame("chat.completion.chunk") | self._account(report)]
+        return [last]
+
+    def _frame(self, kind: str, *choices: dict[str, Any]) -> dict[str, Any]:
+        frame = {"id": self._id, "object": kind, "created": self._created}
+        rows = [{"index": 0, "logprobs": None, **choice} for choice in choices]
+        return {**frame, "model": self.request.model, "choices": rows}
+
+    def _account(self, report: Report) -> dict[str, Any]:
+        usage = report["usage"]
+        cached = usage["input_token_details"]["cache_read"]
+        reasoning = usage["output_token_details"]["reasoning"]
+        document = {
+            "prompt_tokens": usage["input_tokens"],
+            "completion_tokens": usage["output_tokens"],
+            "total_tokens": usage["total_tokens"],
+            "prompt_tokens_details": {"cached_tokens": cached},
+            "completion_tokens_details": {"reasoning_tokens": reasoning},
+        }
+        return {"usage": document} | ({"report": report} if self.request.report else {})
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a host name or address is this machine itself."""
     try:
@@ -225,3 +351,9 @@ def _json(
 ) -> Response:
     """Return a JSON response in ASCII, because a model's text may not be valid UTF-8."""
     return Response(json.dumps(document), status, headers, media_type="application/json")
+
+
+def _finish_reason(report: Report) -> str:
+    codes = {warning["code"] for warning in report["warnings"]}
+    reasons = {"content_filter": "content_filter", "cut_off": "length"}
+    return next((reason for code, reason in reasons.items() if code in codes), "stop")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pb_graph.errors import InputError
-from pb_graph.serve.chat import ChatRequest
+from pb_graph.serve.app import ChatRequest
 
 MESSAGES = [{"role": "user", "content": "6 * 7?"}]
 
