@@ -30,7 +30,7 @@ from optim.datasets.dataset import digest
 from pb_graph.budget.bill import spending, spent
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
-from pb_graph.models.client import ModelClient, WrapperClient
+from pb_graph.models.client import ModelClient
 from pb_graph.models.reply import IO, Reply
 from pb_graph.types import Charge, Purpose
 
@@ -221,7 +221,7 @@ def recording(record: Recording) -> Iterator[Recording]:
         _recording.reset(token)
 
 
-class CachedClient(WrapperClient):
+class CachedClient(ModelClient):
     """A client that requests each reply once, and records every call in the current `recording`.
 
     A stored reply has its original tokens and seconds, lost attempts included, so each method is
@@ -246,7 +246,8 @@ class CachedClient(WrapperClient):
         one_sample: bool = False,
         before: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(client)
+        super().__init__(client.model)
+        self.wrapped = client
         self._name, self._identity, self._cache = name, identity, cache
         self._one_sample, self._before = one_sample, before
         self._refusals = 0  # in a row

@@ -20,15 +20,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pb_graph.budget.bill import Bill, Reservation, add_bills, bills_of, spending_of, whole_number
-from pb_graph.budget.rates import (
-    ALL_TOKENS,
-    COMPLETION_TOKENS,
-    MAX_TOKENS,
-    Dollars,
-    Prices,
-    Rate,
-    pico_dollars,
-)
+from pb_graph.budget.rates import ALL_TOKENS, COMPLETION_TOKENS, MAX_TOKENS, Dollars, Prices, Rate
 from pb_graph.errors import BudgetUsedUpError, InputError
 
 if TYPE_CHECKING:
@@ -345,7 +337,7 @@ class Budget:
         raise TypeError(msg)
 
     def _units(self, name: str, figure: object, *, minimum: int = 0) -> int:
-        parse = pico_dollars if self.unit == "dollars" else _whole
+        parse = Dollars.units if self.unit == "dollars" else _whole
         return parse(name, figure, minimum=minimum)
 
     def _part(self, amount: float) -> int:
@@ -412,11 +404,6 @@ class Budget:
             tokens, keep = max(tokens, keep), 0
         return cap
 
-    def _is_busy(self) -> bool:
-        """Return whether a call under way may return some of its reservation, here or above."""
-        path = [account for chain in self._chains() for account in chain[0]._until_grant()]
-        return any(account._rest() < account._rest(settled=True) for account in path)
-
     def _add(self, bills: Sequence[Bill], *, is_unknown: bool = False) -> None:
         """Count calls in this account alone."""
         units = sum(map(self.rate.cost, bills))
@@ -447,11 +434,13 @@ class Budget:
             own = self._cap(call, kept, from_kept=from_kept)
             cap = min(most, own, *(account._cap(call) for account in also))
             # No wait inside a reservation's block: the call might wait for itself.
-            waits = cap < min(most, wait_for) and not Reservation.OPEN.get()
-            if waits and any(account._is_busy() for account in accounts):
-                future: Future[None] = Future()
-                WAITING.add(future)
-                return future
+            if cap < min(most, wait_for) and not Reservation.OPEN.get():
+                chains = [chain for account in accounts for chain in account._chains()]
+                busy = [account for chain in chains for account in chain[0]._until_grant()]
+                if any(account._rest() < account._rest(settled=True) for account in busy):
+                    future: Future[None] = Future()
+                    WAITING.add(future)
+                    return future
             if cap < max(1, at_least):
                 raise _used_up(accounts, call, at_least)
             path = [above for account in accounts for above in account.line]

@@ -114,6 +114,26 @@ class Dollars(Rate):
         cache_cost += bill.lasting * max(dearest, price.lasting)
         return fresh * price.input + cache_cost + bill.output * price.output
 
+    @staticmethod
+    def units(name: str, value: object, *, minimum: int) -> int:
+        """Return dollars in whole units.
+
+        Args:
+            name: Name of the figure, for the error.
+            value: Dollars.
+            minimum: 1 for a figure that must be above 0, else 0.
+
+        Raises:
+            InputError: If the value is no number, or too small.
+        """
+        is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
+        number = Decimal(str(value)) if is_number else Decimal("NaN")
+        if not number.is_finite() or number < 0 or (minimum and number <= 0):
+            size = "more than 0" if minimum else "at least 0"
+            msg = f"{name} must be a number of dollars, {size}, not {value!r}"
+            raise InputError(msg)
+        return int(number * _PER_DOLLAR)
+
     def dollars(self, bill: Bill) -> float | None:
         """Return the dollars of a bill; None if its model has no price."""
         try:
@@ -149,26 +169,6 @@ class Dollars(Rate):
         address = model.partition(" at ")[2]
         own = [row for provider, row in rows.items() if provider in address]
         return sorted(own or rows.values(), key=lambda row: -row.output)[:1]
-
-
-def pico_dollars(name: str, value: object, *, minimum: int) -> int:
-    """Return dollars in the whole units of an account.
-
-    Args:
-        name: Name of the figure, for the error.
-        value: Dollars.
-        minimum: 1 for a figure that must be above 0, else 0.
-
-    Raises:
-        InputError: If the value is no number, or too small.
-    """
-    is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
-    number = Decimal(str(value)) if is_number else Decimal("NaN")
-    if not number.is_finite() or number < 0 or (minimum and number <= 0):
-        size = "more than 0" if minimum else "at least 0"
-        msg = f"{name} must be a number of dollars, {size}, not {value!r}"
-        raise InputError(msg)
-    return int(number * _PER_DOLLAR)
 
 
 def _pico(per_million: float | Decimal) -> int:

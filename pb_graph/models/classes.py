@@ -95,7 +95,13 @@ def find_class(model: BaseChatModel | str) -> FoundClass:
     if name in CATALOG:
         return FoundClass("small", "catalog")
     short = name.lower().rpartition("/")[2]
-    by_name, at_rest = _class_by_name(short), _class_by_size(short) or "large"
+    by_size = _class_by_size(short)
+    never, instruct = _NEVER.search(short), _INSTRUCT.search(short)
+    if not never and (_ALWAYS.search(short) or (not instruct and _THINKING.search(short))):
+        by_name: ClassName | None = "thinking"
+    else:
+        by_name = by_size or ("large" if never or instruct or _PLAIN.search(short) else None)
+    at_rest = by_size or "large"
     if (own := _own_thinking(model)) is not None:
         return FoundClass("thinking" if own else at_rest, "model")
     thinks = (getattr(model, "profile", None) or {}).get("reasoning_output")
@@ -117,14 +123,6 @@ def can_stop_thinking(model: BaseChatModel, policy: CapPolicy) -> bool:
     """Return whether a policy turns thinking off for a call, or nearly so."""
     sent = str(policy(model, CallOptions(1024, thinking="off")))
     return any(word in sent for word in ("'none'", "'minimal'", "'disabled'", "False"))
-
-
-def _class_by_name(name: str) -> ClassName | None:
-    never, instruct = _NEVER.search(name), _INSTRUCT.search(name)
-    if not never and (_ALWAYS.search(name) or (not instruct and _THINKING.search(name))):
-        return "thinking"
-    is_known = never or instruct or _PLAIN.search(name)
-    return _class_by_size(name) or ("large" if is_known else None)
 
 
 def _class_by_size(name: str) -> ClassName | None:

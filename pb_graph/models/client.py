@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, TypeVar, cast
 
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from langchain_core.runnables import RunnableConfig
@@ -16,12 +19,7 @@ from pb_graph.answers import without_thinking
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
-from pb_graph.errors import (
-    BudgetUsedUpError,
-    ModelCallError,
-    ModelSetupError,
-    PlanAndBudgetError,
-)
+from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError, PlanAndBudgetError
 from pb_graph.models.caps import CapPolicy, can_continue, continuing, policy_for
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import (
@@ -34,7 +32,6 @@ from pb_graph.models.options import (
     key_of,
     ls_params_of,
     name_of,
-    with_callback,
 )
 from pb_graph.models.provider_errors import (
     is_transient,
@@ -45,15 +42,7 @@ from pb_graph.models.provider_errors import (
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import (
-    IO,
-    MAX_THOUGHT,
-    Attempt,
-    Reply,
-    attempt,
-    finish_of,
-    thought_of,
-)
+from pb_graph.models.reply import IO, MAX_THOUGHT, Attempt, Reply, attempt, finish_of, thought_of
 from pb_graph.types import Charge, Purpose, ReportWarning
 
 T = TypeVar("T")
@@ -69,19 +58,19 @@ _NO_CONTINUATION = (
 )
 
 
-@runtime_checkable
-class ModelClient(Protocol):
+class ModelClient:
     """A model that can be called within a cap.
+
+    Args:
+        model: The chat model behind the client.
 
     Attributes:
         name: The model's name, for errors.
         key: The model's key, for charges.
-        model: The chat model behind the client.
     """
 
-    name: str
-    key: str
-    model: BaseChatModel
+    def __init__(self, model: BaseChatModel) -> None:
+        self.model, self.name, self.key = model, name_of(model), key_of(model)
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, with retries. The cap limits all attempts together.
@@ -96,14 +85,7 @@ class ModelClient(Protocol):
             ModelCallError: If the call and its retries fail; the message says what to do.
             ModelSetupError: If the server cannot continue a reply as `options` asks.
         """
-
-
-class WrapperClient:
-    """Base class of clients that wrap another client."""
-
-    def __init__(self, wrapped: ModelClient) -> None:
-        self.wrapped, self.model = wrapped, wrapped.model
-        self.name, self.key = wrapped.name, wrapped.key
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +146,11 @@ class RetryPolicy:
                 wait = self.wait(error, failed, longest)
                 if wait is None or not may_go_on():
                     raise
-            await io.sleep(wait)
+            await io.call(time.sleep, cast("Any", asyncio.sleep), wait)
 
 
-class ChatClient:
-    """A LangChain chat model with its cap policy and its retry policy: a `ModelClient`.
+class ChatClient(ModelClient):
+    """A LangChain chat model with its cap policy and its retry policy.
 
     The caller's object is not changed: calls use copies. Only the final answer is streamed, because
     a streamed response often has no usage.
@@ -187,7 +169,7 @@ class ChatClient:
     ) -> None:
         self._policy = policy or policy_for(model)
         self._retry_policy = retry_policy or RetryPolicy()
-        self.name, self.key, self._secrets = name_of(model), key_of(model), secrets_of(model)
+        self._secrets = secrets_of(model)
         self._own_caps = caps_in({name: getattr(model, name) for name in model.model_fields_set})
         limits = (getattr(model, name, None) for name in _TIMEOUTS)
         limits = (getattr(limit, "read", limit) for limit in limits)  # of an httpx.Timeout
@@ -199,7 +181,8 @@ class ChatClient:
             plain["streaming"] = False  # else the request asks for a stream, which nobody reads
         waits = "stream_chunk_timeout" in fields.keys() - model.model_fields_set
         patient = {"stream_chunk_timeout": None} if waits else {}  # models may think for minutes
-        self.model, self._streaming = (copy.model_copy(update=each) for each in (plain, patient))
+        super().__init__(copy.model_copy(update=plain))
+        self._streaming = copy.model_copy(update=patient)
         self._refuses_schema, self._bill = False, Bill(self.key)
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
@@ -264,7 +247,10 @@ class ChatClient:
             nonlocal effort
             capped = replace(asked, cap=reservation.tokens)
             model, prompt, arguments = self._model_for(options), messages, self._arguments(capped)
-            effort, model = describe_effort(arguments, capped), with_callback(model, watch)
+            effort = describe_effort(arguments, capped)
+            own = model.callbacks  # `watch` also hears what the run's own handlers are told
+            handlers = own.handlers if isinstance(own, BaseCallbackManager) else own or ()
+            model = model.model_copy(update={"callbacks": [*handlers, watch]})
             if goes_on:
                 model, prompt, arguments = continuing(model, prompt, arguments, self._policy)
             # The model's own limit is that of one read, and a stream has many.
@@ -335,12 +321,12 @@ class ChatClient:
         )
 
 
-class FallbackClient(WrapperClient):
-    """A client that calls the next client when its model fails for good."""
+class FallbackClient(ModelClient):
+    """A client that calls the next of its clients when a model fails for good."""
 
-    def __init__(self, wrapped: ModelClient, fallbacks: Sequence[ModelClient]) -> None:
-        super().__init__(wrapped)
-        self._clients = (wrapped, *fallbacks)
+    def __init__(self, clients: Sequence[ModelClient]) -> None:
+        super().__init__(clients[0].model)
+        self._clients = clients
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call; all clients together have its cap.

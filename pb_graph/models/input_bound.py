@@ -14,11 +14,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
@@ -39,9 +38,6 @@ from pb_graph.models.options import (
     name_of,
     plain_field,
 )
-
-if TYPE_CHECKING:
-    from tiktoken import Encoding
 
 _PER_MESSAGE = 16  # tokens of the chat template, role and separators
 _PER_REPLY, _LEARNED_PER_MESSAGE = 8, 4  # of these, what the bytes of a text do not cover
@@ -132,25 +128,28 @@ def bound_input(
             that the provider runs, input that the provider stores.
     """
     arguments = arguments or {}
-    key, tools, others, parts = _sent(model, messages, arguments)
+    sent = _Sent.of(model, messages, arguments)
     counter = _counter(model)
     count = counter or _bytes
-    known, tokens = 0, (_TOOLS if tools else 0) + sum(map(count, [*tools, *others]))
-    if is_learned and (found := PROMPT_SIZES.known(digests_of(messages, [key, tools, others])))[0]:
-        known, tokens = found
-    parts = parts[known:]
+    known, tokens = PROMPT_SIZES.known(sent, messages) if is_learned else (0, 0)
+    if not known:
+        tokens = (_TOOLS if sent.tools else 0) + sum(map(count, [*sent.tools, *sent.others]))
+    parts = sent.parts[known:]
     tokens += sum(part.images for part in parts)
     sizes = [max(count(part.text), part.written) for part in parts]
     bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(parts) + sum(sizes)
     if is_learned and counter is None:
-        learned = PROMPT_SIZES.bound(key, [part.text for part in parts], is_whole=not known)
+        learned = PROMPT_SIZES.bound(sent.key, [part.text for part in parts], is_whole=not known)
         learned = max(learned, sum(part.written for part in parts))
         bound = min(bound, tokens + _PER_REPLY + _LEARNED_PER_MESSAGE * len(parts) + learned)
-    body = {**arguments.get("extra_body", {}), "tools": tools}
+    body = {**arguments.get("extra_body", {}), "tools": sent.tools}
     if counted := _count_locally(model, messages, body):
-        bound = min(bound, counted + _PER_REQUEST + sum(map(count, others)))
-    sent = [message.content for message in messages], tools, arguments.get("cache_control")
-    lasting = bound if '"1h"' in json.dumps(sent, default=str) else 0  # of a prompt cache
+        bound = min(bound, counted + _PER_REQUEST + sum(map(count, sent.others)))
+    key, said = (
+        sent.key,
+        ([m.content for m in messages], sent.tools, arguments.get("cache_control")),
+    )
+    lasting = bound if '"1h"' in json.dumps(said, default=str) else 0  # of a prompt cache
     if isinstance(model, BaseChatModel):
         settings = vars(model) | {**arguments}
         key += next((f" ({settings[n]})" for n in _SURCHARGED if settings.get(n) in SURCHARGES), "")
@@ -173,15 +172,9 @@ def learn_input(
         reply: The response.
         tokens: The tokens of the call. Only measured tokens are remembered.
     """
-    if not tokens.is_measured:
-        return
-    key, tools, others, parts = _sent(model, messages, arguments)
-    *_, asked, answered = digests_of([*messages, reply], [key, tools, others])
-    PROMPT_SIZES.add(asked, tokens.input)
-    PROMPT_SIZES.add(answered, tokens.input + tokens.output)
-    if not any(part.images for part in parts):
-        texts = [part.text for part in parts], tools, others
-        PROMPT_SIZES.learn(key, _json(texts), tokens.input)
+    if tokens.is_measured:
+        sent = _Sent.of(model, messages, arguments)
+        PROMPT_SIZES.learn(sent, [*messages, reply], tokens)
 
 
 def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]:
@@ -206,6 +199,33 @@ def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]
     return digests
 
 
+class _Part(NamedTuple):
+    """A message: its text, the tokens of its images, and those that it took to write."""
+
+    text: str
+    images: int
+    written: int
+
+
+class _Sent(NamedTuple):
+    """What a call sends: to which model, the tools, other texts, and a part for each message."""
+
+    key: str
+    tools: list[Any]
+    others: list[Any]
+    parts: list[_Part]
+
+    @classmethod
+    def of(
+        cls, model: BaseChatModel | str, messages: Sequence[BaseMessage], given: Mapping[str, Any]
+    ) -> _Sent:
+        """Read a call; raise InputError if it sends something that has no bound."""
+        key = model if isinstance(model, str) else key_of(model)
+        tools = [_schema(tool) for tool in given.get("tools") or ()]
+        parts = [_part(message, key) for message in messages]
+        return cls(key, tools, [*_texts(model, given)], parts)
+
+
 class _PromptSizes:
     """Sizes of prompts, as the settled calls of this process tell them."""
 
@@ -216,29 +236,32 @@ class _PromptSizes:
         # bytes of the smallest prompt, for each model.
         self._ratios: dict[str, tuple[float, float, int]] = {}
 
-    def known(self, digests: Sequence[str]) -> tuple[int, int]:
+    def known(self, sent: _Sent, messages: Sequence[BaseMessage]) -> tuple[int, int]:
         """Return how many messages of a prompt have a known size, and their tokens."""
-        with self._lock:
-            for number in range(len(digests), 0, -1):
-                if tokens := self._tokens.get(digests[number - 1]):
-                    return number, tokens
-        return 0, 0
+        sizes = [self._tokens.get(digest) for digest in digests_of(messages, sent[:3])]
+        return next(
+            ((n, sizes[n - 1] or 0) for n in range(len(sizes), 0, -1) if sizes[n - 1]), (0, 0)
+        )
 
-    def add(self, digest: str, tokens: int) -> None:
-        """Remember the tokens of a prompt."""
-        with self._lock:
-            self._tokens[digest] = tokens
-            if len(self._tokens) > _MAX_PROMPTS:
-                self._tokens.popitem(last=False)
+    def learn(self, sent: _Sent, messages: Sequence[BaseMessage], tokens: Bill) -> None:
+        """Remember the size of a prompt and its reply, and how many tokens a byte has.
 
-    def learn(self, key: str, text: str, tokens: int) -> None:
-        """Learn from all texts of a settled call how many tokens a byte has."""
+        Args:
+            sent: The prompt, as it was sent.
+            messages: The messages of the prompt, and the reply.
+            tokens: The tokens of the call.
+        """
+        *_, asked, answered = digests_of(messages, sent[:3])
+        text = _json(([part.text for part in sent.parts], sent.tools, sent.others))
         size, odd = _bytes(text), _odd_bytes(text)
-        if size >= _MIN_LEARNED:
-            with self._lock:
-                most, plain, smallest = self._ratios.get(key, (0.0, 1.0, size))
-                found = max(most, tokens / size), min(plain, odd / size), min(smallest, size)
-                self._ratios[key] = found
+        with self._lock:
+            self._tokens |= {asked: tokens.input, answered: tokens.input + tokens.output}
+            while len(self._tokens) > _MAX_PROMPTS:
+                self._tokens.popitem(last=False)
+            if size >= _MIN_LEARNED and not any(part.images for part in sent.parts):
+                most, plain, smallest = self._ratios.get(sent.key, (0.0, 1.0, size))
+                found = max(most, tokens.input / size), min(plain, odd / size), min(smallest, size)
+                self._ratios[sent.key] = found
 
     def bound(self, key: str, texts: Sequence[str], *, is_whole: bool) -> int:
         """Return the most tokens that texts may have.
@@ -247,10 +270,8 @@ class _PromptSizes:
         margin. Bytes of other kinds, such as digits and other scripts, count as a token each. A
         whole prompt has as many tokens for its template as the smallest prompt that was seen.
         """
-        with self._lock:
-            seen = self._ratios.get(key)
         size = sum(map(_bytes, texts))
-        if seen is None:
+        if (seen := self._ratios.get(key)) is None:
             return size
         most, odd, smallest = seen
         ratio = min(1.0, most * _MARGIN)
@@ -260,23 +281,6 @@ class _PromptSizes:
 
 PROMPT_SIZES = _PromptSizes()
 """The sizes of this process's prompts."""
-
-
-class _Part(NamedTuple):
-    """A message: its text, the tokens of its images, and those that it took to write."""
-
-    text: str
-    images: int
-    written: int
-
-
-def _sent(
-    model: BaseChatModel | str, messages: Sequence[BaseMessage], arguments: Mapping[str, Any]
-) -> tuple[str, list[Any], list[Any], list[_Part]]:
-    """Return the model's key, the tools, the other texts, and a part for each message."""
-    key = model if isinstance(model, str) else key_of(model)
-    tools = [_schema(tool) for tool in arguments.get("tools") or ()]
-    return key, tools, [*_texts(model, arguments)], [_part(message, key) for message in messages]
 
 
 def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator[Any]:  # noqa: C901
@@ -326,6 +330,7 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
 
 
 def _part(message: BaseMessage, key: str) -> _Part:
+    """Return a message as it counts; raise InputError for one that has no bound."""
     texts, images = _read(message.content)
     if message.additional_kwargs.get("audio"):
         _refuse("A prompt with 'audio'")
@@ -379,28 +384,24 @@ def _odd_bytes(text: str) -> int:
 
 
 def _counter(model: BaseChatModel | str) -> Callable[[Any], int] | None:
-    """Return a count of JSON in tokens, for a model of OpenAI's own server; else None."""
-    if isinstance(model, str) or not is_openai_like(model):
-        return None
-    encoding = _encoding(name_of(model)) if "//api.openai.com/" in address_of(model) else None
-    encode = encoding.encode if encoding else None
-    return encode and (lambda value: len(encode(_json(value), disallowed_special=())))
-
-
-@lru_cache
-def _encoding(name: str) -> Encoding | None:
-    """Return the tokenizer of a model of OpenAI; None if it is not known.
+    """Return a count of JSON in tokens, for a known model of OpenAI's own server; else None.
 
     The tokenizer files come with LiteLLM, which DSPy needs, so nothing is downloaded.
     """
+    if isinstance(model, str) or not is_openai_like(model):
+        return None
+    if "//api.openai.com/" not in address_of(model):
+        return None
     import tiktoken  # noqa: PLC0415 -- installed with the model's class
 
     if (litellm := find_spec("litellm")) and litellm.origin:
         files = Path(litellm.origin).parent / "litellm_core_utils/tokenizers"
         os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(files))
-    with suppress(KeyError, OSError):
-        return tiktoken.encoding_for_model(name)
-    return None
+    try:
+        encode = tiktoken.encoding_for_model(name_of(model)).encode  # which tiktoken keeps
+    except (KeyError, OSError):
+        return None
+    return lambda value: len(encode(_json(value), disallowed_special=()))
 
 
 def _count_locally(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import LLMResult
@@ -283,13 +283,6 @@ def copy_for_calls(model: M) -> M:
         for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
             vars(copy).pop(name, None)
     return copy
-
-
-def with_callback(model: M, handler: BaseCallbackHandler) -> M:
-    """Return a copy of a model that tells one more handler of its calls, besides the run's own."""
-    own = model.callbacks
-    handlers = own.handlers if isinstance(own, BaseCallbackManager) else own or ()
-    return model.model_copy(update={"callbacks": [*handlers, handler]})
 
 
 # What LangChain makes of streams.

@@ -225,7 +225,11 @@ def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int, least
     """
     output, inputs = (_largest(message.response_metadata, names) for names in (_OUTPUT, _INPUT))
     if output < max(1, least):
-        output = _count(_written_text(message))
+        text = _written_text(message)  # four characters a token, but fewer of other scripts
+        plain, others = sum(map(str.isascii, text)), len(text.encode(errors="replace")) - len(text)
+        codes = sum(map(len, re.findall(r"[!-~]{25,}", text)))  # such as base64
+        digits = sum(map(str.isdigit, text))
+        output = math.ceil(plain / 4 + others / 2 + codes / 4 + digits / 12)
         if output <= 2 * cap + 16:
             output = cap if finish_of(message) == "length" else min(output, cap)
     inputs = inputs or count_tokens_approximately(list(prompt))
@@ -237,14 +241,6 @@ def _largest(fields: Mapping[str, Any], names: re.Pattern[str]) -> int:
     found = [_largest(value, names) for value in fields.values() if isinstance(value, Mapping)]
     own = [value for name, value in fields.items() if names.fullmatch(plain_field(name))]
     return max([*found, *(whole_tokens(value) or 0 for value in own)], default=0)
-
-
-def _count(text: str) -> int:
-    """Estimate the tokens of a text: four characters each, but fewer of other scripts and codes."""
-    plain = sum(map(str.isascii, text))
-    bytes_more = len(text.encode(errors="replace")) - len(text)  # 1 to 3 of each other character
-    codes = sum(map(len, re.findall(r"[!-~]{25,}", text)))  # such as base64
-    return math.ceil(plain / 4 + bytes_more / 2 + codes / 4 + sum(map(str.isdigit, text)) / 12)
 
 
 def finish_of(message: AIMessage) -> str:
@@ -336,11 +332,6 @@ class IO:
 
         Thread(target=copy_context().run, args=(work,), daemon=True).start()
         return done.result(seconds)
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-        await self.call(time.sleep, pause, seconds)
 
     async def load(self, function: Callable[..., T], *args: object) -> T:
         """Call a slow function with its arguments; in an event loop, in a thread."""

@@ -19,11 +19,6 @@ from pb_graph.models.options import TIMEOUT, classes_of
 from pb_graph.models.provider_errors import redact
 from pb_graph.settings import Settings
 
-_WAYS_OUT = (
-    "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set PB_MODEL, "
-    "or install the local one. " + how_to_install("local")
-)
-
 
 def model_name(spec: str | None) -> str:
     """Return the given model string, the one in ``PB_MODEL``, or the local default.
@@ -37,7 +32,9 @@ def model_name(spec: str | None) -> str:
     name = spec or os.environ.get("PB_MODEL")
     if not name:
         if find_spec("xllamacpp") is None:
-            raise ModelSetupError(_WAYS_OUT)
+            msg = "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set "
+            msg += f"PB_MODEL, or install the local one. {how_to_install('local')}"
+            raise ModelSetupError(msg)
         name = LOCAL_PREFIX + server.DEFAULT_MODEL
     provider, separator, model = name.partition(":")
     if not (provider and separator and model):
@@ -102,8 +99,7 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
     """
     if isinstance(model, RunnableWithFallbacks):
         models = (model.runnable, *model.fallbacks)
-        first, *others = (client_of(candidate, policy, retry_policy) for candidate in models)
-        return FallbackClient(first, others)
+        return FallbackClient([client_of(each, policy, retry_policy) for each in models])
     if not isinstance(model, BaseChatModel):
         msg = f"{type(model).__name__} is not a chat model. Pass 'provider:model' or a chat model "
         msg += "object alone or with_fallbacks; set arguments in its constructor, tools in "
