@@ -21,17 +21,7 @@ from langchain_core.messages.ai import add_usage
 from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 
 from pb_graph import errors
-from pb_graph.agents.notes import (
-    NOTES,
-    USED_UP,
-    appended,
-    joined,
-    recall_notes,
-    remember_note,
-    shortened,
-    unfinished,
-    without_tool_calls,
-)
+from pb_graph.agents import notes
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.rates import MAX_TOKENS
@@ -63,6 +53,7 @@ _MIN_CALL = 64  # fewest completion tokens worth a call
 _MIN_ANSWER = 32  # fewest completion tokens worth a last answer
 _ENOUGH = 256  # completion tokens worth a pause, or waiting until other calls return some
 _LOW = 0.2  # share of a budget: with less left, the model is told to finish
+_NOTE = "budget_note"  # of a reply: what its prompt said about the remaining budget
 _MAX_PREPARED = 100
 
 Once = Callable[[str, Callable[[], Awaitable[AIMessage]]], Awaitable[AIMessage]]
@@ -183,12 +174,16 @@ class Call:
             BudgetUsedUpError: If an account has too little left.
             InputError: If the call asks for several answers.
         """
-        self._made, account = _prepared(self.model), self.limits.accounts[0]
-        self._watch, messages = StreamWatch(self._made.provider), self.messages
-        self._prompt = recall_notes(account, messages) if account in NOTES else [*messages]
+        self._made, self._prompt = _prepared(self.model), [*self.messages]
+        self._watch = StreamWatch(self._made.provider)
+        # A note is sent again where it stood: a provider's prompt cache knows a prompt by its
+        # beginning, and a note that later calls leave out would void the cache from there on.
+        for place, answer in enumerate(self.messages[1:]):
+            if note := answer.response_metadata.get(_NOTE):
+                self._prompt[place] = notes.appended(self._prompt[place], note)
         if self.limits.once is None:
             return await self._message()
-        return await self.limits.once(digests_of(messages, self._made.key)[-1], self._message)
+        return await self.limits.once(digests_of(self.messages, self._made.key)[-1], self._message)
 
     async def _message(self) -> AIMessage:
         done = await self._attempt()
@@ -222,7 +217,7 @@ class Call:
             except errors.BudgetUsedUpError as error:
                 if len(tries) > 1:
                     tries.pop()
-                elif limits.is_last and needs_input and (shorter := shortened(self._prompt)):
+                elif limits.is_last and needs_input and (shorter := notes.shortened(self._prompt)):
                     self._prompt = shorter
                 else:
                     error.__class__ = BudgetUsedUpError
@@ -248,15 +243,14 @@ class Call:
         if limits.tell_every is not None and isinstance(prompt[-1], HumanMessage | ToolMessage):
             total = limits.accounts[0].rate.text(limits.accounts[0].total)
             note = f"Remaining budget: {total} of {total}. {total}"
-            prompt = [*prompt[:-1], appended(prompt[-1], note)]
+            prompt = [*prompt[:-1], notes.appended(prompt[-1], note)]
         is_learned = all(account.is_learned for account in limits.accounts)
         return bound_input(self._made.model, prompt, self.settings, is_learned=is_learned)
 
     async def _send(self, reserved: Reservation) -> AIMessage:
         limits, made, prompt = self.limits, self._made, self._prompt
         if note := self._note(reserved):
-            remember_note(limits.accounts[0], self.messages, note)
-            prompt = self._prompt = [*prompt[:-1], appended(prompt[-1], note)]
+            prompt = self._prompt = [*prompt[:-1], notes.appended(prompt[-1], note)]
         arguments = made.arguments(self.settings, reserved.tokens, is_last=limits.is_last)
         manager = copy(self.run_manager)
         manager.handlers = [*manager.handlers, self._watch]
@@ -270,7 +264,8 @@ class Call:
             result = await self.io.call(*calls_of(made.model), *given, **arguments)
         self._watch.on_llm_end(LLMResult(generations=[result.generations]), run_id=manager.run_id)
         message: AIMessage = result.generations[0].message
-        return message
+        told = {**message.response_metadata, _NOTE: note}
+        return message.model_copy(update={"response_metadata": told}) if note else message
 
     def _note(self, reserved: Reservation) -> str | None:
         """Return a line about the remaining budget, if one is due."""
@@ -370,7 +365,7 @@ class Answer:
                 asks = self.on_used_up if decision is None else None  # a pause is asked for once
                 decision = await asks(error) if asks else "finish"
         if decision == "stop":
-            return ModelResponse([AIMessage(_STOPPED, response_metadata=USED_UP)])
+            return ModelResponse([AIMessage(_STOPPED, response_metadata=notes.USED_UP)])
         if response is None or finish_of(_message_of(response)) == "length":
             response = await self._finish(response)
         if self.reserve and (usage := _message_of(response).usage_metadata):
@@ -386,18 +381,20 @@ class Answer:
         except errors.BudgetUsedUpError as error:
             if self.by_tool or "response_format" in self.request.model_settings:
                 raise
-            cut = unfinished(_message_of(response) if response else None, error.note)
+            cut = notes.unfinished(_message_of(response) if response else None, error.note)
             return _with(response, cut)
         except Exception:
             if response is None or self._is_typed or not _message_of(response).text:
                 raise
-            return _with(response, unfinished(_message_of(response)))  # its tokens are paid for
+            return _with(
+                response, notes.unfinished(_message_of(response))
+            )  # its tokens are paid for
         if not self._is_typed and _message_of(final).tool_calls:  # it was given no tools
-            final = _with(final, without_tool_calls(_message_of(final)))
+            final = _with(final, notes.without_tool_calls(_message_of(final)))
         if response:
             final = self._join(response, final)
         is_cut = not self._is_typed and finish_of(_message_of(final)) == "length"
-        return _with(final, unfinished(_message_of(final))) if is_cut else final
+        return _with(final, notes.unfinished(_message_of(final))) if is_cut else final
 
     async def _ask(self, request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
         """Make one call. Of a reply that was cut off, the text is returned."""
@@ -409,7 +406,7 @@ class Answer:
             if message is None or finish_of(message) != "length":
                 raise
         is_cut = finish_of(message) == "length"
-        return ModelResponse([without_tool_calls(message)]) if is_cut else response
+        return ModelResponse([notes.without_tool_calls(message)]) if is_cut else response
 
     def _least(self, tokens: int, share: float) -> int:
         """Return the fewest tokens worth a call; less if the whole budget is small."""
@@ -436,7 +433,7 @@ class Answer:
         if partial:
             messages = [*messages, AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
         elif messages and isinstance(messages[-1], HumanMessage):
-            messages = [*messages[:-1], appended(messages[-1], FINISH)]
+            messages = [*messages[:-1], notes.appended(messages[-1], FINISH)]
         else:
             messages = [*messages, HumanMessage(FINISH)]
         return self.request.override(
@@ -454,7 +451,7 @@ class Answer:
         first, second = _message_of(response), _message_of(final)
         content: Any = second.content
         if first.text and not self._is_typed and final.structured_response is None:
-            content = joined(first.content, content) if content else first.content
+            content = notes.joined(first.content, content) if content else first.content
         usage = [answer.usage_metadata for answer in (first, second)]
         update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
         return _with(final, second.model_copy(update=update))

@@ -1,58 +1,18 @@
-"""Add notes to the messages of a prompt and of an answer.
-
-A note to the model is sent again where it stood: a provider's prompt cache knows a prompt by its
-beginning, and a note that later calls leave out would void the cache from there on.
-"""
+"""Add notes to the messages of a prompt and of an answer."""
 # ruff: noqa: ANN401 -- messages and contents of any type
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from pb_graph.budget.account import Budget
-from pb_graph.models.input_bound import digests_of
 from pb_graph.tasks import ends_of
 
 _NOT_FINISHED = "The task is not finished: too few tokens were left for its answer."
 USED_UP: dict[str, Any] = {"finish_reason": "length", "budget_used_up": True}
-_MAX_NOTES = 1000  # of one account
 _MIN_SHORTENED = 300  # characters of the longest text of a prompt that may be shortened
-NOTES: WeakKeyDictionary[Budget, OrderedDict[str, str]] = WeakKeyDictionary()
-"""The notes of each account, by the digest of the prompt that they ended."""
-
-
-def recall_notes(account: Budget, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return a prompt with the notes that earlier calls had in it.
-
-    Args:
-        account: The account of the call.
-        messages: The prompt, as the host keeps it.
-    """
-    told = list(messages)
-    if notes := NOTES.get(account):
-        for place, digest in enumerate(digests_of(messages[:-1])):
-            if note := notes.get(digest):
-                told[place] = appended(told[place], note)
-    return told
-
-
-def remember_note(account: Budget, messages: Sequence[BaseMessage], note: str) -> None:
-    """Remember a note at the end of a prompt.
-
-    Args:
-        account: The account of the call.
-        messages: The prompt, as the host keeps it.
-        note: The note.
-    """
-    notes = NOTES.setdefault(account, OrderedDict())
-    notes[digests_of(messages)[-1]] = note
-    if len(notes) > _MAX_NOTES:
-        notes.popitem(last=False)
 
 
 def appended(message: Any, note: str) -> Any:
