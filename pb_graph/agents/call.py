@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import ModelError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -30,7 +31,6 @@ from pb_graph.models.caps import policy_for
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input
 from pb_graph.models.options import (
     CallOptions,
-    StreamWatch,
     answers_in,
     calls_of,
     caps_in,
@@ -175,7 +175,6 @@ class Call:
             InputError: If the call asks for several answers.
         """
         self._made, self._prompt = _prepared(self.model), [*self.messages]
-        self._watch = StreamWatch(self._made.provider)
         # A note is sent again where it stood: a provider's prompt cache knows a prompt by its
         # beginning, and a note that later calls leave out would void the cache from there on.
         for place, answer in enumerate(self.messages[1:]):
@@ -211,7 +210,7 @@ class Call:
             call = await io.load(self._bound) if needs_input else Bill(made.key)
             parts["keep"], least = tries[-1]
             parts["at_least"] = min(max(least, made.least_cap), cap or MAX_TOKENS)
-            sent = (self._send, accounts, cap, call, self.messages, self._watch, io)
+            sent = (self._send, accounts, cap, call, self.messages, made.provider, io)
             try:
                 done = await attempt(*sent, **parts)
             except errors.BudgetUsedUpError as error:
@@ -247,13 +246,13 @@ class Call:
         is_learned = all(account.is_learned for account in limits.accounts)
         return bound_input(self._made.model, prompt, self.settings, is_learned=is_learned)
 
-    async def _send(self, reserved: Reservation) -> AIMessage:
+    async def _send(self, reserved: Reservation, watch: BaseCallbackHandler) -> AIMessage:
         limits, made, prompt = self.limits, self._made, self._prompt
         if note := self._note(reserved):
             prompt = self._prompt = [*prompt[:-1], notes.appended(prompt[-1], note)]
         arguments = made.arguments(self.settings, reserved.tokens, is_last=limits.is_last)
         manager = copy(self.run_manager)
-        manager.handlers = [*manager.handlers, self._watch]
+        manager.handlers = [*manager.handlers, watch]
         given: Any = prompt, self.stop, manager
         try:
             result = await self.io.call(*calls_of(made.model), *given, **arguments)
@@ -262,7 +261,7 @@ class Call:
                 raise
             made.model = made.model.model_copy(update={"stream_usage": False})
             result = await self.io.call(*calls_of(made.model), *given, **arguments)
-        self._watch.on_llm_end(LLMResult(generations=[result.generations]), run_id=manager.run_id)
+        watch.on_llm_end(LLMResult(generations=[result.generations]), run_id=manager.run_id)
         message: AIMessage = result.generations[0].message
         told = {**message.response_metadata, _NOTE: note}
         return message.model_copy(update={"response_metadata": told}) if note else message

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from langchain_core.runnables import RunnableConfig
@@ -24,7 +24,6 @@ from pb_graph.models.caps import CapPolicy, can_continue, continuing, policy_for
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import (
     CallOptions,
-    StreamWatch,
     caps_in,
     copy_for_calls,
     describe_effort,
@@ -241,14 +240,14 @@ class ChatClient(ModelClient):
             bound = partial(bound_input, is_learned=is_learned)
             call = await io.load(bound, self.model, messages, arguments)
         left = min(map(Budget.tokens_left, accounts))
-        effort, watch = None, StreamWatch(self._provider)
+        effort: str | None = None
 
-        async def send(reservation: Reservation) -> AIMessage:
+        async def send(reservation: Reservation, watch: BaseCallbackHandler) -> AIMessage:
             nonlocal effort
             capped = replace(asked, cap=reservation.tokens)
             model, prompt, arguments = self._model_for(options), messages, self._arguments(capped)
             effort = describe_effort(arguments, capped)
-            own = model.callbacks  # `watch` also hears what the run's own handlers are told
+            own = model.callbacks
             handlers = own.handlers if isinstance(own, BaseCallbackManager) else own or ()
             model = model.model_copy(update={"callbacks": [*handlers, watch]})
             if goes_on:
@@ -262,7 +261,8 @@ class ChatClient(ModelClient):
             awaitable = partial(model.ainvoke, *given, **arguments)
             return await io.within(limit, blocking, awaitable)
 
-        done = await attempt(send, accounts, options.cap, call, messages, watch, io, wait_for=left)
+        what = send, accounts, options.cap, call, messages, self._provider, io
+        done = await attempt(*what, wait_for=left)
         charge = _charge(done, options.purpose)
         if done.message is not None and charge:
             if call.input:

@@ -9,18 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
-from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages.ai import UsageMetadata
-from langchain_core.outputs import LLMResult
 
-from pb_graph.budget.rates import MAX_TOKENS
 from pb_graph.types import Purpose
 
 if TYPE_CHECKING:
@@ -283,61 +277,3 @@ def copy_for_calls(model: M) -> M:
         for name in [name for name, own in vars(kind).items() if isinstance(own, cached_property)]:
             vars(copy).pop(name, None)
     return copy
-
-
-# What LangChain makes of streams.
-
-# Providers whose models always say why a reply ended, if it did.
-_SAYING_WHY = {
-    *("openai", "azure", "anthropic", "google_genai", "google_vertexai", "ollama", "deepseek"),
-    *("amazon_bedrock", "mistral", "mistralai", "groq", "xai", "together", "fireworks", "cohere"),
-    *("perplexity", "openrouter", "nvidia", "cerebras", "databricks", "ibm", "upstage", "ai21"),
-}
-
-
-class StreamWatch(BaseCallbackHandler):
-    """Mend what LangChain makes of streams: it adds up all usages, and an end may be missing.
-
-    Args:
-        provider: LangChain's name of the model's provider, where no run of the model begins.
-    """
-
-    run_inline = True
-
-    def __init__(self, provider: str = "") -> None:
-        self._provider = provider
-        self._usages: dict[UUID, list[UsageMetadata]] = {}
-        self.has_begun = False
-
-    def on_stream_event(self, *_: Any, **__: Any) -> None:  # noqa: ANN401 -- version 3
-        """Note that the reply has begun, so that it is billed even if it breaks off."""
-        self.has_begun = True
-
-    def on_llm_new_token(self, *_: Any, chunk: Any = None, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
-        """Keep the usage of a chunk."""
-        self.has_begun = True
-        if usage := getattr(getattr(chunk, "message", None), "usage_metadata", None):
-            self._usages.setdefault(run_id, []).append(usage)
-
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
-        """Correct the reply of a run that has ended.
-
-        Of usages that never fall, the last one holds. Usages that fall are those of single chunks,
-        as Gemini's, and their sum is right.
-        """
-        usages: list[Any] = self._usages.pop(run_id, [])
-        names = "input_tokens", "output_tokens"
-        counts = [[whole_tokens(usage.get(name)) or 0 for usage in usages] for name in names]
-        is_running = len(usages) > 1 and all(sorted(numbers) == numbers for numbers in counts)
-        generations: Any = chain.from_iterable(response.generations)
-        for message in (each.message for each in generations if hasattr(each, "message")):
-            if is_running:
-                message.usage_metadata = usages[-1]
-            if self._provider in _SAYING_WHY:
-                message.response_metadata.setdefault("model_provider", self._provider)
-
-
-def whole_tokens(value: object) -> int | None:
-    """Return a number of tokens; None for what is none, such as `true`, NaN, a fraction or text."""
-    is_number = type(value) in (int, float) and 0 <= value < MAX_TOKENS  # type: ignore[operator]
-    return int(value) if is_number and value == int(value) else None  # type: ignore[call-overload]

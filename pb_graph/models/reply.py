@@ -15,16 +15,22 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.outputs import LLMResult
 
 from pb_graph.answers import thinking_in
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Bill, Reservation, spent
-from pb_graph.models.options import StreamWatch, plain_field, whole_tokens
+from pb_graph.budget.rates import MAX_TOKENS
+from pb_graph.models.options import plain_field
 from pb_graph.models.provider_errors import tokens_of_error
 from pb_graph.types import Charge, ReportWarning
 
@@ -51,6 +57,12 @@ _OUTPUT = re.compile(r"(completion|output|generated|candidates)tokens?(count)?|e
 _INPUT = re.compile(r"(prompt|input)tokens?(count)?|promptevalcount")
 _WRITES, _LASTING = ("cache_creation", "ephemeral_5m_input_tokens"), "ephemeral_1h_input_tokens"
 _MAX_TOKEN = 12  # characters: no running text has longer ones on average
+# Providers whose models always say why a reply ended, if it did.
+_SAYING_WHY = {
+    *("openai", "azure", "anthropic", "google_genai", "google_vertexai", "ollama", "deepseek"),
+    *("amazon_bedrock", "mistral", "mistralai", "groq", "xai", "together", "fireworks", "cohere"),
+    *("perplexity", "openrouter", "nvidia", "cerebras", "databricks", "ibm", "upstage", "ai21"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +126,7 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
     """
     usage: Any = message.usage_metadata or {}
     given = [
-        whole_tokens(usage.get(name)) for name in ("input_tokens", "output_tokens", "total_tokens")
+        _whole_tokens(usage.get(name)) for name in ("input_tokens", "output_tokens", "total_tokens")
     ]
     inputs, output, total = (number or 0 for number in given)
     reasoning = _numbers_of(usage, "output_token_details").get("reasoning", 0)
@@ -137,6 +149,48 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
     written = min(sum(details.get(name, 0) for name in _WRITES) + lasting, inputs - cached)
     parts: Any = {"reasoning": reasoning, "guessed": guessed, "cached": cached}
     return Bill(input=inputs, output=output, written=written, lasting=lasting, **parts)
+
+
+class _StreamWatch(BaseCallbackHandler):
+    """Mend what LangChain makes of streams: it adds up all usages, and an end may be missing.
+
+    Args:
+        provider: LangChain's name of the model's provider, where no run of the model begins.
+    """
+
+    run_inline = True
+
+    def __init__(self, provider: str = "") -> None:
+        self._provider = provider
+        self._usages: dict[UUID, list[UsageMetadata]] = {}
+        self.has_begun = False
+
+    def on_stream_event(self, *_: Any, **__: Any) -> None:  # noqa: ANN401 -- version 3
+        """Note that the reply has begun, so that it is billed even if it breaks off."""
+        self.has_begun = True
+
+    def on_llm_new_token(self, *_: Any, chunk: Any = None, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
+        """Keep the usage of a chunk."""
+        self.has_begun = True
+        if usage := getattr(getattr(chunk, "message", None), "usage_metadata", None):
+            self._usages.setdefault(run_id, []).append(usage)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
+        """Correct the reply of a run that has ended.
+
+        Of usages that never fall, the last one holds. Usages that fall are those of single chunks,
+        as Gemini's, and their sum is right.
+        """
+        usages: list[Any] = self._usages.pop(run_id, [])
+        names = "input_tokens", "output_tokens"
+        counts = [[_whole_tokens(usage.get(name)) or 0 for usage in usages] for name in names]
+        is_running = len(usages) > 1 and all(sorted(numbers) == numbers for numbers in counts)
+        generations: Any = chain.from_iterable(response.generations)
+        for message in (each.message for each in generations if hasattr(each, "message")):
+            if is_running:
+                message.usage_metadata = usages[-1]
+            if self._provider in _SAYING_WHY:
+                message.response_metadata.setdefault("model_provider", self._provider)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,37 +217,38 @@ class Attempt:
 
 
 async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may spend
-    send: Callable[[Reservation], Awaitable[AIMessage]],
+    send: Callable[[Reservation, BaseCallbackHandler], Awaitable[AIMessage]],
     accounts: Sequence[Budget],
     cap: int | None,
     call: Bill,
     prompt: Sequence[BaseMessage],
-    watch: StreamWatch,
+    provider: str,
     io: IO,
     **limits: Any,  # noqa: ANN401 -- those of `Budget.reserve`
 ) -> Attempt:
     """Reserve tokens, send one request within them, read the response and settle.
 
     Args:
-        send: Sends the request; the cap is that of the reservation.
+        send: Sends the request. It is given the reservation, whose tokens are the cap, and a
+            handler that has to hear the stream of the response, if there is one.
         accounts: Accounts that the attempt reserves in, one of each tree.
         cap: Completion tokens that the attempt may cost; None for all that is left.
         call: The model and the bound of the input, where an account counts it.
         prompt: The messages that are sent.
-        watch: Hears the stream of the response, if there is one.
+        provider: LangChain's name of the model's provider.
         io: How to wait, `BLOCKING` or `ASYNC`.
         **limits: The other arguments of `Budget.reserve`, such as `at_least`.
 
     Raises:
         BudgetUsedUpError: If an account has too little left.
     """
-    own, *also = accounts
+    (own, *also), watch = accounts, _StreamWatch(provider)
     limits |= {"call": call, "also": also}
     reserved = await io.call(own.reserve, own.areserve, cap, **limits)
     message, failure, started = None, None, time.perf_counter()
     with reserved:
         try:
-            message = await send(reserved)
+            message = await send(reserved, watch)
         except Exception as error:  # noqa: BLE001 -- of the model, of which there are many kinds
             failure, tokens = error, tokens_of_error(error)
             if tokens is None and watch.has_begun:
@@ -208,11 +263,17 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
     return Attempt(reserved.tokens, call, message, failure, tokens, most, seconds)
 
 
+def _whole_tokens(value: object) -> int | None:
+    """Return a number of tokens; None for what is none, such as `true`, NaN, a fraction or text."""
+    is_number = type(value) in (int, float) and 0 <= value < MAX_TOKENS  # type: ignore[operator]
+    return int(value) if is_number and value == int(value) else None  # type: ignore[call-overload]
+
+
 def _numbers_of(usage: Mapping[str, Any], name: str) -> dict[str, int]:
     """Return the details of a usage; those of a service tier have its name in front."""
     details = (usage.get(name) or {}).items()
     return {
-        re.sub("^(priority|flex)_", "", key): whole_tokens(value) or 0 for key, value in details
+        re.sub("^(priority|flex)_", "", key): _whole_tokens(value) or 0 for key, value in details
     }
 
 
@@ -240,7 +301,7 @@ def _largest(fields: Mapping[str, Any], names: re.Pattern[str]) -> int:
     """Return the largest number of tokens under one of some names, however deep; else 0."""
     found = [_largest(value, names) for value in fields.values() if isinstance(value, Mapping)]
     own = [value for name, value in fields.items() if names.fullmatch(plain_field(name))]
-    return max([*found, *(whole_tokens(value) or 0 for value in own)], default=0)
+    return max([*found, *(_whole_tokens(value) or 0 for value in own)], default=0)
 
 
 def finish_of(message: AIMessage) -> str:
