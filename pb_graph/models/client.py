@@ -302,8 +302,8 @@ class ChatClient(ModelClient):
         message = cast("AIMessage", done.message)
         output = charge["usage"]["output_tokens"]
         warnings: list[ReportWarning] = []
-        if output > done.cap:
-            note = f"{self.name} ignored its cap of {done.cap} tokens and wrote {output}"
+        if output > charge["cap"]:
+            note = f"{self.name} ignored its cap of {charge['cap']} tokens and wrote {output}"
             warnings.append(ReportWarning(code="cap_ignored", message=note))
         text = without_thinking(message.text)
         if options.continue_last:  # without the beginning, which some servers repeat or strip
@@ -359,11 +359,11 @@ def _charge(done: Attempt, purpose: Purpose) -> Charge | None:
     return Charge(
         node=purpose.node,
         step=purpose.step,
-        cap=done.cap,
-        model=done.call.model,
+        cap=done.reserved.tokens,
+        model=done.reserved.call.model,
         usage=done.tokens.usage(),
         measured=done.tokens.is_measured,
-        most=done.most.usage(),
+        most=(done.reserved.bill or done.tokens).usage(),
         seconds=round(done.seconds, 4),
         finish="error" if done.message is None else finish_of(done.message),
     )

@@ -198,21 +198,17 @@ class Attempt:
     """One attempt of a call, which is settled.
 
     Attributes:
-        cap: Completion tokens that were reserved.
-        call: The model and the bound of the input, where an account counts it.
+        reserved: What was reserved for it, and what the accounts count.
         message: The response; None if the attempt failed.
         error: Why the attempt failed.
         tokens: The tokens of the response, or of a failed attempt that may be billed; else None.
-        most: The most that the attempt is billed, as the accounts count it.
         seconds: Seconds between the request and the response.
     """
 
-    cap: int
-    call: Bill
+    reserved: Reservation
     message: AIMessage | None
     error: Exception | None
     tokens: Bill | None
-    most: Bill
     seconds: float
 
 
@@ -259,8 +255,7 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
             tokens = tokens_of(message, prompt, reserved.tokens)
         if tokens and (message is not None or tokens.is_measured):
             reserved.settle([tokens.most(call)])
-    seconds, most = time.perf_counter() - started, reserved.bill or call
-    return Attempt(reserved.tokens, call, message, failure, tokens, most, seconds)
+    return Attempt(reserved, message, failure, tokens, time.perf_counter() - started)
 
 
 def _whole_tokens(value: object) -> int | None:
