@@ -108,13 +108,15 @@ class Log:
                 self._key, entry = await self.journal.find(self._name)
         return self
 
-    async def add(self, **entry: Any) -> None:  # noqa: ANN401 -- plain JSON
-        """Add an entry: a `pause`, or what a call of a `run` has `cost`, and its `reply`."""
-        self.entries.append(entry)
-        if self.journal:
-            key = self._key
-            self._key, _ = await self.journal.find(self._name)
-            await self.journal.write(key, entry)
+    async def add(self, account: Budget, **entry: Any) -> None:  # noqa: ANN401 -- plain JSON
+        """Add an entry with the spending of the run so far, as an entry before it may be lost.
+
+        Args:
+            account: The account of the run.
+            **entry: The digest of a `request` and its `reply`, or a `pause`.
+        """
+        known = {"tokens": account.spending, "total": account.total, "process": _process()}
+        await self._write(known | entry)
 
     async def once(
         self, account: Budget, request: str, make: Callable[[], Awaitable[AIMessage]]
@@ -141,19 +143,25 @@ class Log:
             reply = message_to_dict(message)
             return message
         finally:  # a call that was cancelled counts with its cap
-            cost: Any = {"run": self._run, "cost": subtract_spending(account.spending, before)}
-            made: Any = {"process": _process(), "request": request, "reply": reply}
-            await self.add(total=account.total, **cost, **made)
-            for log in _TOOL_LOGS.get():
-                await log.add(**cost)
+            await self.add(account, request=request, reply=reply)
+            if cost := subtract_spending(account.spending, before):
+                for log in _TOOL_LOGS.get():
+                    await log._write({"run": self._run, "tokens": cost})  # noqa: SLF001 -- of a Log
 
     @property
     def runs(self) -> dict[str, Spending]:
-        """What the calls of each agent run have cost, without those of runs below it."""
+        """The spending of each agent run within a tool call, without that of runs below it."""
         runs: dict[str, Spending] = {}
         for entry in (entry for entry in self.entries if "run" in entry):
-            runs[entry["run"]] = add_spending(runs.get(entry["run"]), entry["cost"])
+            runs[entry["run"]] = add_spending(runs.get(entry["run"]), entry["tokens"])
         return runs
+
+    async def _write(self, entry: dict[str, Any]) -> None:
+        self.entries.append(entry)
+        if self.journal:
+            key = self._key
+            self._key, _ = await self.journal.find(self._name)
+            await self.journal.write(key, entry)
 
 
 _TOOL_LOGS: ContextVar[tuple[Log, ...]] = ContextVar("pb_graph_tool_logs", default=())
@@ -279,9 +287,11 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             state: The state of the run.
             log: What the node has spent before it was cut off: it is not in the state.
         """
-        run, logged = state.get("token_budget_run", ""), log.entries if log else []
-        earlier = add_spending(state.get("tokens_by_model"), log.runs.get(run) if log else None)
-        total = max([state.get("budget_total", 0), *(each.get("total", 0) for each in logged)])
+        run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
+        total = state.get("budget_total", 0)
+        last = log.entries[-1] if log and log.entries else {}
+        if last and _output(last["tokens"]) > _output(earlier):
+            earlier, total = last["tokens"], max(total, last["total"])
         enclosing = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
         with _LOCK:
             account = self._runs.get(run)
@@ -316,7 +326,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 raise error
             prompt = str(request.messages[-1].text) if request.messages else ""
             pause = pause_of(account, error, prompt)
-            await log.add(pause=pause)
+            await log.add(account, pause=pause)
             return read_decision(account, pause)
 
         state: Mapping[str, Any] = request.state
