@@ -19,7 +19,7 @@ from langchain_core.exceptions import ModelError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import add_usage
-from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
+from langchain_core.outputs import ChatGeneration, ChatResult
 
 from pb_graph import errors
 from pb_graph.agents import notes
@@ -261,7 +261,6 @@ class Call:
                 raise
             made.model = made.model.model_copy(update={"stream_usage": False})
             result = await self.io.call(*calls_of(made.model), *given, **arguments)
-        watch.on_llm_end(LLMResult(generations=[result.generations]), run_id=manager.run_id)
         message: AIMessage = result.generations[0].message
         told = {**message.response_metadata, _NOTE: note}
         return message.model_copy(update={"response_metadata": told}) if note else message

@@ -15,16 +15,13 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import chain
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
-from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
-from langchain_core.outputs import LLMResult
 
 from pb_graph.answers import thinking_in
 from pb_graph.budget.account import Budget
@@ -152,45 +149,36 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
 
 
 class _StreamWatch(BaseCallbackHandler):
-    """Mend what LangChain makes of streams: it adds up all usages, and an end may be missing.
-
-    Args:
-        provider: LangChain's name of the model's provider, where no run of the model begins.
-    """
+    """Hear the stream of a response: whether the response has begun, and the usages of chunks."""
 
     run_inline = True
 
-    def __init__(self, provider: str = "") -> None:
-        self._provider = provider
-        self._usages: dict[UUID, list[UsageMetadata]] = {}
-        self.has_begun = False
+    def __init__(self) -> None:
+        self.has_begun, self._usages = False, list[UsageMetadata]()
 
     def on_stream_event(self, *_: Any, **__: Any) -> None:  # noqa: ANN401 -- version 3
-        """Note that the reply has begun, so that it is billed even if it breaks off."""
+        """Note that the response has begun, so that it is billed even if it breaks off."""
         self.has_begun = True
 
-    def on_llm_new_token(self, *_: Any, chunk: Any = None, run_id: UUID, **__: Any) -> None:  # noqa: ANN401
+    def on_llm_new_token(self, *_: Any, chunk: Any = None, **__: Any) -> None:  # noqa: ANN401
         """Keep the usage of a chunk."""
         self.has_begun = True
         if usage := getattr(getattr(chunk, "message", None), "usage_metadata", None):
-            self._usages.setdefault(run_id, []).append(usage)
+            self._usages.append(usage)
 
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # noqa: ANN401
-        """Correct the reply of a run that has ended.
+    def mend(self, message: AIMessage, provider: str) -> None:
+        """Correct what LangChain makes of a stream: it adds up usages, and an end may be missing.
 
         Of usages that never fall, the last one holds. Usages that fall are those of single chunks,
         as Gemini's, and their sum is right.
         """
-        usages: list[Any] = self._usages.pop(run_id, [])
+        usages: list[Any] = self._usages
         names = "input_tokens", "output_tokens"
         counts = [[_whole_tokens(usage.get(name)) or 0 for usage in usages] for name in names]
-        is_running = len(usages) > 1 and all(sorted(numbers) == numbers for numbers in counts)
-        generations: Any = chain.from_iterable(response.generations)
-        for message in (each.message for each in generations if hasattr(each, "message")):
-            if is_running:
-                message.usage_metadata = usages[-1]
-            if self._provider in _SAYING_WHY:
-                message.response_metadata.setdefault("model_provider", self._provider)
+        if len(usages) > 1 and all(sorted(numbers) == numbers for numbers in counts):
+            message.usage_metadata = usages[-1]
+        if provider in _SAYING_WHY:
+            message.response_metadata.setdefault("model_provider", provider)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,13 +226,14 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
     Raises:
         BudgetUsedUpError: If an account has too little left.
     """
-    (own, *also), watch = accounts, _StreamWatch(provider)
+    (own, *also), watch = accounts, _StreamWatch()
     limits |= {"call": call, "also": also}
     reserved = await io.call(own.reserve, own.areserve, cap, **limits)
     message, failure, started = None, None, time.perf_counter()
     with reserved:
         try:
             message = await send(reserved, watch)
+            watch.mend(message, provider)
         except Exception as error:  # noqa: BLE001 -- of the model, of which there are many kinds
             failure, tokens = error, tokens_of_error(error)
             if tokens is None and watch.has_begun:
