@@ -67,21 +67,16 @@ class BudgetedChatModel(BaseChatModel):
         Callbacks of the inner model receive the run of this model.
         """
         super().model_post_init(context)
-        if self.account:
-            self._keep(self.account)
+        for account in self.own_limits.accounts:
+            self._keep(account)
         self.callbacks = self.callbacks or self.model.callbacks
         self.tags = self.tags or self.model.tags
         self.metadata = {**(self.model.metadata or {}), **(self.metadata or {})}
 
     @property
-    def account(self) -> Budget | None:
-        """The model's own budget, if it was given one."""
-        return self.budget if isinstance(self.budget, Budget) else None
-
-    @property
     def own_limits(self) -> CallLimits:
         """The limits of each call, which also hold where a middleware charges the model."""
-        accounts = (self.account,) if self.account else ()
+        accounts = (self.budget,) if isinstance(self.budget, Budget) else ()
         return CallLimits(accounts, per_call=self.per_call, tell_every=1)
 
     @property
@@ -148,13 +143,14 @@ class BudgetedChatModel(BaseChatModel):
             given = request.model, request.messages, stop, run_manager, request.model_settings
             return ModelResponse([await Call(limits, *given, io).reply()])
 
-        accounts = accounts_in_scope(self.account)
+        own = self.own_limits
+        accounts = accounts_in_scope(*own.accounts or (None,))
         if not accounts:
             msg = "There is no budget. Give BudgetedChatModel one, or run it in use_budget(budget)."
             raise InputError(msg)
         self._keep(accounts[0])
         request = ModelRequest(model=self.plain, messages=messages, model_settings=settings)
-        limits = replace(self.own_limits, accounts=accounts, is_owner=self.reserve > 0)
+        limits = replace(own, accounts=accounts, is_owner=self.reserve > 0)
         answer = Answer(request, limits, ask, self.reserve, by_tool=self._by_tool)
         response = await self.retry_policy.repeat(answer.respond, io, _MAX_WAIT)
         return ChatResult(
