@@ -36,10 +36,7 @@ sys.dont_write_bytecode = False
 _FOREIGN = ("PB_MODEL", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
 
 # Files that run in one process of pytest-xdist, as their processes are forked off the same server.
-_FORKED = {
-    *("test_cli.py", "test_durability.py", "test_killed.py", "test_machines.py"),
-    "test_pause_killed.py",
-}
+_FORKED = {"test_cli.py", "test_restarted.py", "test_resumed.py"}
 
 # No collection need go through the million objects that the tests import.
 gc.disable()

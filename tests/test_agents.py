@@ -20,7 +20,6 @@ from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import SecretStr
 
 from pb_graph import (
     Budget,
@@ -42,15 +41,12 @@ from tests.support.chat_model import (
     says_nothing,
     thinks_in_vain,
 )
+from tests.support.clients import ELSEWHERE, completion, over
 from tests.support.graphs import Way, checked, graph_of, run
 
 TOOL = "plan_and_budget"
 PLAN = tool_call(TOOL, question="14 / 2 * 3?")
 CACHED = {"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}
-
-
-def tool_messages(out: dict[str, Any]) -> list[ToolMessage]:
-    return [message for message in out["messages"] if isinstance(message, ToolMessage)]
 
 
 class TestTool:
@@ -62,7 +58,7 @@ class TestTool:
             [plan_and_budget_tool(graph_of(solver))],
         )
         out = run(agent, ASK, way, config={"callbacks": [usage]})
-        (said,) = tool_messages(out)
+        (said,) = (message for message in out["messages"] if message.type == "tool")
         report = checked(said.artifact)
         assert (said.text, out["messages"][-1].text) == ("21", "It buys 21 pens.")
         assert report["usage"]["output_tokens"] == solver.output_tokens
@@ -77,39 +73,21 @@ class TestTool:
         assert checked(said.artifact)["usage"]["calls"] > 0
 
 
-ELSEWHERE = "http://127.0.0.1:9/v1"
-
-
 def openai(bodies: list[Any], *, status: int = 200, **own: Any) -> ChatOpenAI:
     """Return OpenAI's client; what it sends is added to `bodies`."""
-    counts = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
-    counts |= {"input_tokens": 9, "output_tokens": 2}
-    message: dict[str, Any] = {"role": "assistant", "content": "21 pens"}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
     text = {"type": "output_text", "text": "21 pens", "annotations": []}
-    output = {**message, "type": "message", "id": "m", "status": "completed", "content": [text]}
-    reply = {
-        "id": "r",
-        "created_at": 0,
-        "model": "m",
-        "status": "completed",
-        "choices": [choice],
-        "output": [output],
-    }
+    message = {"type": "message", "id": "m", "role": "assistant", "content": [text]}
+    usage = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+    usage |= {"input_tokens": 9, "output_tokens": 2}  # as the responses API says it
+    both: Any = {"created_at": 0, "status": "completed", "usage": usage}
 
     def answer(request: httpx.Request) -> httpx.Response:
         bodies.append(json.loads(request.content))
-        refused = {"error": {"message": "no"}}
-        return httpx.Response(status, json=reply | {"usage": counts} if status == 200 else refused)
+        if status != 200:
+            return httpx.Response(status, json={"error": {"message": "no"}})
+        return completion("21 pens", output=[message | {"status": "completed"}], **both)
 
-    client = httpx.Client(transport=httpx.MockTransport(answer))
-    given: Any = {"model": "any", "api_key": SecretStr("any"), "http_client": client, **own}
-    return ChatOpenAI(**given)
-
-
-def request_of(model: Any = None, **settings: Any) -> ModelRequest[Any]:
-    messages: list[Any] = [HumanMessage("?")]
-    return ModelRequest(model=model or ScriptedChat(), messages=messages, model_settings=settings)
+    return ChatOpenAI(**{"model": "any", **over(answer), **own})
 
 
 class TestTokenBudget:
@@ -138,8 +116,9 @@ class TestTokenBudget:
             AIMessage([CACHED, *blocks], tool_calls=asked, response_metadata=metadata),
             AIMessage("21 pens"),
         ]
+        request: Any = ModelRequest(model=ScriptedChat(), messages=[HumanMessage("?")])
         response = TokenBudgetMiddleware(100).wrap_model_call(
-            request_of(), lambda _: ModelResponse(result=[said.pop(0)])
+            request, lambda _: ModelResponse(result=[said.pop(0)])
         )
         (answer,) = response.model_response.result
         assert isinstance(answer, AIMessage)
@@ -200,11 +179,10 @@ class TestNearerTheModel:
         assert out["messages"][-1].text == "21 pens"
         assert (budget.spent, budget.unknown, budget.left) == (2, 300, 698)
 
-    @pytest.mark.parametrize("way", get_args(Way))
-    def test_retries_end_when_the_budget_is_used_up(self, way: Way) -> None:
+    def test_retries_end_when_the_budget_is_used_up(self) -> None:
         model, budget = ScriptedChat(solve=ConnectionError("lost")), Budget(700)
         ours = TokenBudgetMiddleware(budget, per_call=300)
-        run(create_agent(model, [], middleware=[ours, RETRIES]), ASK, way)
+        run(create_agent(model, [], middleware=[ours, RETRIES]), ASK)
         assert [call.cap for call in model.calls] == [300, 300, 100]
         assert (budget.spent, budget.unknown, budget.left) == (0, 700, 0)
 

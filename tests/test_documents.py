@@ -1,25 +1,34 @@
-"""Documents against the code: pages made from it, its names, and command lines."""
+"""Documents against the code and the data: pages, names, command lines, figures, the package."""
 
 from __future__ import annotations
 
+import lzma
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
+from runpy import run_path
 from typing import Any, get_args
 
 import pytest
+import typer
 from typer.main import get_command
+from typer.testing import CliRunner
 
 import optim.cli
+import pb_graph
 import pb_graph.cli.app
 from optim.methods import NAMES, methods
 from pb_graph import Settings, build_graph
+from pb_graph.budget import schedule_weights, split
 from pb_graph.types import Report, WarningCode
-from tests.support import models_table, prompts_page, settings_page
+from tests.benchmarks import measured
+from tests.support import pages
 from tests.support.chat_model import ScriptedChat, with_schema
-from tests.support.documents import ROOT, TEXTS, name_of, snippets, text_of
-from tests.support.graphs import QUESTION
+from tests.support.documents import PAGES, ROOT, TEXTS, name_of, snippets, text_of
+from tests.support.graphs import QUESTION, choices
 
 COMMANDS: dict[str, Any] = {
     "pb-graph": get_command(pb_graph.cli.app.app),
@@ -46,24 +55,9 @@ OPTIONS = {
 }
 # Names of LangChain, DSPy and pydantic, of our tests, and options of Inspect and Slurm.
 ELSEWHERE = {
-    *(
-        "settings_page",
-        "test_architecture",
-        "--help",
-        "--config",
-        "--model-role",
-        "--cache",
-        "--requeue",
-    ),
-    *("--reasoning-effort", "--reasoning-tokens", "cot_reflection"),
-    *(
-        "azure_openai",
-        "google_genai",
-        "bedrock_converse",
-        "model_json_schema",
-        "set_llm_cache",
-        "set_lm",
-    ),
+    *("test_architecture", "--help", "--config", "--model-role", "--cache"),
+    *("--requeue", "--reasoning-effort", "--reasoning-tokens", "cot_reflection", "set_lm"),
+    *("azure_openai", "google_genai", "bedrock_converse", "model_json_schema", "set_llm_cache"),
     *("prompt_model", "task_model", "reflection_lm", "max_bootstrapped_demos", "max_labeled_demos"),
 }
 
@@ -126,24 +120,14 @@ def test_every_choice_of_a_setting_on_a_page_exists() -> None:
         own = set(re.findall(r'@method\(\s*"(\w+)"', text))
         for name, value in given:
             assert name in Settings.model_fields, f"{name_of(path)}: {name}"
-            allowed = {*(settings_page.choices(name) or [value]), *own}
+            allowed = {*(choices(name) or [value]), *own}
             assert value in allowed, f"{name_of(path)}: {name}={value}"
 
 
-def test_the_page_of_prompts_is_what_is_sent() -> None:
-    written = (ROOT / "docs" / "prompts.md").read_text("utf-8")
-    assert written == prompts_page.page(), "python -m tests.support.prompts_page"
-
-
-def test_the_table_of_providers_is_what_they_are_sent() -> None:
-    assert models_table.table() in (ROOT / "docs" / "models.md").read_text("utf-8")
-
-
-def test_the_page_of_settings_is_what_the_settings_say() -> None:
-    written = (ROOT / "docs" / "settings.md").read_text("utf-8")
-    assert written == settings_page.page(), (
-        "python -m tests.support.settings_page > docs/settings.md"
-    )
+@pytest.mark.parametrize("page", pages.MADE)
+def test_a_page_is_what_the_code_makes_of_it(page: str) -> None:
+    written = (ROOT / "docs" / page).read_text("utf-8")
+    assert written == pages.MADE[page](written), "python -m tests.support.pages"
 
 
 def documented(heading: str) -> set[str]:
@@ -179,3 +163,66 @@ def test_a_readme_of_a_folder_names_files_that_are_there(readme: Path) -> None:
     assert named
     places = (readme.parent, ROOT)
     assert [name for name in named if not any((at / name).exists() for at in places)] == []
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("app", [pb_graph.cli.app.app, optim.cli.app])
+def test_both_commands_tell_the_version_of_the_package(app: typer.Typer) -> None:
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, f"plan-and-budget {version('plan-and-budget')}\n")
+    assert pb_graph.__version__ == version("plan-and-budget")
+
+
+def test_the_files_that_the_sdist_and_llms_txt_name_are_there() -> None:
+    included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert {"notebooks", "langgraph.json", "llms.txt", "skills", "tests"} <= set(included)
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "llms.txt").read_text("utf-8"))
+    assert {name_of(page) for page in PAGES} <= {*links, "docs/contributing.md"}
+    assert not [name for name in (*included, *links) if not (ROOT / name).exists()]
+
+
+_LABEL = re.compile(r'aria-label="([^"]+)"')
+
+
+@pytest.mark.parametrize(("path", "most"), [*zip(measured.PAGES, (40, 220), strict=True)])
+def test_every_table_of_a_page_is_built_from_the_answers(path: Path, most: int) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert measured.page(text) == text
+    assert len(text.splitlines()) <= most
+
+
+def test_the_picture_shows_the_figures_of_the_table() -> None:
+    stored = measured.PICTURE.read_text(encoding="utf-8")
+    assert _LABEL.findall(stored) == _LABEL.findall(measured.picture())
+
+
+def test_texts_stand_beside_the_answers_of_the_last_day() -> None:
+    lines = lzma.decompress(measured.TEXTS.read_bytes()).decode().splitlines()
+    assert len(lines) > 0
+    assert max(path.stat().st_size for path in (measured.TEXTS, measured.ANSWERS)) < 1_500_000
+
+
+FILE = Path(__file__).parent.parent / "examples" / "algorithm.py"
+
+
+def test_the_five_functions_answer_a_question_and_split_as_the_package_does() -> None:
+    prompts: list[str] = []
+    replies = ['["How many groups?", "How many pens?"]', '{"level": 2, "credits": [60, 40]}']
+    replies += ["14 / 2 = 7", "7 * 3 = 21", "21 pens"]
+
+    def ask(prompt: str) -> str:
+        prompts.append(prompt)
+        return replies[len(prompts) - 1]
+
+    example = run_path(str(FILE))
+    assert example["answer"](ask, "How many pens does $14 buy at 3 for $2?") == "21 pens"
+    shares = [60 * 1.0, 40 * schedule_weights("exponential", 2)[1]]
+    expected = split(shares, example["BUDGETS"][2], remainder="floor")
+    assert example["allocate"](2, [60, 40]) == expected
+    assert all(
+        f"at most {n} tokens" in said for n, said in zip(expected, prompts[2:4], strict=True)
+    )
+    assert "14 / 2 = 7" in prompts[3]
+    assert len(FILE.read_text("utf-8").splitlines()) <= 80

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -12,9 +12,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pb_graph import build_graph
-from tests.support import graph_picture, worlds
+from pb_graph.graph import graph
+from pb_graph.state import Input, State
+from tests.support import worlds
 from tests.support.chat_model import Call, ScriptedChat
-from tests.support.graphs import DIAMOND, Way, report_of
+from tests.support.documents import ROOT
+from tests.support.graphs import DIAMOND, QUESTION, Way, graph_of, report_of
 from tests.support.worlds import followed
 
 METHODS = [
@@ -24,8 +27,6 @@ METHODS = [
 ]
 STEPWISE: dict[str, Any] = {"method": "plan_and_budget", "execution": "stepwise"}
 
-both_ways = pytest.mark.parametrize("way", get_args(Way))
-
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: "-".join(m.values()))
 def test_every_method_answers_and_accounts_for_every_call(method: dict[str, Any]) -> None:
@@ -34,15 +35,11 @@ def test_every_method_answers_and_accounts_for_every_call(method: dict[str, Any]
     assert report["answer"] == "Final answer: 42"
     assert report["method"] == method["method"]
     assert report["execution"] == method.get("execution")
-    assert report["usage"]["calls"] == len(model.calls)
-    assert report["usage"]["output_tokens"] == model.output_tokens
     assert report["usage"]["measured"]
-    assert report["limit"] is not None
-    assert model.output_tokens <= report["limit"]
     assert report["warnings"] == []
 
 
-@both_ways
+@pytest.mark.parametrize("way", get_args(Way))
 def test_independent_sub_questions_are_solved_at_the_same_time(way: Way) -> None:
     plan = ("First?", *(f"Part {j}? | after 1" for j in range(2, 5)), "All? | after 2, 3, 4")
     model = ScriptedChat(plan=plan, seconds=0.05)
@@ -74,9 +71,10 @@ def arrows_of(**settings: Any) -> set[tuple[str, str]]:  # noqa: ANN401
 
 
 def test_the_drawing_in_the_documents_is_that_of_the_default() -> None:
-    drawing = graph_picture.PICTURE.read_text("utf-8")
-    assert drawing == graph_picture.picture()
-    assert set(re.findall(r"<title>(\w+) to (\w+)</title>", drawing)) == arrows_of()
+    drawing = (ROOT / "docs" / "pictures" / "graph.svg").read_text("utf-8")  # laid out by hand
+    arrows = arrows_of()
+    assert set(re.findall(r"<title>(\w+) to (\w+)</title>", drawing)) == arrows
+    assert {*re.findall(r">(\w+)</text>", drawing)} == {name for arrow in arrows for name in arrow}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ def test_a_graph_draws_the_nodes_that_its_settings_can_reach(
     assert {name for arrow in arrows_of(**chosen) for name in arrow} == nodes
 
 
-@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@hypothesis_settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds.models(), worlds.settings(), st.sampled_from(get_args(Way)))
 def test_in_any_world_the_account_is_right_and_the_first_limit_holds(
     model: ScriptedChat, chosen: dict[str, Any], way: Way
@@ -113,7 +111,7 @@ def test_in_any_world_the_account_is_right_and_the_first_limit_holds(
     assert model.output_tokens <= report["limit"] <= taken["limit"]
 
 
-@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@hypothesis_settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds.models(), worlds.settings(**STEPWISE))
 def test_in_any_world_each_step_is_done_once_and_after_those_it_needs(
     model: ScriptedChat, chosen: dict[str, Any]
@@ -135,3 +133,19 @@ def test_in_any_world_each_step_is_done_once_and_after_those_it_needs(
     assert all(
         step["depends_on"] == [] or max(step["depends_on"]) < j for j, step in enumerate(steps)
     )
+
+
+def test_a_server_can_describe_input_output_and_context() -> None:
+    assert {"question", "messages", "level"} <= set(graph.get_input_jsonschema()["properties"])
+    described = set(graph.get_output_jsonschema()["properties"])
+    assert described == {"messages", "answer", "report", "structured_response"}
+    context = graph.get_context_jsonschema()
+    assert context
+    assert set(context["properties"]) >= {"settings", "model", "planner"}
+    assert (graph.name, graph.checkpointer) == ("plan_and_budget", None)
+
+
+def test_a_new_question_finds_every_key_of_the_state_emptied_but_those_it_writes() -> None:
+    own = set(get_type_hints(State)) - set(get_type_hints(Input))
+    (first, *_) = graph_of(ScriptedChat()).stream(QUESTION, stream_mode="updates")
+    assert own - set(first["intake"]) == {"report", "structured_response"}

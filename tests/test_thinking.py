@@ -8,7 +8,6 @@ import pytest
 from langchain_deepseek import ChatDeepSeek
 
 from pb_graph import Settings, build_graph
-from pb_graph.types import Report
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import checked, codes
 from tests.support.thinking_world import FORMS, Form, ThinkingWorld
@@ -55,11 +54,8 @@ class TestPlanner:
     def test_one_call_gives_level_plan_and_credits(self) -> None:
         world = ThinkingWorld(think=1500, level=5)
         report = report_of(world)
-        assert (report["level"], report["level_source"], len(report["steps"])) == (
-            5,
-            "estimated",
-            2,
-        )
+        assert (report["level"], report["level_source"]) == (5, "estimated")
+        assert len(report["steps"]) == 2
         assert [sent.call.role for sent in world.log] == ["fused", "solve"]
 
     def test_an_easy_question_keeps_its_level_and_drops_the_plan(self) -> None:
@@ -151,18 +147,13 @@ class TestUnknownClass:
         assert limits == [200 + 2200, 200]
 
 
-@pytest.mark.parametrize("name", Report.__annotations__.keys() & {"model_class"})
-def test_what_is_set_beats_the_class(name: str) -> None:
+def test_what_is_set_beats_the_class() -> None:
     own = {"execution": "stepwise", "planner_cap": 900, "budget": 4000, "style": "prose"}
     world = ThinkingWorld(think=200)
     report = report_of(world, level=4, settings=own, model_class="thinking")
-    assert (report[name], report["execution"], report["budget"]) == ("thinking", "stepwise", 4000)
+    assert (report["model_class"], report["execution"], report["budget"]) == (
+        "thinking",
+        "stepwise",
+        4000,
+    )
     assert (report["style"], world.log[0].cap) == ("prose", 900)
-
-
-def test_a_large_model_visits_all_five_nodes() -> None:
-    graph = build_graph(ScriptedChat(level="L4"))
-    nodes = [name for event in graph.stream(ASK) for name in event]
-    assert [*dict.fromkeys(nodes)] == [
-        *("intake", "plan", "estimate", "allocate", "solve", "synthesize", "finish")
-    ]

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import re
+from html import unescape
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from pb_graph import Settings
+from pb_graph import Settings, TokenBudgetMiddleware
+from pb_graph.cli import demo
 from pb_graph.cli.app import app
+from pb_graph.cli.display import Display
 from pb_graph.cli.options import FAILED, USAGE
 from pb_graph.errors import UnknownModelError
 from pb_graph.local import weights
 from pb_graph.planner.planner import Planner
+from pb_graph.types import Report
 from tests.support.chat_model import ScriptedChat, says_nothing
-from tests.support.graphs import checked
+from tests.support.graphs import QUESTION, checked, graph_of
+from tests.support.pages import DEMO
 
 MODEL = ("--model", "fake:scripted")
 PLANNED = ("--level", "5")
@@ -99,11 +108,6 @@ class TestSolve:
         assert (report["budget"], report["limit"]) == (50, 50)
         report = reported(solve("--json", "--level", "1", "--budget", "500", "--limit", "70"))
         assert report["budget"] == report["limit"] == 70
-
-    def test_the_planner_may_be_another_model(self, resolved: dict[str, ScriptedChat]) -> None:
-        reported(solve("--json", "--planner", "fake:planner"))
-        assert {call.node for call in resolved["fake:planner"].calls} <= {"plan", "estimate"}
-        assert not {call.node for call in resolved["fake:scripted"].calls} & {"plan", "estimate"}
 
     def test_options_replace_the_settings_of_a_tuned_program(self, tmp_path: Path) -> None:
         settings = Settings(schedule="linear", plan_from=1, planning="two_call", budget=300)
@@ -217,3 +221,87 @@ class TestServe:
         assert "PB_API_KEY" in refused.stderr
         monkeypatch.setenv("PB_API_KEY", "secret")
         assert run(*everyone).exit_code == 0
+
+
+def console(**options: Any) -> Console:  # noqa: ANN401
+    return Console(file=io.StringIO(), width=120, **options)
+
+
+def printed(on: Console) -> str:
+    assert isinstance(on.file, io.StringIO)
+    return on.file.getvalue()
+
+
+def shown(model: ScriptedChat, level: int | None = None, **settings: Any) -> tuple[str, Report]:  # noqa: ANN401
+    on = console()
+    display = Display(on)
+    given: Any = QUESTION if level is None else {**QUESTION, "level": level}
+    report = asyncio.run(display.follow(graph_of(model, **settings), given))
+    display.close_with(report)
+    return printed(on), report
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def test_every_step_has_a_row_with_level_credit_share_and_what_it_spent() -> None:
+    text, report = shown(ScriptedChat(levels=[2, 5]), budget=300, execution="stepwise")
+    assert len(report["steps"]) == 2
+    for step in report["steps"]:
+        (row,) = [row for row in rows(text) if row[:1] == [str(step["index"] + 1)]]
+        numbers = (step["level"], step["credit"], step["share"], step["tokens"])
+        assert row[1:-4] == step["question"].split()
+        assert row[-4:] == [f"{number:.0f}" for number in numbers if number is not None]
+    (total,) = [row for row in rows(text) if row[0] == "all"]
+    assert total[1:] == ["300", str(sum(step["tokens"] or 0 for step in report["steps"]))]
+
+
+@pytest.mark.parametrize(("level", "said"), [(4, "Level 4 of 5 (given)"), (None, "(estimated)")])
+def test_the_level_comes_before_the_plan_with_its_source(level: int | None, said: str) -> None:
+    text, _ = shown(ScriptedChat(), level)
+    assert text.index(said) < text.index("step")
+
+
+def test_the_result_comes_first_and_its_working_below() -> None:
+    text, _ = shown(ScriptedChat(solve="6 * 7 = 42.\nFinal answer: 42"))
+    lines = [line.strip() for line in text.splitlines()]
+    assert lines.index("42") < lines.index("6 * 7 = 42.") < lines.index("Final answer: 42")
+
+
+def test_on_a_terminal_the_plan_forms_while_one_waits_and_in_a_pipe_no_code_is_printed() -> None:
+    terminal, pipe = console(force_terminal=True), console()
+    for on in (terminal, pipe):
+        asyncio.run(Display(on).follow(graph_of(ScriptedChat(seconds=0.3)), QUESTION))
+    assert printed(terminal).count("What is given?") > 1
+    assert printed(pipe).count("What is given?") == 1
+    assert "\x1b" not in printed(pipe)
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "_SECONDS", 0)
+
+
+def words(text: str) -> list[str]:
+    return re.sub("[█-▏]", " ", text).split()
+
+
+def test_only_the_limit_holds_as_the_picture_shows() -> None:
+    done = CliRunner().invoke(app, ["demo", "--plain"])
+    assert done.exit_code == 0
+    rows = [line.split() for line in done.stdout.splitlines() if line.endswith("answer ")]
+    spent, over = ([int(row[at].replace(",", "")) for row in rows] for at in (-4, -3))
+    assert [tokens > demo.BUDGET for tokens in spent] == [True, True, False]
+    assert over == [max(0, tokens - demo.BUDGET) for tokens in spent]
+    assert [row[-2] for row in rows] == ["an", "no", "an"]
+    drawn = re.findall(r'class="demo-r\d+"[^>]*>([^<]*)<', DEMO.read_text("utf-8"))
+    assert words(unescape(" ".join(drawn))) == words(done.stdout)
+
+
+def test_bars_fill_in_a_terminal_and_the_account_is_the_bill() -> None:
+    console = Console(file=StringIO(), force_terminal=True, width=80)
+    ours = demo.play(console)[-1]
+    guard = ours.middleware[0]
+    assert isinstance(guard, TokenBudgetMiddleware)
+    assert getattr(guard.budget, "spent", None) == ours.spent

@@ -27,7 +27,7 @@ from optim.reporting import report
 from optim.tuning import GraphProgram, tune
 from optim.tuning.evaluator import OutageError
 from pb_graph import NoAnswerError, Settings, build_graph
-from tests.support.endpoints import chat_to, endpoint_of
+from tests.support.clients import chat_to, endpoint_of
 from tests.support.evaluations import tolerates_inspect
 from tests.support.fault_server import Fault, FaultServer, Request
 from tests.support.graphs import QUESTION

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import httpx
 import pytest
@@ -15,7 +15,7 @@ from pb_graph import NoAnswerError, build_graph
 from pb_graph.errors import ModelSetupError
 from pb_graph.local import server as local
 from pb_graph.probe import probe
-from tests.support.graphs import Way, checked, codes, run
+from tests.support.graphs import checked, codes, run
 
 pytestmark = pytest.mark.integration
 
@@ -71,12 +71,12 @@ async def test_more_calls_than_slots_are_all_answered(chat: ChatOpenAI) -> None:
     assert [r.usage_metadata["output_tokens"] for r in replies if r.usage_metadata] == [2] * 8
 
 
-def answered(way: Way = "invoke", **settings: Any) -> dict[str, Any]:  # noqa: ANN401
+def answered(**settings: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the report of one question, whose account is LangChain's own and below the limit."""
     graph: Any = build_graph(f"local:{NAME}", settings=settings)
     counter = UsageMetadataCallbackHandler()
     try:
-        report = run(graph, GIVEN, way, config={"callbacks": [counter]})["report"]
+        report = run(graph, GIVEN, config={"callbacks": [counter]})["report"]
     except NoAnswerError as error:
         report = error.report
     seen = sum(usage["output_tokens"] for usage in counter.usage_metadata.values())
@@ -89,9 +89,8 @@ def answered(way: Way = "invoke", **settings: Any) -> dict[str, Any]:  # noqa: A
     return checked(report)
 
 
-@pytest.mark.parametrize("way", get_args(Way))
-def test_stepwise_solves_each_part_within_its_share(way: Way) -> None:
-    report = answered(way, plan_from=1, execution="stepwise", budget=BUDGET)
+def test_stepwise_solves_each_part_within_its_share() -> None:
+    report = answered(plan_from=1, execution="stepwise", budget=BUDGET)
     assert report["budget"] == BUDGET
     assert report["usage"]["by_node"]["solve"]["output_tokens"] <= BUDGET
     assert all(step["question"] for step in report["steps"])
@@ -104,9 +103,3 @@ def test_a_single_pass_after_one_planning_call_keeps_to_the_whole_budget() -> No
     (solving,) = parts.keys() - {"estimate", "plan"}  # "solve" for a plan of one step
     assert parts[solving]["output_tokens"] <= BUDGET
     assert sum(step["share"] or 0 for step in report["steps"]) == BUDGET
-
-
-def test_vanilla_is_one_call_within_the_cutoff() -> None:
-    report = answered(method="vanilla", cutoff=48)
-    assert report["usage"]["calls"] == 1
-    assert report["limit"] == 48

@@ -1,4 +1,4 @@
-"""The endpoint as its clients see it: OpenAI's own, LangChain's, and many at once."""
+"""The endpoint: what a chat completion asks for, and what its clients see."""
 # ruff: noqa: ANN401 -- what clients hand over has no types worth repeating
 
 from __future__ import annotations
@@ -15,24 +15,89 @@ import openai
 import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
-from langchain_openai import ChatOpenAI
-from pydantic import Field, SecretStr
+from pydantic import Field
 
+from pb_graph.errors import InputError
+from pb_graph.serve.app import ChatRequest
 from tests.support.chat_model import ScriptedChat
-from tests.support.endpoints import client_to, endpoint_of
+from tests.support.clients import client_to, endpoint_of
 from tests.support.fault_server import FaultServer, always
-from tests.support.graphs import checked
-from tests.support.settings_page import choices
+from tests.support.graphs import checked, choices
+
+MESSAGES = [{"role": "user", "content": "6 * 7?"}]
+
+
+def read(**fields: Any) -> ChatRequest:
+    return ChatRequest.read(json.dumps({"model": "m", "messages": MESSAGES, **fields}).encode())
+
+
+def chosen(model: str) -> dict[str, object]:
+    return read(model=model).to_settings().model_dump(exclude_unset=True)
+
+
+def test_of_two_totals_the_smaller_one_holds() -> None:
+    assert read(max_tokens=None).limit is None
+    assert read(max_tokens=50).limit == 50
+    assert read(max_tokens=50, max_completion_tokens=80).limit == 50
+    assert read(budget=5000).limit == 5000
+    assert "budget" not in read(budget=5000).to_input()
+
+
+def test_fields_of_the_question_reach_the_graph_and_others_do_not() -> None:
+    given = read(level=3, domain="sets", temperature=0.5, question="another").to_input()
+    assert given.keys() == {"messages", "level", "domain"}
+
+
+def test_earlier_turns_are_messages() -> None:
+    said = [
+        {"role": "developer", "content": "Be curt."},
+        {"role": "user", "content": [{"type": "text", "text": "A pen costs 3 guilders."}]},
+        {"role": "assistant", "content": None},
+        {"role": "user", "content": "And four pens?"},
+    ]
+    given = read(messages=said).to_input()["messages"]
+    assert [message.type for message in given] == ["system", "human", "ai", "human"]
+    with pytest.raises(InputError, match="protocol"):
+        read(messages=[{"role": "tool", "content": "x"}]).to_input()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "harmless"),
+    [
+        ("n", 2, 1),
+        ("n", 0, None),
+        ("tools", [{"type": "function"}], []),
+        ("response_format", {"type": "json_object"}, None),
+        ("stop", "x", None),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(
+    name: str, value: object, harmless: object
+) -> None:
+    assert read(**{name: harmless}).to_input()["messages"]
+    with pytest.raises(InputError, match=rf"\b{name}\b"):
+        read(**{name: value})
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"model": "m", "messages": []}'])
+def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
+    with pytest.raises(InputError):
+        ChatRequest.read(body)
+
+
+@pytest.mark.parametrize("name", ["gpt-5-mini", "local:qwen2.5-coder-1.5b", "meta/llama-3:free"])
+def test_any_name_but_a_methods_stands_for_the_settings_of_the_server(name: str) -> None:
+    assert chosen("vanilla") == {"method": "vanilla"}
+    assert chosen(name) == {}
+    with pytest.raises(InputError, match="did you mean 'vanilla'"):
+        chosen("vanila")
+
 
 pytestmark = pytest.mark.integration
 
 ASKED: list[Any] = [{"role": "user", "content": "How many pens does $14 buy at 3 for $2?"}]
 ANSWER = "Final answer: 42"
-# `optim` registers further methods, some of which need a server of one kind.
-METHODS = (
-    *("plan_and_budget", "vanilla", "global_budget"),
-    *("planned_vanilla", "planned_global_budget"),
-)
+METHODS = ("plan_and_budget", "vanilla")
 KEY = "pb-secret"
 LONG = "so it goes on and on " * 100
 STREAMED: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
@@ -78,7 +143,7 @@ def paid(model: FaultServer, since: int) -> int:
 
 
 class TestAnswers:
-    @pytest.mark.parametrize("method", METHODS[:2])
+    @pytest.mark.parametrize("method", METHODS)
     def test_usage_is_what_the_whole_question_took(
         self, client: openai.OpenAI, model: FaultServer, method: str
     ) -> None:
@@ -109,17 +174,9 @@ class TestAnswers:
         assert whole["answer"] == checked(last.report)["answer"] == ANSWER
         assert not hasattr(ask(client), "report")
 
-    def test_langchain_sees_a_chat_model(self, url: str) -> None:
-        chat = ChatOpenAI(model="vanilla", base_url=url, api_key=SecretStr("x"), stream_usage=True)
-        whole = chat.invoke("How many pens does $14 buy at 3 for $2?")
-        first, *chunks = chat.stream("How many pens does $14 buy at 3 for $2?")
-        streamed: Any = sum(chunks, first)
-        assert streamed.text == whole.text == ANSWER
-        assert streamed.usage_metadata == whole.usage_metadata
-
 
 class TestBudget:
-    @pytest.mark.parametrize("method", ["plan_and_budget", "vanilla"])
+    @pytest.mark.parametrize("method", METHODS)
     def test_max_completion_tokens_bound_the_whole_question(self, method: str) -> None:
         with FaultServer(answer=LONG) as model, client_of(model) as client:
             try:
@@ -131,17 +188,20 @@ class TestBudget:
     def test_an_answer_with_a_forced_ending_is_streamed_as_it_is_returned(self) -> None:
         with FaultServer(answer=LONG) as model, client_of(model, budget=400) as client:
             said = ask(client).choices[0]
-            parts = [chunk.choices[0].delta.content or "" for chunk in ask(client, stream=True)]
+            chunks = list(ask(client, stream=True))
         whole = said.message.content
-        assert ("".join(parts), said.finish_reason) == (whole, "length")  # the ending is cut, too
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == whole
+        finishes = said.finish_reason, chunks[-1].choices[0].finish_reason
+        assert finishes == ("length", "length")  # the ending is cut, too
         assert whole.count("\n\n") == 1
 
-    def test_an_answer_that_was_cut_off_says_so(self) -> None:
-        with FaultServer(answer=LONG) as model, client_of(model, cutoff=50) as client:
-            said = ask(client, "vanilla", max_completion_tokens=5000)
-            chunks = list(ask(client, "vanilla", stream=True))
-        assert said.choices[0].finish_reason == chunks[-1].choices[0].finish_reason == "length"
-        assert said.usage.completion_tokens == 50
+    def test_an_answer_that_a_filter_ended_says_so(self) -> None:
+        def changed(reply: dict[str, Any]) -> dict[str, Any]:
+            reply["choices"][0]["finish_reason"] = "content_filter"
+            return reply
+
+        with FaultServer(changed=changed) as model, client_of(model) as client:
+            assert ask(client, "vanilla").choices[0].finish_reason == "content_filter"
 
 
 class TestErrors:

@@ -39,6 +39,7 @@ from tests.support.chat_model import (
     runs_on,
     with_schema,
 )
+from tests.support.clients import ELSEWHERE, completion, over
 from tests.support.graphs import CHAIN, ENFORCED, QUESTION, Way, checked, codes, run
 
 KEY = SecretStr("sk-secret-0123456789")
@@ -162,8 +163,8 @@ class TestTryingAgain:
         assert (solving["output_tokens"], solving["calls"], solving["measured"]) == (25, 5, True)
         assert report["warnings"] == []
 
-    @both_ways
-    def test_what_may_be_billed_is_said_and_never_passes_the_limit(self, way: Way) -> None:
+    def test_what_may_be_billed_is_said_and_never_passes_the_limit(self) -> None:
+        way: Way = "ainvoke"
         report = self.report_of(way, TimeoutError(), "42", method="vanilla", reserve=0)
         assert (report["usage"]["calls"], report["usage"]["measured"]) == (1, False)
         assert codes(report) == ["call_failed", "unknown_bill"]
@@ -265,33 +266,20 @@ class TestOverHTTP:
     """A real ChatOpenAI in front of a server that is none."""
 
     @staticmethod
-    def client(answer: Callable[[dict[str, Any]], httpx.Response], **options: Any) -> ChatClient:
-        http = httpx.Client(
-            transport=httpx.MockTransport(lambda request: answer(json.loads(request.content)))
-        )
-        usual: Any = {"base_url": "http://127.0.0.1:9/v1", "max_retries": 0, "streaming": True}
-        return ChatClient(ChatOpenAI(model="m", api_key=KEY, http_client=http, **usual, **options))
-
-    @staticmethod
-    def completion(text: str | None = "4", finish: str = "stop", **other: Any) -> httpx.Response:
-        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": finish}
-        usage = {
-            "prompt_tokens": 9,
-            "completion_tokens": 10,
-            "total_tokens": 19,
-            "prompt_tokens_details": {"cached_tokens": 8},
-            "completion_tokens_details": {"reasoning_tokens": 7},
-        }
-        whole: dict[str, Any] = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"}
-        whole |= {"choices": [{"index": 0} | choice], "usage": usage}
-        return httpx.Response(200, json=whole | other)
+    def client(answer: Callable[[Any], httpx.Response], **options: Any) -> ChatClient:
+        usual: Any = {"model": "m", "base_url": ELSEWHERE, "max_retries": 0, "streaming": True}
+        return ChatClient(ChatOpenAI(**usual | over(answer) | options))
 
     def test_a_streaming_model_does_not_stream_and_its_usage_is_measured(self) -> None:
         bodies: list[dict[str, Any]] = []
 
-        def answer(body: dict[str, Any]) -> httpx.Response:
-            bodies.append(body)
-            return self.completion(None)
+        def answer(request: httpx.Request) -> httpx.Response:
+            bodies.append(json.loads(request.content))
+            return completion(None, usage=usage)
+
+        usage = {"prompt_tokens": 9, "completion_tokens": 10, "total_tokens": 19}
+        usage |= {"prompt_tokens_details": {"cached_tokens": 8}}  # type: ignore[dict-item]
+        usage |= {"completion_tokens_details": {"reasoning_tokens": 7}}  # type: ignore[dict-item]
 
         charge = call(self.client(answer, max_tokens=7)).charge
         assert not bodies[0].get("stream")
@@ -307,14 +295,13 @@ class TestOverHTTP:
         ],
     )
     def test_a_reply_that_cannot_be_read_may_have_been_billed(self, body: dict[str, Any]) -> None:
-        client, budget = self.client(lambda _: self.completion(**body)), Budget(1000)
+        client, budget = self.client(lambda _: completion("4", **body)), Budget(1000)
         with use_budget(budget), pytest.raises(ModelCallError) as caught:
             call(client)
         assert (budget.spent, budget.unknown, most_billed(caught.value.lost)) == (0, 10, 10)
 
     def test_a_server_that_ignores_its_cap_is_told(self) -> None:
-        usage = {"prompt_tokens": 9, "completion_tokens": 40, "total_tokens": 49}
-        client = self.client(lambda _: self.completion("word " * 40, usage=usage))
+        client = self.client(lambda _: completion("word " * 40, tokens=40))
         with use_budget(budget := Budget(1000)):
             reply = call(client)
         assert [warning["code"] for warning in reply.warnings] == ["cap_ignored"]
@@ -323,7 +310,7 @@ class TestOverHTTP:
     def test_a_reply_that_its_client_cut_off_is_charged(self) -> None:
         wanted: Any = {"type": "json_schema", "json_schema": {"name": "r", "schema": {}}}
         kwargs = {"response_format": wanted}
-        client = self.client(lambda _: self.completion('{"level": ', "length"), model_kwargs=kwargs)
+        client = self.client(lambda _: completion("{", "length", 10), model_kwargs=kwargs)
         with pytest.raises(ModelCallError) as caught:
             call(client)
         assert isinstance(caught.value.__cause__, LengthFinishReasonError)
@@ -337,14 +324,9 @@ def test_deepseek_continues_a_message_with_a_mark_at_its_beta_address(way: Way) 
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append((request.url.path, json.loads(request.content)["messages"][-1]))
-        return TestOverHTTP.completion("three")
+        return completion("three")
 
-    transport = httpx.MockTransport(answer)
-    clients: Any = {
-        "http_client": httpx.Client(transport=transport),
-        "http_async_client": httpx.AsyncClient(transport=transport),
-    }
-    model = ChatDeepSeek(model="deepseek-reasoner", api_key=KEY, **clients)
+    model = ChatDeepSeek(model="deepseek-reasoner", **over(answer))
     assert call(model, PIECE, way, BEGUN).text == "three"
     begun = {"role": "assistant", "content": "one, two, ", "prefix": True}
     assert asked == [("/beta/chat/completions", begun)]

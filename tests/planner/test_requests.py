@@ -1,13 +1,22 @@
-"""What each request to a planner says, and how a signature renders it."""
+"""Requests to a planner: what each says, and that it is capped, counted and unseen by hosts."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import dspy
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from pb_graph.planner.planner import Planner
+from pb_graph.errors import ModelCallError
+from pb_graph.models.client import ChatClient
+from pb_graph.models.options import CallOptions
+from pb_graph.models.reply import ASYNC, BLOCKING, run_sync
+from pb_graph.planner.planner import Planner, ask_planner, language_model
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.requests import (
     LEVEL_RUBRIC,
@@ -19,7 +28,9 @@ from pb_graph.planner.requests import (
 )
 from pb_graph.planner.signatures import Decompose, PlannerAdapter
 from pb_graph.settings import Settings
-from pb_graph.types import Query, SubQuestion
+from pb_graph.types import Purpose, Query, SubQuestion
+from tests.support.chat_model import HTTPError, ScriptedChat, runs_on, with_schema
+from tests.support.graphs import query
 
 STEPS = [
     SubQuestion(index=i, question=q, hint="", depends_on=[], level=None, credit=None)
@@ -28,18 +39,6 @@ STEPS = [
 FORM = "FORM OF THE REPLY"
 EXAMPLE = Example({"problem": "EXAMPLE PROBLEM", "level": "level 1 of 5"}, "EXAMPLE REPLY")
 PLAN = Plan(steps=[PlannedStep(question="First?", hint="look"), PlannedStep(question="Second?")])
-
-
-def query(level: int | None = None, **fields: Any) -> Query:  # noqa: ANN401
-    plain: Query = {
-        "question": "What is 6 * 7?",
-        "reference": None,
-        "instruction": None,
-        "answer_format": None,
-        "domain": "mathematics",
-        "level": level,
-    }
-    return plain | fields  # type: ignore[return-value]
 
 
 def all_requests(about: Query) -> list[PlannerRequest[Any]]:
@@ -58,7 +57,9 @@ def prompt(request: PlannerRequest[Any]) -> list[str]:
 
 
 class TestRequests:
-    @pytest.mark.parametrize("request_", all_requests(query(2)), ids=lambda made: made.predictor)
+    @pytest.mark.parametrize(
+        "request_", all_requests(query(level=2)), ids=lambda made: made.predictor
+    )
     def test_a_prompt_is_short_and_its_example_can_be_read_as_a_reply_is(
         self, request_: PlannerRequest[Any]
     ) -> None:
@@ -68,7 +69,7 @@ class TestRequests:
             assert PlannerAdapter(request_.form).parse(signature, example.reply)
 
     def test_a_plan_is_asked_for_with_the_level_and_the_domain_where_they_are_known(self) -> None:
-        example, _, asked = prompt(plan_request(query(3), Settings()))[1::2]
+        example, _, asked = prompt(plan_request(query(level=3), Settings()))[1::2]
         assert "level 2 of 5" in example
         assert "level 3 of 5" in asked
         assert "Field:" in asked
@@ -78,7 +79,7 @@ class TestRequests:
         assert "Field:" not in unknown
 
     def test_what_is_known_is_not_asked_for(self) -> None:
-        schemas = [request.schema or {} for request in all_requests(query(3))]
+        schemas = [request.schema or {} for request in all_requests(query(level=3))]
         assert [set(schema.get("properties", ())) for schema in schemas] == [
             {"delivers", "steps"},
             {"delivers", "steps"},
@@ -128,14 +129,6 @@ def render(demos: list[Any] | None = None, signature: Any = Decompose, **inputs:
 
 
 class TestRendering:
-    def test_the_prompt_is_instructions_form_example_and_inputs(self) -> None:
-        assert render(domain="algebra", level="") == [
-            ("system", f"{Decompose.instructions}\n\n{FORM}"),
-            ("user", "Problem:\nEXAMPLE PROBLEM\n\nDifficulty:\nlevel 1 of 5"),
-            ("assistant", "EXAMPLE REPLY"),
-            ("user", "Field:\nalgebra\n\nProblem:\nWhat is 6 * 7?"),
-        ]
-
     @pytest.mark.parametrize("plan", [PLAN, PLAN.model_dump(), PLAN.to_text()], ids=type)
     def test_demos_replace_the_example_and_are_shown_as_a_planner_writes(
         self, plan: object
@@ -146,3 +139,83 @@ class TestRendering:
             ("user", "Problem:\nOld problem"),
             ("assistant", PLAN.to_text()),
         ]
+
+
+OPTIONS = CallOptions(100, purpose=Purpose("plan"))
+REQUEST = plan_request(query(domain="arithmetic"), Settings(planner_cap=100))
+Ask = Callable[..., Any]
+
+
+@pytest.fixture(params=["sync", "async"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    """Ask one way or the other."""
+
+    def ask(
+        model: ScriptedChat,
+        made: PlannerRequest[Any] = REQUEST,
+        planner: Planner | None = None,
+        *,
+        traced: bool = False,
+    ) -> Any:  # noqa: ANN401 -- the type of the request's answer
+        parts: Any = (planner or Planner(), ChatClient(model, with_schema).call, made)
+        parts += (replace(OPTIONS, schema=made.schema),)
+        if request.param == "sync":
+            return run_sync(ask_planner(*parts, traced=traced, io=BLOCKING))
+        return asyncio.run(ask_planner(*parts, traced=traced, io=ASYNC))
+
+    return ask
+
+
+class TestOneRequest:
+    def test_the_value_is_of_the_type_that_was_asked_for(self, ask: Ask) -> None:
+        model = ScriptedChat()
+        assert isinstance(ask(model)[0], Plan)
+        assert [call.schema for call in model.calls] == [REQUEST.schema]
+        kinds = [type(message) for message in model.calls[0].messages]
+        assert kinds == [SystemMessage, *2 * [HumanMessage, AIMessage], HumanMessage]
+
+    def test_a_model_that_came_with_the_program_is_never_called(self, ask: Ask) -> None:
+        planner, model = Planner(), ScriptedChat()
+        planner.set_lm(dspy.LM("openai/some-model", cache=False, num_retries=0))
+        ask(model, planner=planner)
+        assert [call.cap for call in model.calls] == [100]
+
+
+def host_settings() -> dict[str, Any]:
+    """All that a host could notice of its DSPy settings."""
+    return {
+        name: (list(value) if isinstance(value, list) else value)
+        for name, value in dspy.settings.copy().items()
+    }
+
+
+@pytest.mark.parametrize("said", ["", HTTPError(503)], ids=repr)
+def test_the_hosts_dspy_is_left_as_it_was(ask: Ask, said: object) -> None:
+    before, history = host_settings(), len(dspy.clients.base_lm.GLOBAL_HISTORY)
+    with contextlib.suppress(ModelCallError):
+        ask(ScriptedChat(planner=said))
+    assert host_settings() == before
+    assert len(dspy.clients.base_lm.GLOBAL_HISTORY) == history
+
+
+def test_an_optimizers_trace_sees_a_call_only_if_it_is_traced(ask: Ask) -> None:
+    planner = Planner()
+    with dspy.context(trace=[]):
+        ask(ScriptedChat(), planner=planner)
+        assert dspy.settings.trace == []
+        ask(ScriptedChat(), planner=planner, traced=True)
+        ((predictor, inputs, prediction),) = dspy.settings.trace
+    assert predictor is planner.decompose
+    assert inputs["problem"] == "What is 6 * 7?"
+    assert isinstance(prediction.plan, Plan)
+
+
+@pytest.mark.parametrize(("solve", "tokens"), [("one two", 2), (runs_on, 12)])
+def test_any_dspy_program_is_told_the_usage_but_not_of_a_cap_that_is_not_its_own(
+    solve: object, tokens: int
+) -> None:
+    model = language_model(ChatClient(ScriptedChat(solve=solve)).call, CallOptions(12, 5.0))
+    with dspy.context(disable_history=False):
+        model("Hello?")
+    response = model.history[-1]["response"]
+    assert (response.usage.output_tokens, response.finish_reason) == (tokens, "stop")

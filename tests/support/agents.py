@@ -1,4 +1,5 @@
 """Agents in tests: a task, a tool, replies that call tools, and an agent under a budget."""
+# ruff: noqa: ANN401 -- agents, models and options of any kind
 
 from __future__ import annotations
 
@@ -29,21 +30,18 @@ def look_up(word: str) -> str:
     return f"{word}: seven words of text that mean nothing at all"
 
 
-def tool_call(name: str, number: int = 1, /, **args: Any) -> Any:  # noqa: ANN401
+def tool_call(name: str, number: int = 1, /, **args: Any) -> Any:
     """Return the call of a tool, as a model asks for it."""
     return {"name": name, "args": args, "id": f"call-{number}", "type": "tool_call"}
 
 
-def calls(name: str, times: int = 1, /, *, text: str = "off we go", **args: Any) -> Reply:  # noqa: ANN401
+def calls(name: str, times: int = 1, /, *, text: str = "off we go", **args: Any) -> Reply:
     """Return a reply that calls a tool so many times at once."""
     return Reply(text, tool_calls=[tool_call(name, number, **args) for number in range(times)])
 
 
 def agent_of(
-    model: Any,  # noqa: ANN401 -- a chat model
-    budget: int | Budget,
-    tools: Sequence[BaseTool] = (),
-    **options: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+    model: Any, budget: int | Budget, tools: Sequence[BaseTool] = (), **options: Any
+) -> Any:
     """Return an agent under a budget; the options are those of the middleware."""
     return create_agent(model, [*tools], middleware=[TokenBudgetMiddleware(budget, **options)])

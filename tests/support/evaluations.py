@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -22,6 +21,7 @@ from optim.evaluation import Evaluation, Experiment, evaluate
 from optim.records import Record
 from optim.reporting.tables import answers, figures, to_rows
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat, with_schema
+from tests.support.tuning_world import asked_in
 
 tolerates_inspect = [
     # It leaves streams of a finished run to the garbage collector; see `leaks_collected`.
@@ -34,8 +34,6 @@ tolerates_inspect = [
 active._active_display = LogDisplay()
 
 QUESTIONS = load("arithmetic")
-_ASKED = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
-_BY_TEXT = {question.question: question for question in QUESTIONS}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -47,17 +45,17 @@ def leaks_collected() -> Iterator[None]:
 
 def level_of(call: Call) -> int:
     """Return the level of the question that a solving call is about."""
-    return _question(call).level or 0
+    return asked_in(call).level or 0
 
 
 def solves(call: Call) -> Said:
     """Answer rightly."""
-    return rf"It is \boxed{{{_question(call).targets[0]}}}"
+    return rf"It is \boxed{{{asked_in(call).targets[0]}}}"
 
 
 def solves_the_easy_ones(call: Call) -> Said:
     """Answer rightly up to level 3, with as many words more as the level."""
-    answer = _question(call).targets[0] if level_of(call) <= 3 else "0"
+    answer = asked_in(call).targets[0] if level_of(call) <= 3 else "0"
     return "well " * level_of(call) + rf"\boxed{{{answer}}}"
 
 
@@ -86,13 +84,13 @@ def paid_replies(folder: Path) -> list[tuple[str, int]]:
         return []
 
 
+def contents(records: Iterable[Record]) -> list[tuple[Any, ...]]:
+    """Return what has to be the same however often a run was interrupted."""
+    return sorted(
+        (r.method, r.question, r.epoch, str(r.score), r.tokens, r.output) for r in records
+    )
+
+
 def rows(records: Iterable[Record]) -> list[SimpleNamespace]:
     """Return the figures of answers as objects, for tests that look at single ones."""
     return [SimpleNamespace(**row) for row in to_rows(figures(answers(records)))]
-
-
-def _question(call: Call) -> Any:  # noqa: ANN401
-    text = "\n".join(str(message.text) for message in call.messages)
-    found = _ASKED.findall(text)  # examples come first
-    assert found, text
-    return _BY_TEXT[found[-1]]

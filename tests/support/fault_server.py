@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import itertools
 import json
 import random
 import re
@@ -62,6 +61,7 @@ class Request:
     """One request as it arrived; `number` counts from 0."""
 
     number: int
+    path: str
     body: dict[str, Any]
     headers: Mapping[str, str] = field(repr=False)
     fault: Fault | None = None
@@ -96,12 +96,6 @@ class Request:
         return self.call.role != "solve"
 
 
-def in_turn(*faults: Fault | None) -> Script:
-    """Return a script with one of the faults for each request, and then none."""
-    script = itertools.chain(faults, itertools.repeat(None))
-    return lambda _: next(script)
-
-
 def always(fault: Fault) -> Script:
     """Return a script with the same fault for each request."""
     return lambda _: fault
@@ -113,47 +107,21 @@ def now_and_then(rate: float, seed: int, faults: tuple[Fault, ...]) -> Script:
     return lambda _: chance.choice(faults) if chance.random() < rate else None
 
 
-class FaultServer:
-    """The server; a context manager that serves from a thread of its own.
-
-    Args:
-        script: What goes wrong with which request.
-        answer: The answer to everything else.
-        latency: Seconds before a reply begins.
-        stall: Seconds for which the fault ``stall`` says nothing, and ``drip`` no more than spaces.
-        key: The key that requests must carry; None takes any.
-        changed: Changes a true completion before it is sent.
-        obeys_cap: Whether a reply ends at its cap.
+class LoopbackServer:
+    """Reads requests, and leaves it to others to answer; a context manager with its own thread.
 
     Attributes:
-        url: The base of the API.
-        served: Requests that have arrived.
-        billed: Completion tokens that were written, whoever received and reported them.
+        url: The address.
+        requests: The requests that have arrived.
     """
 
-    def __init__(  # noqa: PLR0913 -- one for each thing a test varies
-        self,
-        script: Script = lambda _: None,
-        *,
-        answer: str = "Final answer: 42",
-        latency: float = 0.0,
-        stall: float = 30.0,
-        key: str | None = None,
-        changed: Callable[[dict[str, Any]], dict[str, Any]] = lambda reply: reply,
-        obeys_cap: bool = True,
-    ) -> None:
-        self.script, self.answer = script, answer
-        self.latency, self.stall = latency, stall
-        self.key, self.changed, self.obeys_cap = key, changed, obeys_cap
+    base = "/v1"
+
+    def __init__(self) -> None:
         self.requests: list[Request] = []
-        self.billed = 0
         self._open: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    @property
-    def served(self) -> int:
-        return len(self.requests)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -168,7 +136,7 @@ class FaultServer:
 
     async def _start(self) -> None:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=1024)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}{self.base}"
 
     async def _stop(self) -> None:
         self._server.close()
@@ -190,12 +158,57 @@ class FaultServer:
 
     async def _read(self, reader: asyncio.StreamReader) -> Request:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        lines = (line.partition(":") for line in head.split("\r\n")[1:] if line)
+        first, *rest = head.split("\r\n")
+        lines = (line.partition(":") for line in rest if line)
         headers = {name.strip().lower(): value.strip() for name, _, value in lines}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        request = Request(self.served, json.loads(body or b"{}"), headers)
+        path, parsed = first.split(" ")[1], json.loads(body or b"{}")
+        request = Request(len(self.requests), path, parsed, headers)
         self.requests.append(request)
         return request
+
+    async def _answered(self, request: Request, writer: asyncio.StreamWriter) -> bool:
+        """Answer; return whether the connection can be used again."""
+        raise NotImplementedError
+
+
+class FaultServer(LoopbackServer):
+    """The server of OpenAI's protocol.
+
+    Args:
+        script: What goes wrong with which request.
+        answer: The answer to everything else.
+        latency: Seconds before a reply begins.
+        stall: Seconds for which the fault ``stall`` says nothing, and ``drip`` no more than spaces.
+        key: The key that requests must carry; None takes any.
+        changed: Changes a true completion before it is sent.
+        obeys_cap: Whether a reply ends at its cap.
+
+    Attributes:
+        served: Requests that have arrived.
+        billed: Completion tokens that were written, whoever received and reported them.
+    """
+
+    def __init__(  # noqa: PLR0913 -- one for each thing a test varies
+        self,
+        script: Script = lambda _: None,
+        *,
+        answer: str = "Final answer: 42",
+        latency: float = 0.0,
+        stall: float = 30.0,
+        key: str | None = None,
+        changed: Callable[[dict[str, Any]], dict[str, Any]] = lambda reply: reply,
+        obeys_cap: bool = True,
+    ) -> None:
+        super().__init__()
+        self.script, self.answer = script, answer
+        self.latency, self.stall = latency, stall
+        self.key, self.changed, self.obeys_cap = key, changed, obeys_cap
+        self.billed = 0
+
+    @property
+    def served(self) -> int:
+        return len(self.requests)
 
     async def _answered(self, request: Request, writer: asyncio.StreamWriter) -> bool:
         """Answer or fail; return whether the connection can be used again."""
@@ -223,7 +236,7 @@ class FaultServer:
             message += json.dumps(dict(request.headers))
         error = {"error": {"message": message, "type": code, "code": code, "param": None}}
         wait = {"Retry-After": "0.01"} if request.fault == "rate_limit" else {}
-        return _response(status, error, **wait)
+        return response(status, json.dumps(error).encode(), **wait)
 
     async def _replied(self, request: Request, writer: asyncio.StreamWriter) -> bool:
         cap = request.cap if self.obeys_cap or request.plans else _NO_LIMIT
@@ -232,7 +245,7 @@ class FaultServer:
         written = reply.get("usage", {}).get("completion_tokens", 0)
         self.billed += 0 if streams else written
         reply = self.changed(copy.deepcopy(reply))
-        parts = _events(request, reply) if streams else [_response(200, reply)]
+        parts = _events(request, reply) if streams else [response(200, json.dumps(reply).encode())]
         if request.fault == "half_stream":
             whole = b"".join(parts)
             parts = [whole[: len(whole) // 2]]
@@ -254,8 +267,8 @@ def _reset(writer: asyncio.StreamWriter) -> bool:
     return False
 
 
-def _response(status: int, document: dict[str, Any], **headers: str) -> bytes:
-    body = json.dumps(document).encode()
+def response(status: int, body: bytes, **headers: str) -> bytes:
+    """Return an HTTP response, of JSON unless the headers say otherwise."""
     named = {"Content-Type": "application/json", "Content-Length": str(len(body))} | headers
     head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
     return f"HTTP/1.1 {status} Said\r\n{head}\r\n".encode() + body

@@ -1,4 +1,5 @@
 """Building and running graphs in tests, sync and async alike."""
+# ruff: noqa: ANN401 -- graphs, and what they are given
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pydantic import TypeAdapter
 
 from pb_graph import Budget, Settings, build_graph
 from pb_graph.settings import PLANNED
-from pb_graph.types import Report
+from pb_graph.types import Query, Report
 from tests.support.chat_model import ScriptedChat, with_schema
 
 Way = Literal["invoke", "ainvoke"]
@@ -28,13 +29,28 @@ DIAMOND = ("First?", "Left? | from the first | after 1", "Right? | after 1", "Bo
 CHAIN = ("First?", "Second?", "Third?", "Fourth?")
 
 
+def choices(name: str) -> list[str]:
+    """Return the names that a setting takes, in order. Empty if the setting takes no names."""
+    schema = Settings.model_json_schema()["properties"][name]
+    kinds = (schema, *schema.get("anyOf", ()))
+    return next((kind["enum"] for kind in kinds if "enum" in kind), [])
+
+
+def query(question: str = "What is 6 * 7?", **fields: Any) -> Query:
+    """Return a question as the nodes see it."""
+    plain: Any = {"question": question, "domain": "mathematics", "level": None}
+    plain |= dict.fromkeys(("reference", "instruction", "answer_format"))
+    found: Query = plain | fields
+    return found
+
+
 def graph_of(
     model: ScriptedChat,
     *,
-    checkpointer: Any = None,  # noqa: ANN401
+    checkpointer: Any = None,
     limit: Budget | None = None,
-    **settings: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+    **settings: Any,
+) -> Any:
     """Return a graph that plans unless a test says otherwise; its planner sees its schema."""
     return build_graph(
         model,
@@ -45,30 +61,43 @@ def graph_of(
     )
 
 
-def run(graph: Any, given: object = QUESTION, way: Way = "invoke", **options: Any) -> Any:  # noqa: ANN401
+def run(graph: Any, given: object = QUESTION, way: Way = "invoke", **options: Any) -> Any:
     """Invoke a graph one way or the other."""
     if way == "invoke":
         return graph.invoke(given, **options)
     return asyncio.run(graph.ainvoke(given, **options))
 
 
+def streamed(
+    graph: Any, given: object = QUESTION, way: Way = "invoke", **options: Any
+) -> list[Any]:
+    """Return the parts of a stream."""
+    if way == "invoke":
+        return list(graph.stream(given, **options))
+
+    async def follow() -> list[Any]:
+        return [part async for part in graph.astream(given, **options)]
+
+    return asyncio.run(follow())
+
+
 def report_of(
     model: ScriptedChat,
     given: Mapping[str, Any] = QUESTION,
     way: Way = "invoke",
-    **settings: Any,  # noqa: ANN401
+    **settings: Any,
 ) -> dict[str, Any]:
     """Answer a question, and return its validated report."""
     return checked(run(graph_of(model, **settings), given, way)["report"])
 
 
-def checked(report: Any) -> dict[str, Any]:  # noqa: ANN401 -- that is the question
+def checked(report: Any) -> dict[str, Any]:
     """Return the report, which must have exactly its declared type."""
     valid: Any = REPORT.validate_python(report, strict=True, extra="forbid")
     return dict(valid)
 
 
-def codes(report: Any) -> list[str]:  # noqa: ANN401
+def codes(report: Any) -> list[str]:
     """Return the codes of a report's warnings."""
     return [warning["code"] for warning in report["warnings"]]
 

@@ -6,12 +6,14 @@ ends and counts a reply as it is told. A token is a word.
 
 from __future__ import annotations
 
+import asyncio
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from functools import partialmethod
+from typing import Any
+
+from tests.support.fault_server import LoopbackServer, Request, response
 
 FRAGMENT, ANSWER = "one " * 20, "Final answer: 42"
 CAPS = {
@@ -39,7 +41,7 @@ ALLOWED = {
 
 
 @dataclass
-class StrictServer:
+class StrictServer(LoopbackServer):
     """The server, and the double of a client for Bedrock.
 
     Attributes:
@@ -52,55 +54,34 @@ class StrictServer:
         billed: Words that were written.
     """
 
+    base = ""
     dialect: str
     reason: str | None = None
     usage: str = "last"
     bodies: list[dict[str, Any]] = field(default_factory=list)
     billed: int = 0
 
-    def __enter__(self) -> Self:
-        server = self
+    def __post_init__(self) -> None:
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-            def do_POST(self) -> None:
-                size = int(self.headers["content-length"])
-                body = json.loads(self.rfile.read(size))
-                refused = server.refusal(body)
-                streams = bool(body.get("stream") or "streamGenerateContent" in self.path)
-                parts = (
-                    [{"error": {"message": refused}}] if refused else server.reply(body, streams)
-                )
-                is_lines, is_events = server.dialect == "ollama", streams and not refused
-                self.send_response(400 if refused else 200)
-                kind = "text/event-stream" if is_events and not is_lines else "application/json"
-                self.send_header("Content-Type", kind)
-                frame = "{}\n" if is_lines or not is_events else "data: {}\n\n"
-                frames = [frame.format(json.dumps(part)) for part in parts]
-                if server.dialect == "anthropic" and is_events:
-                    frames = [
-                        f"event: {part['type']}\n{text}"
-                        for part, text in zip(parts, frames, strict=True)
-                    ]
-                raw = "".join(frames).encode()
-                self.send_header("Content-Length", str(len(raw)))
-                self.send_header("Connection", "close")
-                self.end_headers()
-                self.wfile.write(raw)
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+    async def _answered(self, request: Request, writer: asyncio.StreamWriter) -> bool:
+        refused, is_lines = self.refusal(request.body), self.dialect == "ollama"
+        streams = bool(request.body.get("stream") or "streamGenerateContent" in request.path)
+        parts = [{"error": {"message": refused}}] if refused else self.reply(request.body, streams)
+        is_events = streams and not refused and not is_lines
+        frames = [
+            f"data: {json.dumps(part)}\n\n" if is_events else f"{json.dumps(part)}\n"
+            for part in parts
+        ]
+        if self.dialect == "anthropic" and is_events:
+            frames = [
+                f"event: {part['type']}\n{text}" for part, text in zip(parts, frames, strict=True)
+            ]
+        kind = {"Content-Type": "text/event-stream" if is_events else "application/json"}
+        raw = "".join(frames).encode()
+        writer.write(response(400 if refused else 200, raw, Connection="close", **kind))
+        await writer.drain()
+        return False
 
     def tell(self, reason: str | None, usage: str = "last") -> None:
         """Forget what was; say how the next reply ends, and how usage is reported."""
@@ -129,16 +110,13 @@ class StrictServer:
         return [*getattr(self, f"_{SHAPE.get(self.dialect, 'chat')}")(words, reason, streams)]
 
     # Bedrock's client.
-    def converse(self, **body: Any) -> dict[str, Any]:  # noqa: ANN401
+    def converse(self, *, streams: bool = False, **body: Any) -> dict[str, Any]:  # noqa: ANN401
         if refused := self.refusal(body):
             raise ValueError(refused)
-        (document,) = self.reply(body, streams=False)
-        return document
+        parts = self.reply(body, streams)
+        return {"stream": parts} if streams else parts[0]
 
-    def converse_stream(self, **body: Any) -> dict[str, Any]:  # noqa: ANN401
-        if refused := self.refusal(body):
-            raise ValueError(refused)
-        return {"stream": self.reply(body, streams=True)}
+    converse_stream = partialmethod(converse, streams=True)
 
     def _counts(self, names: tuple[str, str, str], written: int) -> dict[str, Any] | None:
         """Return usage under a provider's names, in the shape that was told."""

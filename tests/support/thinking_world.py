@@ -15,13 +15,12 @@ from typing import Any, Literal, get_args
 import httpx
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
 from tests.support.chat_model import Call, call_of, planned
+from tests.support.clients import ELSEWHERE, completion, over
 
 Form = Literal["reasoning_content", "reasoning", "tags", "closing_tag"]
 FORMS = get_args(Form)
-ADDRESS = "http://127.0.0.1:9/v1"
 _FREE = 10**6
 
 
@@ -34,7 +33,6 @@ class Sent:
     cap: int
     thought: int
     written: int
-    finish: str
 
     @property
     def last(self) -> str:
@@ -84,13 +82,7 @@ class ThinkingWorld:
             kind: LangChain's class.
             **options: Further arguments of the class.
         """
-        transport = httpx.MockTransport(self._reply)
-        clients = {
-            "http_client": httpx.Client(transport=transport),
-            "http_async_client": httpx.AsyncClient(transport=transport),
-        }
-        given = {"model": name, "base_url": ADDRESS, "api_key": SecretStr("x"), **clients}
-        return kind(**given | options)
+        return kind(**{"model": name, "base_url": ELSEWHERE, **over(self._reply), **options})
 
     def _reply(self, request: httpx.Request) -> httpx.Response:
         body = json.loads(request.content)
@@ -112,15 +104,14 @@ class ThinkingWorld:
         thought = min(think, cap)
         written = words[: cap - thought]
         finish = "stop" if thought + len(words) <= cap else "length"
-        self.log.append(Sent(body, call, cap, thought, len(written), finish))
+        self.log.append(Sent(body, call, cap, thought, len(written)))
         message = self._message(thought, " ".join(written), is_over=thought == think)
         usage: dict[str, Any] = {"prompt_tokens": 9, "completion_tokens": thought + len(written)}
         usage["total_tokens"] = sum(usage.values())
         if self.form in {"reasoning_content", "reasoning"}:
             usage["completion_tokens_details"] = {"reasoning_tokens": thought}
         choice = {"index": 0, "message": message, "finish_reason": finish}
-        reply = {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"]}
-        return httpx.Response(200, json={**reply, "choices": [choice], "usage": usage})
+        return completion(None, choices=[choice], usage=usage, model=body["model"])
 
     def _says(self, call: Call, begun: str) -> str:
         if call.role != "solve":

@@ -1,10 +1,9 @@
-"""The classes of chat models that are driven against `StrictServer`, and the table of them."""
+"""The classes of chat models that are driven against `StrictServer`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import openai
@@ -180,23 +179,3 @@ ROWS = (
     ),
     Row("ChatBedrockConverse", "bedrock", _bedrock, **_CONVERSE),
 )
-
-
-def matrix() -> str:
-    """Return the table of docs/recipes/providers.md."""
-    lines = [
-        "| class | cap in the body | complete | filtered | unfinished | usage |",
-        "|---" * 6 + "|",
-    ]
-    for row in ROWS:
-        groups = row.complete, row.filtered, row.unfinished, (*row.counted, *row.odd)
-        cells = [", ".join(word or "none" for word in group) or "-" for group in groups]
-        lines.append(f"| {row.name} | `{row.cap}` | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    page = Path("docs/recipes/providers.md")
-    head, mark, rest = page.read_text("utf-8").partition("<!-- matrix -->\n")
-    tail = rest.partition("<!-- end -->")[2]
-    page.write_text(f"{head}{mark}{matrix()}<!-- end -->{tail}", "utf-8")

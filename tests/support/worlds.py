@@ -23,8 +23,7 @@ from tests.support.chat_model import (
     thinks_in_vain,
     until_forced,
 )
-from tests.support.graphs import QUESTION, Way, checked, graph_of
-from tests.support.settings_page import choices
+from tests.support.graphs import QUESTION, Way, checked, choices, graph_of
 
 BEHAVIOURS: list[Callable[[Call], Said]] = [
     lambda _: "Final answer: 42",

@@ -1,4 +1,5 @@
 """Models, stored replies and requests of an evaluation."""
+# ruff: noqa: ANN401 -- models and options of any kind
 
 from __future__ import annotations
 
@@ -25,10 +26,9 @@ from pb_graph import Budget, InputError, ModelCallError, build_graph
 from pb_graph.budget.scope import use_budget
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import Reply
+from pb_graph.models.reply import ASYNC, Reply
 from pb_graph.settings import Settings
 from pb_graph.types import Purpose
-from tests.support.calls import acall
 from tests.support.chat_model import (
     Call,
     CutOffError,
@@ -45,10 +45,7 @@ PLAN = Purpose("plan")
 
 
 def asking(
-    model: ScriptedChat,
-    folder: Path,
-    identity: str = "planner",
-    **more: Any,  # noqa: ANN401
+    model: ScriptedChat, folder: Path, identity: str = "planner", **more: Any
 ) -> CachedClient:
     cache, retries = ReplyCache(folder / REPLIES), RetryPolicy(max_retries=more.pop("retries", 0))
     return CachedClient(ChatClient(model, None, retries), "name", identity, cache, **more)
@@ -62,7 +59,8 @@ def ask(
     record: Recording | None = None,
 ) -> Reply:
     with recording(record or Recording()):
-        return asyncio.run(acall(client, [HumanMessage(text)], replace(limits, purpose=purpose)))
+        options = replace(limits, purpose=purpose)
+        return asyncio.run(client.call([HumanMessage(text)], options, ASYNC))
 
 
 def spent_in(folder: Path) -> int:
@@ -134,7 +132,7 @@ def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
 
     async def one() -> Reply:
         with recording(Recording()):
-            return await acall(client, [HumanMessage("Plan this.")], LIMITS)
+            return await client.call([HumanMessage("Plan this.")], LIMITS, ASYNC)
 
     async def both() -> list[Reply]:
         return await asyncio.gather(*(one() for _ in range(5)))
@@ -183,7 +181,7 @@ class Warm(ScriptedChat):
     temperature: float | None = None
 
 
-def built(folder: Path, model: Any, **options: Any) -> Models:  # noqa: ANN401
+def built(folder: Path, model: Any, **options: Any) -> Models:
     cache = ReplyCache(folder / "replies.sqlite")
     return build_models(model, None, settings=Settings(), cache=cache, **options)
 

@@ -1,4 +1,5 @@
 """Logs read back: all that was run, in parts or whole, and nothing mixed."""
+# ruff: noqa: ANN401 -- options of an evaluation
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ from rich.console import Console
 
 from optim.evaluation import Evaluation, evaluate
 from optim.evaluation.experiment import Shard
-from optim.records import Record, read_records
+from optim.records import read_records
 from pb_graph import InputError
-from tests.support.chat_model import Call, ScriptedChat
+from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
     QUESTIONS,
+    contents,
     evaluated,
     experiment,
     fails_on_the_hardest,
@@ -94,10 +96,7 @@ def test_methods_that_were_asked_or_scored_otherwise_are_not_compared(
 
 
 def own_question(
-    folder: Path,
-    methods: str,
-    row: dict[str, str] | None = None,
-    **options: Any,  # noqa: ANN401
+    folder: Path, methods: str, row: dict[str, str] | None = None, **options: Any
 ) -> None:
     """Ask a question of a file of one's own."""
     data = folder.parent / "own.jsonl"
@@ -144,36 +143,17 @@ OF = 3
 WHOLE: dict[str, Any] = {"methods": "vanilla,cosine", "limit": 15}
 
 
-def part(model: ScriptedChat, root: Path, number: int, **options: Any) -> Evaluation:  # noqa: ANN401
+def part(model: ScriptedChat, root: Path, number: int, **options: Any) -> Evaluation:
     folder = root / f"part-{number}"
     return evaluated(model, folder, **WHOLE | {"part": f"{number}/{OF}"} | options)
 
 
-def contents(records: list[Record]) -> list[tuple[Any, ...]]:
-    return sorted(
-        (r.method, r.question, r.epoch, r.level, str(r.score), r.tokens, r.target, r.output)
-        for r in records
-    )
-
-
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ScriptedChat]:
-    """All parts; the second was killed and run again."""
+    """Return the folder of all parts, and the model that was asked."""
     root, model = tmp_path_factory.mktemp("parts"), ScriptedChat(solve=solves_the_easy_ones)
-    part(model, root, 1)
-    calls = len(model.calls)
-
-    def dies(call: Call) -> str:
-        if len(model.calls) >= calls + 3:
-            raise KeyboardInterrupt
-        return str(solves_the_easy_ones(call))
-
-    model.solve = dies
-    with pytest.raises(KeyboardInterrupt):
-        part(model, root, 2, concurrency=1)
-    model.solve = solves_the_easy_ones
-    part(model, root, 2)
-    part(model, root, 3)
+    for number in range(1, OF + 1):
+        part(model, root, number)
     return root, model
 
 
@@ -197,7 +177,7 @@ def test_what_is_no_part_is_refused(text: str) -> None:
         Shard.parse(text)
 
 
-def test_parts_give_the_same_records_as_one_run_though_one_was_killed(
+def test_parts_give_the_same_records_as_one_run(
     parts: tuple[Path, ScriptedChat], tmp_path: Path
 ) -> None:
     root, model = parts
@@ -206,7 +186,7 @@ def test_parts_give_the_same_records_as_one_run_though_one_was_killed(
     pooled = read_records(sorted(root.iterdir()))
     assert contents(pooled) == contents(whole.records) == contents(read_records(root))
     assert len(pooled) == 30
-    assert model.output_tokens == undivided.output_tokens  # a killed part pays nothing twice
+    assert model.output_tokens == undivided.output_tokens
     assert {record.made_by["parts"] for record in pooled} == {OF}
     assert not any("gaps" in record.made_by for record in pooled)
 
@@ -239,13 +219,3 @@ def test_parts_of_different_runs_are_refused(
         part(parts[1], tmp_path / named, 2, methods="vanilla", **other)
         with pytest.raises(InputError, match=rf"'vanilla' on .* differs between .* in .*{named}"):
             read_records([parts[0] / "part-1", tmp_path / named], partial=True)
-
-
-def test_methods_of_several_folders_are_pooled_without_parts(tmp_path: Path) -> None:
-    model = ScriptedChat(solve=solves)
-    for method in ("vanilla", "cosine"):
-        evaluated(model, tmp_path / method, methods=method)
-    found = read_records([tmp_path / "cosine", tmp_path / "vanilla"])
-    assert list(dict.fromkeys(record.method for record in found)) == ["vanilla", "cosine"]
-    with pytest.raises(InputError, match="empty holds no log of `pb-optim eval`"):
-        read_records([tmp_path / "vanilla", tmp_path / "empty"])

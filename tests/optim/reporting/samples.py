@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from optim.methods import NAMES
@@ -61,6 +62,29 @@ def record(  # noqa: PLR0913
         "explanation": "",
     }
     return Record(**(shown | fields))
+
+
+def answered(  # noqa: PLR0913
+    place: int, tokens: int, score: float, *, calls: int = 1, level: int = 2, prompt: int = 50
+) -> Record:
+    """Return an answer of one solving call behind 2 tokens of planning."""
+    base = record("default", place)
+    solving = {"input_tokens": prompt, "output_tokens": tokens, "total_tokens": prompt + tokens}
+    planning = {"input_tokens": 100, "output_tokens": 2, "total_tokens": 102}
+    rest: dict[str, Any] = {"calls": calls, "seconds": 1.0, "measured": True}
+    whole = {"input_tokens": prompt + 100, "output_tokens": tokens + 2}
+    whole["total_tokens"] = sum(whole.values())
+    usage = {
+        **whole,
+        **rest,
+        "by_model": {"m": whole},
+        "by_node": {
+            "plan": {**planning, **rest, "calls": 1, "by_model": {"m": planning}},
+            "answer": {**solving, **rest, "by_model": {"m": solving}},
+        },
+    }
+    report: Any = {**base.report, "usage": usage}
+    return replace(base, score=score, error=None, report=report, level=level)
 
 
 def travelled(question: int) -> Record:

@@ -1,4 +1,4 @@
-"""A certificate from answers, and the commands that print and report."""
+"""What answers prove: certificates, the commands that print them, and what caps would give."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from optim.cli import app
-from optim.records import Record
+from optim.records import Record, Records
 from optim.reporting import answers, certify
+from optim.reporting.caps import read_caps
 from optim.reporting.certificate import Certificate
+from optim.reporting.tables import figures
 from pb_graph.errors import InputError
-from tests.optim.reporting.samples import record
+from pb_graph.settings import Settings
+from tests.optim.reporting.samples import answered, record
 
 QUESTIONS = 400
 
@@ -151,3 +154,45 @@ def test_report_writes_a_page_or_the_figures(command: Any, tmp_path: Path) -> No
     command("report", "-o", tmp_path / "report.csv")
     table = (tmp_path / "report.csv").read_text(encoding="utf-8")
     assert table.startswith("dataset,model,planner,method,n,")
+
+
+def run() -> list[Record]:
+    """Return right answers of 100 tokens, and one in four wrong with 1,000."""
+    return [answered(n, 1000 if n % 4 == 3 else 100, float(n % 4 != 3)) for n in range(40)]
+
+
+def test_a_longer_answer_is_cut_off_and_wrong() -> None:
+    result = read_caps(run(), caps=[50, 100, 600, 1000])
+    rows = result.ladder.set_index("cap")
+    assert list(rows.accuracy) == [0, 75, 75, 75]
+    assert list(rows.tokens) == [52, 102, 102 + 125, 102 + 225]  # planning is paid at every cap
+    assert list(rows.ended) == [0, 75, 75, 100]
+    assert list(rows.money) == [150 + 4 * tokens for tokens in rows.tokens]
+    whole = figures(answers(Records(run()), prices=None)).iloc[0]
+    assert rows.loc[1000].e3 == whole.e3
+    assert result.chosen == 100
+    assert result.held_out.accuracy_difference == 0
+    assert result.held_out.tokens_ratio == pytest.approx(102 / 327)
+
+
+def test_no_more_accuracy_is_lost_than_is_allowed() -> None:
+    late = [*run(), *(answered(n, 900, 1.0) for n in range(40, 46))]
+    assert read_caps(late, caps=[100, 900, 1000]).chosen == 900
+    assert read_caps(late, caps=[100, 900, 1000], loss=20.0).chosen == 100
+
+
+def test_caps_are_chosen_at_each_level_and_written_as_settings() -> None:
+    hard = [answered(n, 700, float(n % 2), level=5) for n in range(40, 60)]
+    result = read_caps([*run(), *hard], caps=[100, 700, 1000])
+    assert result.by_level == {2: 100, 5: 700}
+    assert Settings.read(result.settings()).budget == 700
+    levels = json.loads(json.dumps(result.settings(by_level=True)))
+    budget: Any = Settings.read(levels).budget
+    assert [budget.budget_for(level) for level in range(1, 6)] == [700, 100, 700, 700, 700]
+
+
+def test_what_was_solved_in_several_calls_has_no_caps() -> None:
+    with pytest.raises(InputError, match="several calls"):
+        read_caps([answered(n, 100, 1.0, calls=2) for n in range(8)])
+    with pytest.raises(InputError, match="--method"):
+        read_caps([*run(), replace(answered(41, 100, 1.0), method="vanilla")])

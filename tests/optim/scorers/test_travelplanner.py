@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from optim.scorers import ScorerError
+from optim.datasets import Question
+from optim.scorers import Score, ScorerError
 from optim.scorers.travelplanner import TravelPlannerScorer, rates
 from optim.scorers.travelplanner.plan import read_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from optim.scorers import Score
-
-
-@dataclass(frozen=True)
-class Question:
-    metadata: Mapping[str, Any]
-    id: str = "q"
 
 
 def table(*lines: str, index: bool = False) -> str:
@@ -114,7 +103,7 @@ def question(**other: object) -> Question:
     wishes = dict.fromkeys(["house rule", "cuisine", "room type", "transportation"])
     usual = {"org": "St. Home", "dest": "Bay City", "days": 3, "people_number": 3, "budget": COST}
     tables = {"local_constraint": wishes, "reference_information": REFERENCE}
-    return Question(usual | tables | other)
+    return Question("q", "?", metadata=usual | tables | other)
 
 
 def wishing(**wishes: object) -> Question:

@@ -117,7 +117,7 @@ def test_nothing_right_is_no_special_case() -> None:
 
 @pytest.mark.parametrize(
     ("accuracy", "questions", "epochs"),
-    [(0.4, 5, 1), (0.8, 5, 1), (0.8, 10, 1), (0.9, 20, 1), (0.9, 60, 1), (0.9, 10, 5)],
+    [(0.8, 5, 1), (0.9, 20, 1), (0.9, 10, 5)],
 )
 def test_the_intervals_cover_as_often_as_they_say(
     accuracy: float, questions: int, epochs: int
@@ -283,9 +283,7 @@ def test_other_questions_are_named_or_dropped_on_request() -> None:
     ("accuracies", "cost", "questions", "epochs"),
     [
         ([0.5, 0.35], 1.3, 5, 1),
-        ([0.5, 0.35], 1.3, 10, 1),
         ([0.9, 0.8], 1.0, 20, 1),
-        ([0.4, 0.4], 1.0, 60, 1),
         ([0.5, 0.35], 1.3, 20, 3),
     ],
 )
@@ -300,12 +298,7 @@ def test_the_paired_interval_covers_as_often_as_it_says(
     ("scores_a", "scores_b", "words"),
     [
         ([0, 0], [0, 0], "accuracy undecided: no question differs; tokens 1.00 times"),
-        (
-            [1, 1],
-            [0, 0],
-            "; E³ has no ratio: the second has no right answer; n = 2",
-        ),
-        ([1, 0], [1, 1], "accuracy -50.0 points (-100.0 to"),
+        ([1, 1], [0, 0], "; E³ has no ratio: the second has no right answer; n = 2"),
         ([1], [1], "tokens 1.00 times; E³ 1.00 times; n = 1; below 30"),
     ],
 )

@@ -14,7 +14,7 @@ from optim.e3 import ReferencePoint
 from optim.tuning.evaluator import Evaluator, SearchEndedError
 from optim.tuning.gepa import Acceptance
 from optim.tuning.optimizers import EvaluatedProgram, OptimizerTask, compile_with, read_instructions
-from optim.tuning.options import OPTIMIZERS, Optimizer
+from optim.tuning.options import OPTIMIZERS
 from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
 from optim.tuning.reflection import Reflector, instruction_in
 from optim.tuning.search import Search, Trial
@@ -22,7 +22,6 @@ from pb_graph import InputError, Settings
 from tests.support.chat_model import Call, Reply, Said, ScriptedChat
 from tests.support.tuning_world import (
     DEV,
-    HELD_OUT,
     MINIMAL,
     PLAIN,
     REST,
@@ -38,7 +37,6 @@ from tests.support.tuning_world import (
     run,
     says,
     texts,
-    trying,
     world,
 )
 
@@ -62,22 +60,6 @@ def task(bench: Evaluator, reflection: ScriptedChat | None = None, **fields: Any
         predictor="decompose",
         **chosen | fields,
     )
-
-
-def searched(folder: Path, chosen: Optimizer, **options: Any) -> Search:  # noqa: ANN401
-    """Search on 60 dev questions, and compare on 100 others."""
-    sets: dict[str, Any] = {"train": TRAIN, "dev": DEV, "held_out": HELD_OUT}
-    return run(folder, chosen, answers=1200, **sets | options)
-
-
-@pytest.mark.parametrize(
-    "chosen", [gepa, copro, trying(PLAIN, THOROUGH, MINIMAL)], ids=lambda one: one.name
-)
-def test_every_optimizer_finds_the_frugal_instruction(chosen: Optimizer, tmp_path: Path) -> None:
-    result = searched(tmp_path, chosen, reflection=says(PLAIN, THOROUGH, MINIMAL))
-    assert result.candidate.instructions == {"decompose": MINIMAL}
-    verdict = result.verdict
-    assert (verdict.verdict, round(verdict.after.e3, 2)) == ("better", 10.18)  # type: ignore[union-attr]
 
 
 def test_an_optimizer_object_of_dspys_brings_its_own_metric(tmp_path: Path) -> None:

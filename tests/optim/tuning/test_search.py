@@ -1,4 +1,4 @@
-"""The loop: what it refuses, when it ends, and that it resumes without paying twice."""
+"""The loop: each answer is paid for once, what is refused, when it ends, and that it resumes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 from optim.bench.store import RefusedError
 from optim.datasets import Question
-from optim.tuning.evaluator import OutageError
+from optim.tuning.evaluator import OutageError, SearchEndedError, UnscoredError
 from optim.tuning.options import OPTIMIZERS, TuneOptions
 from optim.tuning.program import Candidate
 from optim.tuning.run import draw, split_of
 from optim.tuning.search import Search, Trial, winner_of
-from pb_graph.errors import InputError
-from tests.optim.reporting.samples import record
+from pb_graph.errors import InputError, PlanAndBudgetError
+from tests.optim.reporting.samples import answered
 from tests.support.chat_model import Call, HTTPError, Said, ScriptedChat
 from tests.support.tuning_world import (
     DEV,
@@ -28,12 +28,11 @@ from tests.support.tuning_world import (
     PLAIN,
     REST,
     THOROUGH,
-    TRAIN,
     Style,
     asked_in,
+    bench_in,
     original,
     run,
-    says,
     texts,
     trying,
     world,
@@ -93,14 +92,6 @@ def test_where_every_answer_is_wrong_it_says_what_to_do(tmp_path: Path) -> None:
         run(tmp_path, ALL, world({"usual": Style(0.0, 5)}))
 
 
-@pytest.mark.parametrize(("status", "dev"), [(400, FEW), (401, DEV)])
-def test_a_model_out_of_reach_ends_the_run(status: int, dev: Any, tmp_path: Path) -> None:  # noqa: ANN401
-    away = ScriptedChat(planner=HTTPError(status), solve=HTTPError(status))
-    kind = RefusedError if status == 401 else OutageError
-    with pytest.raises(kind, match=rf"(?s)HTTP {status}|{status}.*rerun the same command"):
-        run(tmp_path, ALL, away, dev=dev)
-
-
 def test_the_folder_of_another_run_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,26 +139,8 @@ def test_another_predictor_can_be_tuned(tmp_path: Path) -> None:
     assert told == [{}, {"estimate": "Judge."}]
 
 
-def test_the_same_call_again_pays_for_nothing_and_finds_the_same(tmp_path: Path) -> None:
-    model, reflection = world(), says(PLAIN, THOROUGH, MINIMAL)
-    first = run(tmp_path, gepa, model, reflection=reflection, train=TRAIN[:8])
-    calls, asked = len(model.calls), len(reflection.calls)
-    again = run(tmp_path, gepa, model, reflection=reflection, train=TRAIN[:8])
-    assert (len(model.calls), len(reflection.calls)) == (calls, asked)
-    assert (again.trials, again.verdict) == (first.trials, first.verdict)
-    assert again.evaluator.spent() == first.evaluator.spent()
-    assert first.evaluator.replies.spent == model.output_tokens + reflection.output_tokens
-
-
-def answered(tokens: int, prompt: int) -> Any:  # noqa: ANN401 -- a record with these counts
-    one = record("default", 0)
-    usage = {**one.report["usage"], "output_tokens": tokens, "input_tokens": prompt}
-    report: Any = {**one.report, "usage": usage}
-    return replace(one, score=1.0, error=None, report=report)
-
-
 def test_money_counts_the_prompt_and_tokens_do_not() -> None:
-    short, wordy = (answered(100, 200), answered(90, 600))
+    short, wordy = answered(0, 100, 1.0, prompt=100), answered(0, 90, 1.0, prompt=500)
     chosen = {}
     for objective, price in (("e3", 0.0), ("money", 1 / 4)):
         trials = [
@@ -177,7 +150,7 @@ def test_money_counts_the_prompt_and_tokens_do_not() -> None:
         winner = winner_of(trials)
         chosen[objective] = winner.origin if winner else "short"
     assert chosen == {"e3": "wordy", "money": "short"}
-    assert wordy.cost(1 / 5) == 90 + 600 / 5
+    assert wordy.cost(1 / 5) == 92 + 600 / 5
 
 
 def test_a_long_instruction_is_left_out_and_the_number_of_candidates_foretold(
@@ -278,3 +251,100 @@ def test_a_question_that_a_server_refuses_costs_no_verdict(tmp_path: Path) -> No
     assert found.comparison is not None
     assert found.comparison.questions == 15
     assert found.reason.endswith("Excluded, because they failed: 1 questions.")
+
+
+SIX = DEV[:6]
+
+
+def test_known_answers_cost_nothing_in_this_start_and_in_the_next(tmp_path: Path) -> None:
+    model = world()
+    with bench_in(tmp_path, model) as bench:
+        first = bench.measure(original(), SIX)
+        calls = len(model.calls)
+        assert [one.question for one in first] == [q.id for q in SIX]
+        assert all(one.tokens == one.report["usage"]["output_tokens"] > 0 for one in first)
+        assert bench.measure(original(), SIX) == first == bench.known(original(), DEV)
+        assert bench.measure(original(), SIX[:1])[0] == first[0]
+        assert (bench.measured(SIX), bench.measured(DEV)) == ([original()], [])
+        spent = bench.spent()
+    with bench_in(tmp_path, model) as bench:
+        assert bench.measure(original(), SIX) == first
+        assert bench.spent() == spent
+    assert len(model.calls) == calls
+    assert spent == f"{len(SIX)} answers, {model.output_tokens:,} completion tokens"
+
+
+def test_a_candidate_is_not_measured_by_an_answer_that_never_came(tmp_path: Path) -> None:
+    with bench_in(tmp_path, ScriptedChat(solve=HTTPError(400))) as bench:
+        with pytest.raises(OutageError, match="HTTP 400"):
+            bench.measure(original(), SIX[:1])
+        assert bench.refusal is None  # another candidate may fare better
+    with bench_in(tmp_path, world()) as bench:
+        assert bench.measure(original(), SIX[:1])[0].error is None
+
+
+@pytest.mark.parametrize(("status", "answers"), [(503, 8), (401, 3), (403, 3), (404, 3)])
+def test_a_server_that_is_gone_ends_the_run_instead_of_spending_its_answers(
+    tmp_path: Path, status: int, answers: int
+) -> None:
+    model = ScriptedChat(
+        planner=HTTPError(status), solve=HTTPError(status), max_retries=0, retries_itself=False
+    )
+    with bench_in(tmp_path, model, concurrency=1) as bench:
+        with pytest.raises(PlanAndBudgetError, match="rerun the same command"):
+            bench.measure(original(max_retries=0), DEV)
+        assert isinstance(bench.refusal, RefusedError if answers == 3 else OutageError)
+        assert bench.answers == answers
+
+
+def test_a_candidate_that_is_always_refused_does_not_end_the_run(tmp_path: Path) -> None:
+    model = ScriptedChat(solve=lambda call: HTTPError(400) if call.cap <= 200 else "7")
+    with bench_in(tmp_path, model, concurrency=1) as bench:
+        bench.measure(original(), SIX)
+        refusals = []
+        for cutoff in (200, 199):  # two candidates in a row are an outage
+            with pytest.raises(OutageError):
+                bench.measure(original(cutoff=cutoff), DEV)
+            refusals.append(bench.refusal is not None)
+    assert refusals == [False, True]
+
+
+def test_a_candidate_is_not_measured_by_an_answer_that_cannot_be_scored(tmp_path: Path) -> None:
+    def broken(output: str, _: object) -> float:
+        raise KeyError(output)
+
+    with bench_in(tmp_path, scorer=broken) as bench:
+        with pytest.raises(UnscoredError, match=r"cannot be scored: .*KeyError.*leave"):
+            bench.measure(original(), SIX[:1])
+        assert bench.refusal is None
+        with pytest.raises(InputError, match="KeyError"):  # eight in a row
+            bench.measure(original(), DEV)
+        assert isinstance(bench.refusal, UnscoredError)
+    with bench_in(tmp_path) as bench:  # the scorer is mended, and the answer is there already
+        assert bench.measure(original(), SIX[:1])[0].score is not None
+
+
+@pytest.mark.parametrize("limit", [{"limit_tokens": 2500}, {"limit_usd": 0.0025}])
+def test_a_limit_keeps_what_the_held_out_questions_will_cost(
+    tmp_path: Path, limit: dict[str, float]
+) -> None:
+    prices = {"scripted-1": (0.0, 1.0)}
+    with bench_in(tmp_path, concurrency=1, prices=prices, **limit) as bench:
+        bench.reserved = 2
+        with pytest.raises(SearchEndedError, match=r"are spent, and 2 are kept .* higher limit"):
+            bench.measure(original(), DEV)
+        searched, bench.reserved, bench.refusal = bench.answers, 0, None
+        with pytest.raises(SearchEndedError):
+            bench.measure(original(), DEV)
+        assert bench.answers - searched >= 1
+
+
+def test_the_limit_of_answers_is_exact_and_begun_answers_are_kept(tmp_path: Path) -> None:
+    with bench_in(tmp_path, answers=4) as bench:
+        with pytest.raises(SearchEndedError, match="4 of 4 answers are spent"):
+            bench.measure(original(), SIX)
+        assert bench.answers == 4
+        assert isinstance(bench.refusal, SearchEndedError)
+        assert len(bench.known(original(), SIX)) == 4
+    with bench_in(tmp_path, answers=6) as bench:
+        assert len(bench.measure(original(), SIX)) == 6

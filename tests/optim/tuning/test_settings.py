@@ -16,10 +16,10 @@ from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.options import OPTIMIZERS, TuneOptions
 from optim.tuning.program import Candidate
 from optim.tuning.search import Trial
-from optim.tuning.settings import DIMENSIONS, REFERENCES, _settings_around, halving
+from optim.tuning.settings import DIMENSIONS, REFERENCES, halving
 from pb_graph.budget.rules import LevelTable
 from pb_graph.settings import Settings
-from tests.optim.reporting.test_caps import answered
+from tests.optim.reporting.samples import answered
 from tests.support.chat_model import Call, Said, ScriptedChat
 from tests.support.tuning_world import DEV as WORDS
 from tests.support.tuning_world import asked_in, generate, luck, run
@@ -112,13 +112,6 @@ def test_forty_questions_and_four_hundred_answers_vary_everything() -> None:
     for name in DIMENSIONS:
         assert len({str(getattr(one, name)) for one in planned}) > 1
     assert None in {one.plan_from for one in planned}
-
-
-def test_it_begins_with_the_methods_without_a_plan_and_never_with_the_original() -> None:
-    entered = _settings_around(START, [None, 300], 10, seed=0)
-    assert [settings.method for settings in entered[:2]] == list(REFERENCES)
-    assert START not in entered
-    assert len({settings.model_dump_json() for settings in entered}) == 10
 
 
 def test_one_run_without_a_cap_tells_every_cap(tmp_path: Path) -> None:

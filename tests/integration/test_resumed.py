@@ -1,4 +1,4 @@
-"""Killed in the middle of the steps and resumed in a new process: nothing is paid for twice."""
+"""Graphs and agents killed in the middle and resumed elsewhere: nothing is paid for twice."""
 # ruff: noqa: ANN401 -- inherited signatures
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
-from pb_graph.prompts import FORCE_FINAL, FORCE_STEP
+from pb_graph.prompts import FORCE_STEP
 from tests.support.chat_model import CORRECTION, ScriptedChat, fumbling_script
 from tests.support.fork_server import Forked
 from tests.support.graphs import CHAIN, DIAMOND, QUESTION, graph_of, report_of, timeless
@@ -25,7 +25,7 @@ from tests.support.graphs import CHAIN, DIAMOND, QUESTION, graph_of, report_of, 
 SCRIPT = """
 import asyncio, json, sys
 from pathlib import Path
-from tests.integration.test_durability import main
+from tests.integration.test_resumed import main
 asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))
 """
 
@@ -74,9 +74,11 @@ async def main(folder: Path, given: dict[str, Any]) -> None:
     print(json.dumps(out["report"]))  # noqa: T201 -- for the test
 
 
-def process(folder: Path, given: dict[str, Any]) -> tuple[int | None, str, str]:
+def process(
+    folder: Path, given: dict[str, Any], script: str = SCRIPT
+) -> tuple[int | None, str, str]:
     """Return how a run ended, and what it printed; warnings are errors in it."""
-    ran = Forked(SCRIPT, str(folder), json.dumps(given), strict=True)
+    ran = Forked(script, str(folder), json.dumps(given), strict=True)
     out, errors = ran.communicate()
     return ran.returncode, out, errors
 
@@ -98,19 +100,42 @@ def stored_results(folder: Path) -> int:
     return int(count)
 
 
+# A run that is paused, resumed and read back where no more than plain types may be stored.
+STRICT_RUN = """
+import logging
+logging.raiseExceptions = True
+logging.Handler.handle = lambda self, record: (_ for _ in ()).throw(RuntimeError(str(record.msg)))
+logging.basicConfig(level=logging.WARNING)
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from tests.support.chat_model import ScriptedChat
+from tests.support.graphs import DIAMOND, QUESTION, graph_of
+graph = graph_of(ScriptedChat(plan=DIAMOND), checkpointer=InMemorySaver(), review_plan=True)
+thread = {"configurable": {"thread_id": "1"}}
+graph.invoke(QUESTION, thread)
+out = graph.invoke(Command(resume=True), thread)
+states = list(graph.get_state_history(thread))
+print(out["answer"], len(out["report"]["steps"]), len(states) > 6)
+"""
+
+
+def test_an_interrupted_run_is_stored_under_the_strictest_rules() -> None:
+    run = Forked(STRICT_RUN, strict=True)  # LANGGRAPH_STRICT_MSGPACK is set in all of them
+    out, errors = run.communicate()
+    assert out == "Final answer: 42 4 True\n", errors
+
+
 REPAIRED = {"plan": CHAIN, "fumbles": True, "finished": 0, "durability": "sync"}
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        {"plan": CHAIN, "kill_at": "only that: Third?", "durability": "sync", "finished": 2},
         {"plan": DIAMOND, "kill_at": "only that: Right?", "durability": "async", "finished": 2},
         REPAIRED | {"kill_at": CORRECTION},
         REPAIRED | {"kill_at": FORCE_STEP, "is_hosted": True},
-        REPAIRED | {"kill_at": FORCE_FINAL},
     ],
-    ids=["in a chain", "beside a sibling", "before a repair", "in a host", "before the answer"],
+    ids=["beside a sibling", "before a repair", "in a host"],
 )
 def test_a_killed_run_goes_on_where_it_was_and_ends_like_one_that_nobody_killed(
     given: dict[str, Any], tmp_path: Path
@@ -126,3 +151,73 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_like_one_that_nobody_killed(
     unfinished = [asked for asked in before if given["kill_at"] in asked]
     assert len(unfinished) == 1
     assert sorted(before + after) == sorted([*(call.ask for call in whole.calls), *unfinished])
+
+
+pytestmark = pytest.mark.integration
+
+AGENT = """
+import json, os, signal, sys
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
+from tests.support.chat_model import ScriptedChat
+from tests.support.agents import ASK, THREAD
+from tests.test_agent_units import always, pausing
+
+folder, given = sys.argv[1], json.loads(sys.argv[2])
+
+def note(kind, *figures):
+    with open(folder + "/log.jsonl", "a") as log:
+        log.write(json.dumps([kind, *figures]) + chr(10))
+
+class Killed(ScriptedChat):
+    def _generate(self, messages, *args, **kwargs):
+        note("asked", len(messages))
+        if len(self.calls) == given["kill_at"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        made = super()._generate(messages, *args, **kwargs)
+        note("paid", len(messages), self.calls[-1].output_tokens)
+        return made
+
+with SqliteSaver.from_conn_string(folder + "/threads.db") as saver:
+    agent = pausing(Killed(solve=always(40)), given["budget"], saver)
+    state = agent.get_state(THREAD)
+    asked = ASK if not state.next else Command(resume=given["resume"]) if state.interrupts else None
+    out = agent.invoke(asked, THREAD, durability="sync")
+    pauses = [found.value for found in out.get("__interrupt__", ())]
+    print(json.dumps({"pauses": pauses, "spent": out["tokens_spent"]}), flush=True)
+    if given["is_killed_after"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+BUDGET, RAISE = 400, 200
+
+
+def agent_in(
+    folder: Path, resume: dict[str, Any] | None = None, *, kill_at: int = -1, after: bool = False
+) -> dict[str, Any] | None:
+    """Run or resume the agent in a process that may be killed; return what it came to."""
+    given = {"budget": BUDGET, "resume": resume, "kill_at": kill_at, "is_killed_after": after}
+    code, out, errors = process(folder, given, AGENT)
+    assert code == (-signal.SIGKILL if after or kill_at >= 0 else 0), errors
+    told: dict[str, Any] | None = json.loads(out) if out else None
+    return told
+
+
+@pytest.mark.parametrize("kill_at", [0, 2])
+def test_killed_at_a_call_it_pays_nothing_twice_and_loses_nothing(
+    tmp_path: Path, kill_at: int
+) -> None:
+    raised = {"action": "raise", "by": RAISE}
+    paused = agent_in(tmp_path, after=True)
+    assert paused
+    assert agent_in(tmp_path, raised, kill_at=kill_at) is None
+    again = agent_in(tmp_path, raised, after=True)
+    assert again
+    assert again["pauses"][0]["total"] == paused["pauses"][0]["total"] + RAISE == BUDGET + RAISE
+    ended = agent_in(tmp_path, {"action": "finish"})
+    assert ended
+    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    paid = {size: tokens for kind, size, *tokens in log if kind == "paid"}
+    assert len(paid) == sum(kind == "paid" for kind, *_ in log)
+    assert sum(kind == "asked" for kind, *_ in log) == len(paid) + 1  # the one that was killed
+    assert ended["pauses"] == []
+    assert ended["spent"] == sum(tokens for (tokens,) in paid.values()) <= BUDGET + RAISE
