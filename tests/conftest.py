@@ -69,6 +69,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     return ByFile(config, log)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_waits() -> Iterator[None]:
+    """Let no test wait before a retry; how long a wait is has tests of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        if client := sys.modules.get("pb_graph.models.client"):
+            patch.setattr(client.RetryPolicy.__init__, "__defaults__", (3, 0.0, 0.0))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test know the size of the prompts of another."""

@@ -100,7 +100,8 @@ from tests.support.evaluations import evaluated, fails_on_the_hardest
 
 model = ScriptedChat(solve=fails_on_the_hardest, seconds=float(sys.argv[2]), plan=["One?", "Two?"])
 found = evaluated(
-    model, Path(sys.argv[1]), methods="vanilla,cosine,stepwise", epochs=2, concurrency=3
+    model, Path(sys.argv[1]), methods="vanilla,cosine,stepwise", epochs=2, concurrency=3,
+    settings={"max_retries": 0},
 )
 print(json.dumps({"paid": model.output_tokens, "spent": found.spent, "n": len(found.records)}))
 """
