@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pb_graph.graph import build_graph as build_graph
     from pb_graph.planner.planner import Planner as Planner
     from pb_graph.program import PlannerProgram as PlannerProgram
-    from pb_graph.run.pause import BudgetDecision as BudgetDecision
-    from pb_graph.run.pause import BudgetPause as BudgetPause
+    from pb_graph.run.resume import BudgetDecision as BudgetDecision
+    from pb_graph.run.resume import BudgetPause as BudgetPause
     from pb_graph.settings import Context as Context
     from pb_graph.settings import Settings as Settings
     from pb_graph.types import Report as Report
@@ -35,8 +35,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Budget": "budget.account",
-    "BudgetDecision": "run.pause",
-    "BudgetPause": "run.pause",
+    "BudgetDecision": "run.resume",
+    "BudgetPause": "run.resume",
     "BudgetUsedUpError": "errors",
     "BudgetedChatModel": "agents.model",
     "Context": "settings",

@@ -92,9 +92,18 @@ def boxed_answer(text: str) -> str | None:
 
     A repeated box is not a second answer.
     """
+    boxes: list[tuple[int, int, str]] = []  # start, end and content, nested ones included
+    opened: list[re.Match[str]] = []
+    for token in _BRACES.finditer(text):
+        if token[0].endswith("{") and token[0] != r"\{":
+            opened.append(token)
+        elif token[0] == "}" and opened:
+            box = opened.pop()
+            if box[0] != "{":
+                boxes.append((box.start(), token.end(), text[box.end() : token.start()]))
     contents: list[str] = []
     next_start = None
-    for start, end, content in reversed(_boxes(text)):
+    for start, end, content in sorted(boxes, reverse=True):
         if next_start is not None and not (
             0 <= next_start - end <= _WIDEST_GAP and _BETWEEN.fullmatch(text, end, next_start)
         ):
@@ -102,20 +111,6 @@ def boxed_answer(text: str) -> str | None:
         contents.append(content.strip())
         next_start = start
     return ", ".join(dict.fromkeys(reversed(contents))) if contents else None
-
-
-def _boxes(text: str) -> list[tuple[int, int, str]]:
-    r"""Return start, end and content of each closed `\boxed{…}`, nested ones included."""
-    boxes: list[tuple[int, int, str]] = []
-    opened: list[re.Match[str]] = []
-    for token in _BRACES.finditer(text):
-        if token[0].endswith("{") and token[0] != r"\{":
-            opened.append(token)
-        elif token[0] == "}" and opened:
-            start = opened.pop()
-            if start[0] != "{":
-                boxes.append((start.start(), token.end(), text[start.end() : token.start()]))
-    return sorted(boxes)
 
 
 def final_answer(text: str, *, is_whole: bool = False) -> str | None:
@@ -171,7 +166,6 @@ def without_lead(text: str) -> str:
     return text[lead.end() :] if lead else text
 
 
-_SHORT = 80  # characters of an answer that is nothing but its result
 _MAX_LENGTH = 20_000  # characters read from the end, where the answer stands
 
 
@@ -182,19 +176,6 @@ def stated_answer(output: str) -> str | None:
     """
     text = without_thinking(output)[-_MAX_LENGTH:]
     return boxed_answer(text) or final_answer(text)
-
-
-def bare_result(answer: str, *, is_cut: bool) -> str | None:
-    """Return the stated result of an answer, or the answer itself if it is one short line.
-
-    Args:
-        answer: The answer.
-        is_cut: Whether the answer reached its cap, so that a line without a mark is no result.
-    """
-    result, text = stated_answer(answer), answer.strip()
-    if result or is_cut or "\n" in text or len(text) > _SHORT:
-        return result
-    return text or None
 
 
 class AnswerType:

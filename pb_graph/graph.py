@@ -21,6 +21,7 @@ from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spent
 from pb_graph.budget.rates import Dollars, Prices
+from pb_graph.budget.rules import Limit
 from pb_graph.budget.scope import use_budget
 from pb_graph.errors import InputError
 from pb_graph.models.caps import CapPolicy, known_policy
@@ -31,11 +32,11 @@ from pb_graph.nodes.intake import intake
 from pb_graph.nodes.plan import estimate, plan, review
 from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.run.parts import GraphParts, Model, Program
-from pb_graph.run.pause import OnUsedUp
+from pb_graph.run.resume import OnUsedUp
 from pb_graph.run.run import Run
 from pb_graph.settings import ClassName, Context, Settings, require_limit
 from pb_graph.state import Input, Output, SolveTask, State
-from pb_graph.types import QuestionPlan
+from pb_graph.types import QuestionPlan, Spending
 
 
 def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
@@ -177,7 +178,11 @@ class Node(Runnable[Any, State | Command[str]]):
         raw: Any = get_runtime().context
         parts, context = self._parts, Context() if raw is None else Context.resolve(raw)
         if self._is_entry:
-            settings = parts.settings if raw is None else await parts.settings_of(context, io)
+            settings = parts.settings
+            if raw is not None:
+                program = await parts.program_of(context.planner_program, io)
+                settings = getattr(program, "settings", None) or settings
+                settings = settings.merged_with(context.settings)
             # The state may hold the values of an earlier question.
             state = {**state, "run_id": uuid4().hex, "charges": [], "limit": None}
         elif parts.read and parts.read[0] == state["settings"]:
@@ -189,8 +194,7 @@ class Node(Runnable[Any, State | Command[str]]):
         run = Run(parts, settings, context, io, state, limit)
         with ExitStack() as limits:
             for each in filter(None, (limit, settings.limit)):
-                account = parts.account(each, state["run_id"], run.earlier)
-                limits.enter_context(use_budget(account))
+                limits.enter_context(use_budget(self._account(each, state["run_id"], run.earlier)))
             result = self._function(state, run)
             update = dict(await result if inspect.isawaitable(result) else result)
         if run.settings is not settings:
@@ -200,6 +204,20 @@ class Node(Runnable[Any, State | Command[str]]):
         if self._is_entry:  # drop the warnings of an earlier question
             update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
         return Command(update=update, goto=run.goto) if run.goto else cast("State", update)
+
+    def _account(self, limit: int | Budget | Limit, run: str, earlier: Spending) -> Budget:
+        """Return the account of a limit; the earlier spending may be that of another process."""
+        if isinstance(limit, Budget):
+            return limit
+
+        def make() -> Budget:
+            account = Budget(limit) if isinstance(limit, int) else Budget(**limit.model_dump())
+            if account.unit == "dollars" and self._parts.prices:
+                account.rate = self._parts.prices
+            account.charge(earlier, run=run)
+            return account
+
+        return cast("Budget", self._parts.accounts.get((run, limit), make))
 
 
 class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):

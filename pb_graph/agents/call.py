@@ -42,7 +42,7 @@ from pb_graph.models.options import (
 )
 from pb_graph.models.provider_errors import explain, refuses_stream_options
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, Attempt, attempt, finish_of, run_sync
-from pb_graph.run.pause import Decision
+from pb_graph.run.resume import Decision
 from pb_graph.run.tools import without_tools
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."

@@ -34,8 +34,7 @@ from pb_graph.budget.bill import add_spending, subtract_spending, whole_number
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-from pb_graph.run.journal import Journal
-from pb_graph.run.pause import Decision, OnUsedUp, pause_of, read_decision
+from pb_graph.run.resume import Decision, Journal, OnUsedUp, pause_of, read_decision
 from pb_graph.types import Spending
 
 _LOCK = threading.Lock()

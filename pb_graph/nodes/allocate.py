@@ -12,7 +12,7 @@ from pb_graph.budget.bill import most_billed, spending, spent
 from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.planner.plans import MIDDLE, single_step
-from pb_graph.run.pause import pause_of, read_decision
+from pb_graph.run.resume import pause_of, read_decision
 from pb_graph.run.run import Run
 from pb_graph.settings import MIN_SHARE, Settings
 from pb_graph.state import SolveTask, State

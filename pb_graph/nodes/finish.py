@@ -7,7 +7,7 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage
 from langgraph.graph import END
 
-from pb_graph.answers import bare_result
+from pb_graph.answers import stated_answer
 from pb_graph.budget.bill import most_billed, spent, usage_of
 from pb_graph.budget.rates import Dollars
 from pb_graph.budget.scope import ACCOUNTS
@@ -21,6 +21,7 @@ MESSAGE_NAME = "plan_and_budget"
 _NOT_ON_MESSAGE = {"answer", "steps", "usage"}
 """Fields of the report that the final message leaves out."""
 _PREPARING = {"plan", "estimate"}
+_SHORT = 80  # characters of an answer that is nothing but its result
 _EMPTY = {
     "stop": "every reply of the model was empty",
     "length": "the model reached its cap before it wrote an answer: raise `budget` and `reserve`, "
@@ -73,7 +74,9 @@ def _build_report(state: State, run: Run) -> Report:
         note += ": a server ignored its cap, as `pb-graph probe` shows"
         warnings = [*warnings, ReportWarning(code="limit_exceeded", message=note)]
     answer, ending = state.get("answer", ""), state.get("finish")
-    result = bare_result(answer, is_cut=ending == "length")
+    text = answer.strip()
+    is_bare = ending != "length" and "\n" not in text and len(text) <= _SHORT
+    result = stated_answer(answer) or (text if is_bare else None) or None
     if ending == "length" or (ending == "forced" and result is None):
         note = "the answer was cut off: raise `budget`, or ask for less"
         warnings = [*warnings, ReportWarning(code="cut_off", message=note)]

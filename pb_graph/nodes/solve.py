@@ -69,7 +69,12 @@ async def synthesize(state: State, run: Run) -> State:
     if not answers:
         return {"answer": ""}
     if run.settings.synthesis == "join" and len(plan) > 1:
-        return _joined(answers, run, missing=len(plan) - len(answers))
+        missing = len(plan) - len(answers)
+        if missing:
+            run.warn("answer_from_step", f"{missing} part(s) of the answer were not written")
+        is_cut = missing or any(part["finish"] == "length" for part in answers)
+        text = "\n\n".join(part["answer"].strip() for part in answers)
+        return {"answer": text, "finish": "length" if is_cut else "stop"}
     last = answers[-1]
     update: State = {"answer": last["answer"], "finish": last["finish"]}
     if missing := len(plan) - len(results):
@@ -82,15 +87,6 @@ async def synthesize(state: State, run: Run) -> State:
     note = f"the answer of sub-question {last['index'] + 1} is used as the final answer"
     run.warn("answer_from_step", note)
     return update
-
-
-def _joined(answers: Sequence[StepResult], run: Run, *, missing: int) -> State:
-    """Put the parts of an answer one behind the other, which costs nothing."""
-    if missing:
-        run.warn("answer_from_step", f"{missing} part(s) of the answer were not written")
-    is_cut = missing or any(part["finish"] == "length" for part in answers)
-    text = "\n\n".join(part["answer"].strip() for part in answers)
-    return {"answer": text, "finish": "length" if is_cut else "stop"}
 
 
 async def _closing_call(

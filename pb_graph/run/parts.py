@@ -17,7 +17,6 @@ from typing_extensions import TypeIs
 from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
 from pb_graph.budget.rates import Dollars
-from pb_graph.budget.rules import Limit
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.classes import FoundClass, find_class
@@ -25,9 +24,8 @@ from pb_graph.models.client import ModelClient, RetryPolicy
 from pb_graph.models.reply import BLOCKING, IO, run_sync
 from pb_graph.models.resolve import client_of, model_name, resolve
 from pb_graph.program import PlannerProgram
-from pb_graph.run.pause import OnUsedUp
+from pb_graph.run.resume import OnUsedUp
 from pb_graph.settings import Context, Settings
-from pb_graph.types import Spending
 
 if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
@@ -84,6 +82,7 @@ class GraphParts:
         on_used_up: Action when a `Budget` has less left than a question's budget.
         refused: Models that will not answer: the HTTP status by run and model.
         replied: Whether a model, by its key, brought thinking.
+        accounts: The accounts of limits, by run and limit: all nodes of a run share them.
         read: The settings that a node read or wrote last, as JSON and as `Settings`.
 
     Raises:
@@ -107,9 +106,9 @@ class GraphParts:
 
     def __post_init__(self, given: Settings | Mapping[str, Any] | None) -> None:
         """Read the settings, and make the models."""
-        self._made, self._accounts = Made(), Made()  # an event loop may wait for an account
+        self._made, self.accounts = Made(), Made()
         if given is None:
-            program = run_sync(self._program(self.program, BLOCKING))
+            program = run_sync(self.program_of(self.program, BLOCKING))
             given = getattr(program, "settings", None)
         self.settings = Settings.read(Settings() if given is None else given)
         for model in self.models.values():
@@ -186,7 +185,7 @@ class GraphParts:
         Raises:
             InputError: If the saved planner does not fit, or cannot be read.
         """
-        program = await self._program(self.program if program is None else program, io)
+        program = await self.program_of(self.program if program is None else program, io)
         if prompts := getattr(program, "prompts", None):
             return cast("Planner", prompts)  # a program that is being tuned changes its prompts
 
@@ -197,33 +196,6 @@ class GraphParts:
 
         return cast("Planner", await self.made(("planner", id(program)), make, io, program))
 
-    async def settings_of(self, context: Context, io: IO) -> Settings:
-        """Return the settings of a run: its own over those of its program or the graph."""
-        program = await self._program(context.planner_program, io)
-        own: Settings = getattr(program, "settings", None) or self.settings
-        return own.merged_with(context.settings)
-
-    def account(self, limit: int | Budget | Limit, run: str, earlier: Spending) -> Budget:
-        """Return the account of a limit, which all nodes of a run share.
-
-        Args:
-            limit: The most that the run may cost; a number is completion tokens. A `Budget`, which
-                runs share, is returned as it is.
-            run: The run's identity.
-            earlier: Earlier spending of a run that continues in another process.
-        """
-        if isinstance(limit, Budget):
-            return limit
-
-        def make() -> Budget:
-            account = Budget(limit) if isinstance(limit, int) else Budget(**limit.model_dump())
-            if account.unit == "dollars" and self.prices:
-                account.rate = self.prices
-            account.charge(earlier, run=run)
-            return account
-
-        return cast("Budget", self._accounts.get((run, limit), make))
-
     async def made(self, key: Hashable, make: Callable[[], object], io: IO, source: object) -> Any:  # noqa: ANN401
         """Return what was made for a key, in a thread where a loop waits for it to be made.
 
@@ -233,8 +205,13 @@ class GraphParts:
             entry = await io.load(self._made.get, key, lambda: (make(), source))
         return entry[0]
 
-    async def _program(self, program: Program | None, io: IO) -> Program | None:
-        """Return a program, which may be given as the path of its file."""
+    async def program_of(self, program: Program | None, io: IO) -> Program | None:
+        """Return a program, which may be given as the path of its file.
+
+        Args:
+            program: The program, or the path.
+            io: How to wait for the file.
+        """
         if not isinstance(program, str | Path):
             return program
         key = ("file", str(program))

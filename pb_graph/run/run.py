@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, cast
 
-from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    MessageLikeRepresentation,
+    ToolMessage,
+    convert_to_messages,
+    messages_from_dict,
+)
 from langgraph.config import get_config, get_stream_writer
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
@@ -32,9 +39,9 @@ from pb_graph.models.options import (
 from pb_graph.models.provider_errors import is_lasting
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
 from pb_graph.prompts import PromptMessage, continued_thought, forced_answer_prompt
-from pb_graph.run.journal import Journal
 from pb_graph.run.parts import GraphParts, Role
-from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_tools
+from pb_graph.run.resume import Journal
+from pb_graph.run.tools import MAX_ROUNDS, call_tool, without_system, without_tools
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 from pb_graph.tasks import is_composed
@@ -89,19 +96,13 @@ class Run:
     _charges: list[Charge] = field(default_factory=list)
     _warnings: list[ReportWarning] = field(default_factory=list)
 
-    async def ask(
-        self,
-        prompt: Sequence[MessageLikeRepresentation],
-        options: CallOptions,
-        account: Budget | None = None,
-    ) -> Reply:
+    async def ask(self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions) -> Reply:
         """Ask the solver one thing.
 
         Args:
             prompt: Messages, or pairs of a role and a text.
             options: Options of this call. The cap is never more than ``Settings.cutoff``; the
                 time-out is that of the settings.
-            account: The part of the question's account to draw on; None for all of it.
 
         Raises:
             ModelCallError: If the call and its retries fail.
@@ -112,7 +113,7 @@ class Run:
         messages = convert_to_messages(prompt)
         if self.thinks and not takes_system_message(client.model):
             messages = without_system(messages)
-        reply = await self.call(client, messages, options, self.io, account)
+        reply = await self.call(client, messages, options, self.io)
         if options.stream and reply.message_id:
             self._update["answer_id"] = reply.message_id
         if reply.effort and (options.stream or options.purpose.node in ("answer", "synthesize")):
@@ -125,7 +126,6 @@ class Run:
         messages: Sequence[BaseMessage],
         options: CallOptions,
         io: IO,
-        account: Budget | None = None,
     ) -> Reply:
         """Make one call and charge it to the question; a finished call of the node stands.
 
@@ -136,7 +136,6 @@ class Run:
             messages: The prompt.
             options: Options of this call.
             io: How to wait, `BLOCKING` or `ASYNC`.
-            account: The part of the question's account to draw on; None for all of it.
 
         Raises:
             ModelCallError: If the call and its retries fail.
@@ -145,10 +144,12 @@ class Run:
         if asked in refused:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
-        make = partial(self.journal.call, client) if self.journal else partial(client.call, io=io)
-        scope = ACCOUNTS.set(accounts_in_scope(account or self.budget))
+        journal, scope = self.journal, ACCOUNTS.set(accounts_in_scope(self.budget))
         try:
-            reply = await make(messages, options)
+            if journal:
+                reply = await self._journaled(journal, client, messages, options)
+            else:
+                reply = await client.call(messages, options, io)
         except ModelCallError as failure:
             if is_lasting(failure):
                 self.parts.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
@@ -306,6 +307,50 @@ class Run:
             ]
         return update
 
+    async def _journaled(
+        self,
+        journal: Journal,
+        client: ModelClient,
+        messages: Sequence[BaseMessage],
+        options: CallOptions,
+    ) -> Reply:
+        """Return the stored reply, or make the call and store its reply."""
+        purpose, tools = options.purpose, [tool.name for tool in options.tools]
+        wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
+        contents = [(message.type, message.content) for message in messages]
+        request = [contents, wishes, purpose.node, purpose.step]
+        key, stored = await journal.find(request)
+        if stored is None:
+            reply = await client.call(messages, options, self.io)
+            await journal.write(key, reply.to_json())
+        else:
+            reply = Reply.from_json(stored)
+        made = spending(reply.charges) if stored else {}  # perhaps in another process
+        for account in ACCOUNTS.get():
+            account.charge(made, run=key)
+        return reply
+
+    async def _use_tools(self, tool_message: Mapping[str, Any]) -> list[BaseMessage]:
+        """Call the tools that a message asks for, and return the message and their results.
+
+        A finished call of the node is not made again.
+        """
+        (message,) = messages_from_dict([dict(tool_message)])
+        messages: list[BaseMessage] = [message]
+        for call in cast("AIMessage", message).tool_calls:
+            key, text = "", None
+            if self.journal:
+                key, text = await self.journal.find([call["name"], call["args"]])
+            if text is None:
+                text = await call_tool(self.parts.tools, call, self.io)
+                if self.journal:
+                    await self.journal.write(key, text)
+            messages.append(ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
+        for bad in cast("AIMessage", message).invalid_tool_calls:  # APIs want a result for each
+            note = f"{bad['name']} was not called: its arguments are no JSON"
+            messages.append(ToolMessage(note, tool_call_id=bad["id"] or "", name=bad["name"]))
+        return messages
+
     async def _work(
         self, prompt: Prompt, options: CallOptions, left: int, kept: Budget | None
     ) -> tuple[Prompt, Reply, int, int]:
@@ -337,8 +382,7 @@ class Run:
                 return prompt, reply, tokens, left
             account = self.budget.limit(tokens=unspent)
             with use_budget(account):
-                way = self.parts.tools, self.journal, self.io
-                found = await use_tools(reply.tool_message, *way)
+                found = await self._use_tools(reply.tool_message)
             prompt, spent = [*prompt, *found], int(account.spent + account.unknown)
             tokens, left = tokens + int(account.spent), left - spent
             options = replace(options, cap=max(1, unspent - spent))
@@ -369,20 +413,19 @@ class Run:
         schema = answer_type.schema if answer_type else None
         options = replace(options, cap=cap, thinking="off", tools=(), schema=schema)
         thought = reply.thought if self.thinks else ""
+        asked = forced_answer_prompt(prompt, reply.text, query, is_final=closing, thought=thought)
         try:
-            if thought and not reply.text and not answer_type:
-                begun, start = continued_thought(prompt, thought, query, is_final=closing)
-                with suppress(ModelSetupError):  # the server is not known to continue
-                    try:
-                        ended = await self.ask(begun, replace(options, continue_last=True), account)
-                        return replace(ended, text=start + ended.text)
-                    except ModelCallError as failure:
-                        if failure.status not in REFUSED:
-                            raise
-            asked = forced_answer_prompt(
-                prompt, reply.text, query, is_final=closing, thought=thought
-            )
-            return await self.ask(asked, options, account)
+            with use_budget(account):
+                if thought and not reply.text and not answer_type:
+                    begun, start = continued_thought(prompt, thought, query, is_final=closing)
+                    with suppress(ModelSetupError):  # the server is not known to continue
+                        try:
+                            ended = await self.ask(begun, replace(options, continue_last=True))
+                            return replace(ended, text=start + ended.text)
+                        except ModelCallError as failure:
+                            if failure.status not in REFUSED:
+                                raise
+                return await self.ask(asked, options)
         except ModelCallError as failure:
             at = options.purpose.step
             step = "" if at is None else f"sub-question {at + 1}: "

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 from langchain_core.messages import (
     AIMessage,
@@ -12,14 +11,12 @@ from langchain_core.messages import (
     HumanMessage,
     ToolCall,
     ToolMessage,
-    messages_from_dict,
 )
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
 from pb_graph.models.provider_errors import redact
 from pb_graph.models.reply import IO
-from pb_graph.run.journal import Journal
 from pb_graph.tasks import ends_of
 
 MAX_ROUNDS = 8
@@ -28,34 +25,6 @@ LONG_TEXT = 24_000
 """Characters of a text that is sent whole only once for a step."""
 MAX_RESULT = 20_000
 """Characters of a tool's result that the solver is shown."""
-
-
-async def use_tools(
-    tool_message: Mapping[str, Any], tools: Sequence[BaseTool], journal: Journal | None, io: IO
-) -> list[BaseMessage]:
-    """Call the tools that a reply asks for, one after another.
-
-    Args:
-        tool_message: The whole message of the model as JSON.
-        tools: The available tools.
-        journal: Keeps the results for a node that starts over.
-        io: How to wait, `BLOCKING` or `ASYNC`.
-
-    Returns:
-        The message and the results of the tools, for the next prompt.
-    """
-    (message,) = messages_from_dict([dict(tool_message)])
-    messages: list[BaseMessage] = [message]
-    for tool_call in cast("AIMessage", message).tool_calls:
-        call = partial(_call_tool, tools, tool_call, io)
-        key = [tool_call["name"], tool_call["args"]]
-        text = await journal.once(key, call) if journal else await call()
-        name, identity = tool_call["name"], tool_call["id"] or ""
-        messages.append(ToolMessage(text, tool_call_id=identity, name=name))
-    for invalid in cast("AIMessage", message).invalid_tool_calls:  # APIs want a result for each
-        note = f"{invalid['name']} was not called: its arguments are no JSON"
-        messages.append(ToolMessage(note, tool_call_id=invalid["id"] or "", name=invalid["name"]))
-    return messages
 
 
 def without_tools(messages: Sequence[Any], *, shortened: bool) -> list[Any]:
@@ -88,8 +57,14 @@ def without_system(messages: list[BaseMessage]) -> list[BaseMessage]:
     return [HumanMessage(joined), *messages[2:]]
 
 
-async def _call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
-    """Return the result of a tool as text of bounded size; its errors are told to the model."""
+async def call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
+    """Return the result of a tool as text of bounded size; its errors are told to the model.
+
+    Args:
+        tools: The available tools.
+        call: The call of one of them.
+        io: How to wait, `BLOCKING` or `ASYNC`.
+    """
     tool = next((tool for tool in tools if tool.name == call["name"]), None)
     if tool is None:
         return f"There is no tool {call['name']!r}; there are: {', '.join(t.name for t in tools)}"
