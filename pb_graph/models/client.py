@@ -261,8 +261,9 @@ class ChatClient(ModelClient):
             awaitable = partial(model.ainvoke, *given, **arguments)
             return await io.within(limit, blocking, awaitable)
 
-        what = send, accounts, options.cap, call, messages, self._provider, io
-        done = await attempt(*what, wait_for=left)
+        done = await attempt(
+            send, accounts, options.cap, call, messages, self._provider, io, wait_for=left
+        )
         charge = _charge(done, options.purpose)
         if done.message is not None and charge:
             if call.input:
