@@ -12,21 +12,19 @@ all of its sub-questions are solved, independently of each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, get_args
+from typing import Final, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from optim.statistics.estimates import Floats
 from pb_graph.budget import LEVELS
 from pb_graph.budget.allocation import ScheduleName
 from pb_graph.errors import InputError
 from pb_graph.settings import Settings
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 _SCHEDULES: Final[tuple[ScheduleName, ...]] = get_args(ScheduleName)
 RULES: Final = (*_SCHEDULES, "bam", "closed_form", "optimal")
@@ -120,15 +118,6 @@ class World:
     credits: Sequence[float] | None = None
 
 
-class Questions(NamedTuple):
-    """Simulated questions as arrays of shape (steps, questions)."""
-
-    level: NDArray[np.int64]
-    c: Floats
-    beta: Floats
-    aleatoric: Floats
-
-
 class Outcome(NamedTuple):
     """Mean result of one rule at one budget.
 
@@ -158,50 +147,32 @@ def simulate(
     Returns:
         One outcome for each budget and rule, in the order of `RULES`.
     """
-    sample = _draw(world, questions, seed=seed)
+    rng = np.random.default_rng(seed)
+    shape = (world.steps, questions)
+    level = -np.sort(-rng.integers(LEVELS.start, LEVELS.stop, shape), axis=0)
+    usual_c, usual_beta = _typical(world.settings, level)
+    c = usual_c * np.exp(_C_SPREAD * rng.standard_normal(shape))
+    beta = usual_beta * np.exp(_BETA_SPREAD * rng.standard_normal(shape))
+    aleatoric = _ALEATORIC * rng.random(shape)
+    # Schedules know the credits, `bam` the levels, and only the last two rules the true c and beta.
+    credit = level if world.credits is None else np.array(world.credits)[:, None]
+    shares: dict[str, Floats] = {}
+    for name in _SCHEDULES:
+        rho = world.settings.shape.model_copy(update={"name": name}).weights(world.steps)
+        shares[name] = np.array(rho)[:, None] * (1 if name == "uniform" else credit)
     outcomes = []
     for budget in budgets:
-        for rule, tokens in _allocations(world, sample, budget):
-            left = utility(sample.c, sample.beta, tokens, sample.aleatoric)
+        splits = {name: share * (budget / share.sum(axis=0)) for name, share in shares.items()}
+        splits["bam"] = optimal_allocation(usual_c.T, usual_beta.T, budget).T
+        splits["closed_form"] = closed_form_allocation(c.T, beta.T, budget).T
+        splits["optimal"] = optimal_allocation(c.T, beta.T, budget).T
+        for rule, tokens in splits.items():
+            left = utility(c, beta, tokens, aleatoric)
             right = 100 * np.clip(left, 0.0, 1.0).prod(axis=0)
             a, error = float(right.mean()), float(right.std(ddof=1)) / math.sqrt(questions)
             worth = float(left.sum(axis=0).mean())
             outcomes.append(Outcome(rule, budget, worth, a, error, a**2 / budget))
     return outcomes
-
-
-def _draw(world: World, questions: int, *, seed: int) -> Questions:
-    """Return random questions: uniform levels, log-normal c and beta, uniform aleatoric part."""
-    rng = np.random.default_rng(seed)
-    shape = (world.steps, questions)
-    level = -np.sort(-rng.integers(LEVELS.start, LEVELS.stop, shape), axis=0)
-    c, beta = _typical(world, level)
-    return Questions(
-        level,
-        c * np.exp(_C_SPREAD * rng.standard_normal(shape)),
-        beta * np.exp(_BETA_SPREAD * rng.standard_normal(shape)),
-        _ALEATORIC * rng.random(shape),
-    )
-
-
-def _allocations(world: World, sample: Questions, total: float) -> Iterator[tuple[str, Floats]]:
-    """Yield each rule with its split of `total` tokens: real numbers, shape (steps, questions).
-
-    The rules see what a planner knows, the levels; `bam` takes the settings' c and beta for them.
-    Only `closed_form` and `optimal` know the true c and beta.
-    """
-    graded = sample.level
-    if world.credits is not None:
-        graded = np.ones(graded.shape) * np.array(world.credits)[:, None]
-    for name in _SCHEDULES:
-        credit = np.ones(graded.shape) if name == "uniform" else graded
-        rho = world.settings.shape.model_copy(update={"name": name}).weights(world.steps)
-        share = credit * np.array(rho)[:, None]
-        yield name, share * (total / share.sum(axis=0))
-    c, beta = _typical(world, sample.level)
-    yield "bam", optimal_allocation(c.T, beta.T, total).T
-    yield "closed_form", closed_form_allocation(sample.c.T, sample.beta.T, total).T
-    yield "optimal", optimal_allocation(sample.c.T, sample.beta.T, total).T
 
 
 def level_shares(settings: Settings | None = None, total: float = 500) -> dict[str, list[float]]:
@@ -215,7 +186,7 @@ def level_shares(settings: Settings | None = None, total: float = 500) -> dict[s
         Tokens by rule: ``closed_form`` (Eq. 6), which rises and falls again with the difficulty,
         and ``optimal``, the exact optimum of Eq. 5.
     """
-    c, beta = _typical(World(settings or Settings()), np.array(LEVELS))
+    c, beta = _typical(settings or Settings(), np.array(LEVELS))
     return {
         "closed_form": closed_form_allocation(c, beta, total).tolist(),
         "optimal": optimal_allocation(c, beta, total).tolist(),
@@ -277,8 +248,8 @@ def fit(tokens: ArrayLike, answers: ArrayLike, right: ArrayLike) -> Fit:
     return Fit(float(rest) * smallest**beta, beta, lower, upper, float(floor))
 
 
-def _typical(world: World, level: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def _typical(settings: Settings, level: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the settings' c and beta at these levels."""
-    bam = world.settings.shape
+    bam = settings.shape
     c, beta = ([values[each] for each in LEVELS] for values in (bam.c, bam.beta))
     return np.array(c)[level - LEVELS.start], np.array(beta)[level - LEVELS.start]
