@@ -12,11 +12,10 @@ is an average, and never exceeds E³ relative to that point: `metric` returns it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from optim.datasets import Question
 from optim.datasets.dataset import question_of
 from optim.scorers import ScorerLike, as_scorer
 from optim.statistics.comparison import (
@@ -40,9 +39,7 @@ from optim.statistics.estimates import (
     validate_tokens,
 )
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from pb_graph.types import Report
+from pb_graph.types import Report
 
 __all__ = [
     "MIN_UNBIASED_QUESTIONS", "Comparison", "E3Metric", "Interval", "ReferencePoint", "Sample",
@@ -50,7 +47,6 @@ __all__ = [
     "surrogate", "token_interval",
 ]  # fmt: skip
 
-_INPUTS = ("question", "reference", "instruction", "answer_format", "domain", "level")
 _SHOWN = 300  # characters of an answer in the feedback
 _ENDS = {"length": ", cut off at its cap", "forced": ", hit its cap", "error": ", failed"}
 
@@ -115,20 +111,14 @@ def surrogate(score: float, tokens: float, reference: ReferencePoint) -> float:
     return float(2.0 * PERCENT * value / reference.accuracy - spent / reference.tokens)
 
 
-def _tangent_score(score: float, tokens: float, reference: ReferencePoint) -> float:
-    """Return `surrogate` scaled into [0, 1), as optimizers expect scores.
-
-    The scale is (1 + s·a/2) / 2 with a = A0/100. So no answer reaches the 1 at which GEPA skips an
-    example as perfect, and none is below the 0 that DSPy gives for a failure. A wrong answer of
-    more than 2/a times the mean tokens gets 0, and so does a right one of more than 4/a times.
-    """
-    share = reference.accuracy / PERCENT
-    return max(0.0, 0.5 + 0.25 * share * surrogate(score, tokens, reference))
-
-
 @dataclass(frozen=True)
 class E3Metric:
     """A DSPy metric whose mean is E³'s tangent; `optim.e3.metric` returns it.
+
+    A score is (1 + s·a/2) / 2 with a = A0/100 and s of `surrogate`. So no answer reaches the 1 at
+    which GEPA skips an example as perfect, and none is below the 0 that DSPy gives for a failure. A
+    wrong answer of more than 2/a times the mean tokens gets 0, and so does a right one of more than
+    4/a times.
 
     Works with ``dspy.GEPA``, ``MIPROv2``, ``COPRO``, ``BootstrapFewShot`` and
     ``dspy.Evaluate``. Predictions need ``answer`` and ``tokens``, as `GraphProgram` gives them.
@@ -155,7 +145,8 @@ class E3Metric:
             return PERCENT * score >= self.reference.accuracy  # whether to keep the example
         import dspy  # noqa: PLC0415 -- takes a second
 
-        value = _tangent_score(score, pred.tokens, self.reference)
+        share = self.reference.accuracy / PERCENT
+        value = max(0.0, 0.5 + 0.25 * share * surrogate(score, pred.tokens, self.reference))
         if not (score or pred.tokens):  # a failed call
             value = 0.0
         return dspy.Prediction(
@@ -192,12 +183,6 @@ def metric(
     def score(gold: Any, pred: Any) -> float:  # noqa: ANN401 -- DSPy's
         return judge.score(pred.answer, question_of(gold)).value if pred.answer else 0.0
 
-    def inputs(item: Any) -> Any:  # noqa: ANN401 -- a Question or a dspy.Example
-        if not isinstance(item, Question):
-            return item.inputs()
-        given = {name: getattr(item, name) for name in _INPUTS}
-        return {name: value for name, value in given.items() if value}
-
     import dspy  # noqa: PLC0415 -- takes a second
 
     run = dspy.Parallel(  # in the caller's `dspy.context`; no answer is asked for twice
@@ -207,7 +192,7 @@ def metric(
         max_errors=len(devset) + 1,
         return_failed_examples=True,
     )
-    predictions, _, errors = run([(program, dict(inputs(item))) for item in devset])
+    predictions, _, errors = run([(program, dict(item.inputs())) for item in devset])
     if errors:
         raise errors[0]
     if any(not hasattr(pred, "tokens") for pred in predictions):
@@ -231,22 +216,20 @@ def _feedback(gold: Any, pred: Any, score: float, reference: ReferencePoint) -> 
         end = _shortened(str(pred.answer)[-_SHOWN:])
         lines = [f"The answer scores {score:g} of 1; it ends with: {end}{gold_note}", cost]
     report: Report | None = getattr(pred, "report", None)
-    return "\n".join([*lines, *_account(report)] if report else lines)
-
-
-def _account(report: Report) -> Iterator[str]:
-    """Yield where the tokens of an answer went, and the result of each step."""
+    if not report:
+        return "\n".join(lines)
     nodes = {name: part["output_tokens"] for name, part in report["usage"]["by_node"].items()}
     planning = sum(nodes.get(name, 0) for name in ("plan", "estimate"))
     listed = ", ".join(f"{name} {tokens}" for name, tokens in nodes.items())
-    yield f"{planning} of them went into planning ({listed})."
+    lines.append(f"{planning} of them went into planning ({listed}).")
     if steps := report["steps"]:
-        yield f"The plan had {len(steps)} step{'' if len(steps) == 1 else 's'}."
+        lines.append(f"The plan had {len(steps)} step{'' if len(steps) == 1 else 's'}.")
     for step in steps:
         if step["answer"] is not None:
             how = f"{step['tokens']} tokens{_ENDS.get(step['finish'] or '', '')}"
-            yield f"Step {step['index'] + 1} ({how}) gave: {_shortened(step['answer'])}"
-    yield from (f"Note: {_shortened(warning['message'])}" for warning in report["warnings"])
+            lines.append(f"Step {step['index'] + 1} ({how}) gave: {_shortened(step['answer'])}")
+    lines += [f"Note: {_shortened(warning['message'])}" for warning in report["warnings"]]
+    return "\n".join(lines)
 
 
 def _shortened(text: str) -> str:

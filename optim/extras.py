@@ -66,7 +66,7 @@ def named_object(text: str) -> Any:  # noqa: ANN401 -- whatever the user has wri
         return None
     try:
         if place.endswith(".py"):
-            return resolve_name(f"{_module_of(Path(place).resolve()).__name__}:{name}")
+            return resolve_name(f"{_import_file(Path(place).resolve())}:{name}")
         if str(Path.cwd()) not in sys.path:
             sys.path.append(str(Path.cwd()))  # as `python -m` does
         return resolve_name(text)
@@ -76,8 +76,8 @@ def named_object(text: str) -> Any:  # noqa: ANN401 -- whatever the user has wri
         raise InputError(msg) from error
 
 
-def _module_of(path: Path) -> ModuleType:
-    """Import a file once, with the files beside it."""
+def _import_file(path: Path) -> str:
+    """Import a file once, with the files beside it, and return the name of its module."""
     name = f"{path.stem}_{abs(hash(path))}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
@@ -92,4 +92,4 @@ def _module_of(path: Path) -> ModuleType:
         except BaseException:
             del sys.modules[name]
             raise
-    return sys.modules[name]
+    return name

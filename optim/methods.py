@@ -34,6 +34,9 @@ PUBLISHED = "published"
 ESTIMATED = "default_estimated"
 """``default`` with the level estimated by the planner, and paid for."""
 
+RETRY_SETTINGS = {"timeout", "max_retries"}
+"""Settings that decide whether a call succeeds, not what it says."""
+
 _TUNED = {"default", ESTIMATED}  # which a program may be given to
 
 
@@ -70,7 +73,9 @@ class Method:
         elif hasattr(program, "graph"):  # a `GraphProgram`, whose models belong to the run
             program = program.program()
         settings = self.settings or getattr(program, "settings", None) or Settings()
-        reject_plan_review(settings)
+        if settings.review_plan:
+            msg = "review_plan pauses for a person, but an evaluation has no reviewer: set it to "
+            raise InputError(msg + "false")
         object.__setattr__(self, "program", program)
         object.__setattr__(self, "settings", settings)
 
@@ -85,44 +90,31 @@ class Method:
         )
 
 
-def reject_plan_review(settings: Settings) -> None:
-    """Raise `InputError` if the settings pause for a review of the plan."""
-    if settings.review_plan:
-        msg = "review_plan pauses for a person, but an evaluation has no reviewer: set it to false"
-        raise InputError(msg)
+_Row = tuple[dict[str, Any], dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """The settings behind a name."""
-
-    fixed: Mapping[str, Any]
-    defaults: Mapping[str, Any]
-    estimate_level: bool = False
-
-
-def _paper_row(method: str, **fixed: str) -> _Row:
+def _row(method: str, **fixed: str) -> _Row:
+    """Return the settings that make a method of the paper what it is, and the others of its row."""
     row = Settings.paper(method)
-    defaults = {name: getattr(row, name) for name in row.model_fields_set - {"method"}}
-    return _Row({"method": method} | fixed, defaults)
+    return {"method": method} | fixed, {
+        name: getattr(row, name) for name in row.model_fields_set - {"method"}
+    }
 
 
 _PAPER_ROWS = {
-    name: _paper_row(name)
+    name: _row(name)
     for name in ("vanilla", "global_budget", "planned_vanilla", "planned_global_budget")
 } | {
-    name: _paper_row(PLANNED, execution="single_pass", schedule=name)
+    name: _row(PLANNED, execution="single_pass", schedule=name)
     for name in ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine")
 }
-_RIVAL_ROWS = {
-    name: _paper_row(name) for name, known in METHODS.items() if known.source != PAPER_SOURCE
-}
-_ROWS = _PAPER_ROWS | {
-    "default": _Row({}, {}),
-    ESTIMATED: _Row({}, {}, estimate_level=True),
-    PLANNED: _Row({"method": PLANNED}, {}),
-    f"{PLANNED}_estimated": _Row({"method": PLANNED}, {}, estimate_level=True),
-    "stepwise": _Row({"method": PLANNED, "execution": "stepwise"}, {}),
+_RIVAL_ROWS = {name: _row(name) for name, known in METHODS.items() if known.source != PAPER_SOURCE}
+_ROWS: dict[str, _Row] = _PAPER_ROWS | {
+    "default": ({}, {}),
+    ESTIMATED: ({}, {}),
+    PLANNED: ({"method": PLANNED}, {}),
+    f"{PLANNED}_estimated": ({"method": PLANNED}, {}),
+    "stepwise": ({"method": PLANNED, "execution": "stepwise"}, {}),
     **_RIVAL_ROWS,
 }
 
@@ -216,8 +208,7 @@ def _method(word: str, overrides: Mapping[str, Any], program: Any) -> Method:  #
     if at and not (cap.isdecimal() and int(cap) > 0):
         msg = f"{word!r}: write the cap of a call in tokens after the @, such as @300"
         raise InputError(msg)
-    if at:
-        overrides = {**overrides, "cutoff": int(cap)}
+    overrides = {**overrides, "cutoff": int(cap)} if at else overrides
     base, is_named, file = base.partition("=")
     if base.endswith(".json") and not is_named:
         file, path = base, Path(base)
@@ -225,31 +216,32 @@ def _method(word: str, overrides: Mapping[str, Any], program: Any) -> Method:  #
     if file and base in _ROWS.keys() - _TUNED:
         msg = f"{base!r} is a method of its own: choose another name for {file}"
         raise InputError(msg)
+    fixed: Mapping[str, Any] = {}
     if file:
         fields, program = _read_file(file)
-        level = base == ESTIMATED
-        settings = _valid({**fields, **overrides}, file)
-        return Method(f"{base}{at}{cap}", settings, program, level)
-    row = _ROWS.get(base)
-    if row is None:
+    elif base not in _ROWS:
         available = (PAPER, PUBLISHED, *NAMES)
         msg = f"no method named {base!r}; available: {', '.join(available)}"
         raise InputError(msg + did_you_mean(base, available))
-    for field, value in row.fixed.items():
+    else:
+        fixed, fields = _ROWS[base]
+        program = Method(base, program=program).program if base in _TUNED and program else None
+        if saved := getattr(program, "settings", None):
+            fields = saved.set_fields()
+    for field, value in fixed.items():
         if overrides.get(field, value) != value:
             msg = (
                 f"{word!r} means {field}={value}, so {field}={overrides[field]} is refused. Write "
                 "a settings file for such a method, or use 'default' or 'stepwise'."
             )
             raise InputError(msg)
-    if base not in _TUNED or program is None:
-        fields, program = dict(row.defaults), None
-    else:
-        program = Method(base, program=program).program
-        saved = getattr(program, "settings", None)
-        fields = saved.set_fields() if saved else {}
-    settings = _valid({**fields, **overrides, **row.fixed}, f"method {word!r}")
-    return Method(f"{base}{at}{cap}", settings, program, row.estimate_level)
+    try:
+        settings = Settings.read({**fields, **overrides, **fixed})
+    except InputError as error:
+        msg = f"{file or f'method {word!r}'}: {error}"
+        raise InputError(msg) from error
+    is_estimated = base in _ROWS and base.endswith("_estimated")
+    return Method(f"{base}{at}{cap}", settings, program, is_estimated)
 
 
 def _read_file(file: str) -> tuple[dict[str, Any], PlannerProgram | None]:
@@ -263,11 +255,3 @@ def _read_file(file: str) -> tuple[dict[str, Any], PlannerProgram | None]:
         return fields, None
     program = PlannerProgram.load(file)
     return program.settings.set_fields() if program.settings else {}, program
-
-
-def _valid(fields: Mapping[str, Any], source: str) -> Settings:
-    try:
-        return Settings.read(fields)
-    except InputError as error:
-        msg = f"{source}: {error}"
-        raise InputError(msg) from error

@@ -7,22 +7,20 @@ where a log is read.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from optim.extras import missing_extra, require_modules
+from optim.extras import import_or_explain, require_modules
 from optim.methods import NAMES
 from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError
+from pb_graph.types import Report
 
 if TYPE_CHECKING:
     import pandas as pd
     from inspect_ai.log import EvalLog, EvalSample
-
-    from pb_graph.types import Report
 
 LevelSource = Literal["label", "estimated"]
 """The source of a question's level: the data set, free of charge, or the planner, paid for it."""
@@ -141,28 +139,25 @@ class Records(list[Record]):
         Raises:
             MissingPackageError: If pandas is not installed.
         """
-        try:
-            import pandas as pd  # noqa: PLC0415 -- takes a second, and is of an extra
-        except ModuleNotFoundError as error:
-            raise (missing_extra(error) or error) from None
-
-        names, rows = [*_FIELDS, "report", "tokens", "solving_tokens"], []
+        rows = []
         for record in self:
-            row = {name: getattr(record, name) for name in names}
-            shown = (*record.report["usage"].items(), *record.report.items())
-            row |= {name: value for name, value in shown if name in _TOLD}
-            cached = Bill.of(record.model, record.report["usage"]).cached
-            planned = planning_tokens(record.report)
-            rows.append(row | {"planning_tokens": planned, "cached_tokens": cached})
-        table = pd.DataFrame(rows, columns=_COLUMNS)
+            row = {name: getattr(record, name) for name in (*_FIELDS, "report", *_FIGURES[:2])}
+            row |= {n: v for n, v in record.report["usage"].items() if n in _FIGURES}
+            row |= {n: record.report.get(n) for n in ("budget", "limit")}
+            row["planning_tokens"] = planning_tokens(record.report)
+            row["cached_tokens"] = Bill.of(record.model, record.report["usage"]).cached
+            rows.append(row)
+        pandas = import_or_explain("pandas")  # takes a second
+        table: pd.DataFrame = pandas.DataFrame(rows, columns=_COLUMNS)
         whole = dict.fromkeys(("level", "budget", "limit"), "Int64")
         return table.astype({"score": "Float64"} | whole)
 
 
-_TOLD = ("input_tokens", "cached_tokens", "seconds", "calls", "budget", "limit")
-_FIGURES = ("tokens", "solving_tokens", "planning_tokens", *_TOLD)
-_LEFT_OUT = ("made_by", "report", "identity")
-_FIELDS = [name for name in (f.name for f in fields(Record)) if name not in _LEFT_OUT]
+_FIGURES = (
+    *("tokens", "solving_tokens", "planning_tokens", "input_tokens", "cached_tokens"),
+    *("seconds", "calls", "budget", "limit"),
+)
+_FIELDS = [f.name for f in fields(Record) if f.name not in {"made_by", "report", "identity"}]
 _COLUMNS = [*_FIELDS[:8], *_FIGURES, *_FIELDS[8:], "report"]
 
 
@@ -170,6 +165,11 @@ def planning_tokens(report: Report) -> int:
     """Return the completion tokens of planning and estimation, repairs included."""
     by_node = report["usage"]["by_node"]
     return sum(part["output_tokens"] for node, part in by_node.items() if node in PLANNING)
+
+
+def solving_calls(nodes: Mapping[str, Any]) -> int:
+    """Return the number of calls that were no planning, of a report's usage by node."""
+    return sum(part["calls"] for name, part in nodes.items() if name not in PLANNING)
 
 
 def level_source(
@@ -181,31 +181,11 @@ def level_source(
     return "estimated" if label is None or estimates else "label"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """Everything that bears on the answers of a method and on their scores, as plain JSON.
-
-    Models, program, scorer and questions are digests. No address of a server is in them.
-    """
-
-    settings: Mapping[str, Any]
-    solver: str
-    planner: str
-    program: str | None
-    estimate_level: bool
-    temperature: float | None
-    epochs: int
-    seed: int
-    source: list[str | None]
-    scorer: str
-    scorer_code: str
-    part: str | None = None
-    parts: int | None = None
-    asked: str = ""
-
-
 BY_RUN: Final = frozenset({"asked", "epochs", "scorer", "scorer_code"})
-"""Conditions that a later run of the same folder may change: its log replaces the earlier one."""
+"""Conditions that a later run of the same folder may change: its log replaces the earlier one.
+
+`optim.bench.bench.conditions` lists all conditions.
+"""
 
 BY_LOG: Final = frozenset({"part"})
 """Conditions in which the logs of one row may differ."""
@@ -269,9 +249,13 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
         earlier = latest.setdefault(key, log)
         _refuse_mixing(earlier, log, BY_RUN)
         latest[key] = log
-    tuned = {folder: _answers_of_tunings(folder) for folder in folders}
+    tuned = {
+        folder: [one for file in sorted(Path(folder).rglob(ANSWERS)) for one in Records.load(file)]
+        for folder in folders
+        if REMOTE not in str(folder)
+    }
     # A part without a question has no log, and the logs of the others name a part that is missing.
-    empty = [str(folder) for folder in folders if not found[folder] and not tuned[folder]]
+    empty = [str(folder) for folder in folders if not found[folder] and not tuned.get(folder)]
     if empty and (not latest or not all(map(part_of_log, latest.values()))):
         msg = f"{', '.join(empty)} holds no log of `pb-optim eval`, and no answers of a tuning"
         raise InputError(msg)
@@ -281,20 +265,13 @@ def read_records(log_dir: str | Path | Iterable[str | Path], *, partial: bool = 
     records = Records(
         record for task in sorted(tasks, key=_rank) for record in pool(tasks[task], partial=partial)
     )
-    for answers in tuned.values():
+    for folder, answers in tuned.items():
+        places = {(one.dataset, one.method, one.model, one.question) for one in answers}
+        if len(places) < len(answers):
+            msg = f"{folder} holds several tunings on the same questions: read each one on its own"
+            raise InputError(msg)
         records += answers
     _refuse_other_questions(records)
-    return records
-
-
-def _answers_of_tunings(folder: str | Path) -> Records:
-    """Return the answers of the tunings in and below a folder."""
-    files = [] if REMOTE in str(folder) else sorted(Path(folder).rglob(ANSWERS))
-    records = Records(record for file in files for record in Records.load(file))
-    places = Counter((one.dataset, one.method, one.model, one.question) for one in records)
-    if any(count > 1 for count in places.values()):
-        msg = f"{folder} holds several tunings on the same questions: read each one on its own"
-        raise InputError(msg)
     return records
 
 
@@ -426,7 +403,8 @@ def _refuse_other_questions(records: Records) -> None:
 
 def _read_answers(log: EvalLog) -> list[Record]:
     """Read the answers of a log, in the order of the data set."""
-    from inspect_ai.log import read_eval_log_samples  # noqa: PLC0415
+    from inspect_ai.event import ModelEvent  # noqa: PLC0415
+    from inspect_ai.log import read_eval_log_sample, read_eval_log_samples  # noqa: PLC0415
 
     about = metadata_of(log)
     made_by = {"date": log.eval.created, **about["made_by"], "conditions": about["conditions"]}
@@ -438,8 +416,16 @@ def _read_answers(log: EvalLog) -> list[Record]:
             exclude_fields={"events", "messages"},
         )
         answered = [sample for sample in samples if "report" in sample.store]
-        if answered:
-            made_by["prompt"] = _prompt(log.location, answered[0])
+        if answered:  # the prompts of one answer, each once by its first message
+            one = read_eval_log_sample(
+                log.location, answered[0].id, answered[0].epoch, resolve_attachments="core"
+            )
+            prompts: dict[str, str] = {}
+            for event in one.events:
+                if isinstance(event, ModelEvent) and event.input:
+                    turns = (f"[{message.role}]\n{message.text}" for message in event.input)
+                    prompts.setdefault(event.input[0].text, "\n\n".join(turns))
+            made_by["prompt"] = "\n\n".join(prompts.values())
         return [_record(about, sample, made_by) for sample in answered]
     except Exception as error:  # of Inspect, or of a report with other fields
         raise _other_version(log, f"{type(error).__name__}: {error}") from error
@@ -450,20 +436,6 @@ def _other_version(log: EvalLog, reason: str) -> InputError:
         f"{log.location} is damaged or of another version: {reason}. Run its command again with "
         "another --log-dir, or leave the log out."
     )
-
-
-def _prompt(location: str, answered: EvalSample) -> str:
-    """Return the prompts of an answer; of prompts with the same first message only the first."""
-    from inspect_ai.event import ModelEvent  # noqa: PLC0415
-    from inspect_ai.log import read_eval_log_sample  # noqa: PLC0415
-
-    sample = read_eval_log_sample(location, answered.id, answered.epoch, resolve_attachments="core")
-    prompts: dict[str, str] = {}
-    for event in sample.events:
-        if isinstance(event, ModelEvent) and event.input:
-            text = "\n\n".join(f"[{message.role}]\n{message.text}" for message in event.input)
-            prompts.setdefault(event.input[0].text, text)
-    return "\n\n".join(prompts.values())
 
 
 def _record(task: Mapping[str, Any], sample: EvalSample, made_by: Mapping[str, Any]) -> Record:

@@ -1,7 +1,7 @@
 """The planner program as one JSON file: tuned prompts, settings, and the record of the tuning.
 
 `Planner.save` writes the prompts alone. ``pb-optim tune`` adds the settings that they were measured
-with, and its record, which `optim.tuning.record` reads. The file holds no pickle and no address
+with, and its record, which `optim.tuning.run` reads. The file holds no pickle and no address
 of a model.
 """
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 
@@ -22,42 +21,29 @@ from optim.bench.store import (
     Call,
     OnCall,
     Recording,
+    ReplyCache,
     RunStoppedError,
     recording,
 )
+from optim.datasets import Question
 from optim.datasets.dataset import digest
+from optim.methods import RETRY_SETTINGS, Method
 from optim.records import Record, level_source
-from optim.scorers import Score
+from optim.scorers import Score, Scorer
 from pb_graph.budget.bill import most_billed, usage_of
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.local import server, weights
 from pb_graph.local.weights import LOCAL_PREFIX
-from pb_graph.models.caps import known_policy
+from pb_graph.models.caps import CapPolicy, known_policy
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
 from pb_graph.models.resolve import model_name, resolve
-from pb_graph.settings import Context
+from pb_graph.settings import Settings
 from pb_graph.state import Input
 from pb_graph.types import Report
 
-if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
-
-    from optim.bench.store import ReplyCache
-    from optim.datasets import Question
-    from optim.methods import Method
-    from optim.scorers import Scorer
-    from pb_graph.models.caps import CapPolicy
-    from pb_graph.settings import Settings
-    from pb_graph.state import Output, State
-
-    Graph = CompiledStateGraph[State, Context, Input, Output]
-
 ModelSpec = BaseChatModel | str | None
 """A model as `build_graph` takes it."""
-
-RETRY_SETTINGS = frozenset({"timeout", "max_retries"})
-"""Settings that decide whether a call succeeds, not what it says."""
 
 Share = Callable[["Meter"], Awaitable[float]]
 """Tells the other parts of a part's meter, and returns what all parts have spent of the limit."""
@@ -153,19 +139,40 @@ def _client(
     return client, label or client.name, model_identity(model, name) + suffix
 
 
+def conditions(
+    method: Method,
+    models: Models,
+    **about: Any,  # noqa: ANN401 -- plain JSON
+) -> dict[str, Any]:
+    """Return everything that bears on the answers of a method and on their scores, as plain JSON.
+
+    Models, program, scorer and questions are digests. No address of a server is in them.
+
+    Args:
+        method: The method.
+        models: Its models.
+        about: ``epochs``, ``seed``, ``source``, ``scorer`` and ``scorer_code``; ``part``, ``parts``
+            and ``asked`` where there are any.
+    """
+    return {
+        "settings": method.settings.model_dump(mode="json", exclude=RETRY_SETTINGS),
+        "solver": models.solver_identity,
+        "planner": models.planner_identity,
+        "program": method.program_digest,
+        "estimate_level": method.estimate_level,
+        "temperature": models.temperature,
+        "part": None,
+        "parts": None,
+        "asked": "",
+    } | about
+
+
 class Runner:
     """Answers questions with one method."""
 
-    def __init__(
-        self,
-        method: Method,
-        models: Models,
-        dataset: str = "",
-        made_by: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, method: Method, models: Models) -> None:
         self.method, self.models = method, models
-        self._dataset, self._made_by = dataset, made_by
-        self._graph: Graph = build_graph(
+        self._graph = build_graph(
             models.solver,
             planner=models.planner,
             settings=method.settings,
@@ -180,11 +187,14 @@ class Runner:
         replay_only: bool = False,
         on_call: OnCall | None = None,
     ) -> Record:
-        """Answer a question. The record has no score yet; a failure is its error."""
+        """Answer a question. The record has no score and data set yet; a failure is its error."""
         error: str | None = None
         with recording(Recording(epoch, replay_only, on_call)) as record:
             try:
-                report = (await self._graph.ainvoke(self._input(question)))["report"]
+                inputs = question.inputs()
+                if self.method.estimate_level:
+                    inputs.pop("level", None)
+                report = (await self._graph.ainvoke(cast("Input", inputs)))["report"]
             except NoAnswerError as failure:  # an empty answer that was paid for is wrong, no error
                 report = failure.report
                 error = None if report["usage"]["output_tokens"] else str(failure)
@@ -197,7 +207,7 @@ class Runner:
         error = error or next(notes, None)
         settings = self.method.settings
         return Record(
-            dataset=self._dataset,
+            dataset="",
             method=self.method.name,
             model=self.models.model,
             planner=self.models.planner_model,
@@ -217,7 +227,6 @@ class Runner:
                 uses_level=settings.has_plan or settings.needs_level,
                 estimates=self.method.estimate_level,
             ),
-            made_by=self._made_by,
             identity=question.identity,
         )
 
@@ -227,12 +236,6 @@ class Runner:
             return await self.answer(question, epoch, replay_only=True)
         except CacheMissError:
             return None
-
-    def _input(self, question: Question) -> Input:
-        names = ("question", "reference", "instruction", "answer_format", "domain", "level")
-        inputs = names[:-1] if self.method.estimate_level else names
-        values = {name: getattr(question, name) for name in inputs}
-        return cast("Input", {name: value for name, value in values.items() if value is not None})
 
 
 async def score_answer(scorer: Scorer, report: Report, question: Question) -> Score:

@@ -21,25 +21,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
-from filelock import FileLock, Timeout
+from filelock import AcquireReturnProxy, FileLock, Timeout
+from langchain_core.messages import BaseMessage
 
 from optim.datasets.dataset import digest
+from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spending, spent
 from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ModelClient
+from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import IO, Reply
 from pb_graph.types import Charge, Purpose
-
-if TYPE_CHECKING:
-    from filelock import AcquireReturnProxy
-    from langchain_core.messages import BaseMessage
-
-    from pb_graph.budget.account import Budget
-    from pb_graph.models.options import CallOptions
 
 LOCK, REPLIES = ".pb-optim.lock", "replies.sqlite"
 """Names of the files in a run folder."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from optim.cli import evaluate, logs, tune
+from optim.cli import commands
 from optim.cli.options import every_command
 from pb_graph.cli.options import FAILED, INTERRUPTED, USAGE, run_command
 
@@ -19,12 +19,12 @@ app = typer.Typer(
 
 
 app.callback()(every_command)
-app.command("eval")(evaluate.evaluate_methods)
-app.command()(logs.report)
-app.command()(logs.certify)
-app.command()(logs.caps)
-app.command("tune")(tune.tune_program)
-app.command()(tune.show)
+app.command("eval")(commands.evaluate_methods)
+app.command()(commands.report)
+app.command()(commands.certify)
+app.command()(commands.caps)
+app.command("tune")(commands.tune_program)
+app.command()(commands.show)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Share options between commands: options from dataclass fields, and errors of one line.
 
 The metadata of a field holds its ``help``, and where they are needed its ``panel``, ``flags``,
-``metavar``, ``names`` (to choose from) and ``reads`` (the type of the text on the command line).
+``metavar`` and ``names`` (to choose from). A field with a mapping takes the option several times.
 Defaults are the dataclass's. A field without metadata has the metadata of the same field in
 `Experiment`.
 """
@@ -20,14 +20,12 @@ import typer
 
 from optim.evaluation.experiment import Experiment
 from optim.extras import missing_extra
-from pb_graph.budget.rates import Dollars
+from pb_graph.budget.rates import Dollars, Prices
 from pb_graph.cli.options import INTERRUPTED, Exits, Version, read_assignments, read_set
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-    from pb_graph.budget.rates import Prices
 
 exits = Exits("pb-optim")
 
@@ -106,8 +104,7 @@ def with_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each field of a dataclass with metadata.
 
-    The command takes the values of these fields, by name, as its first argument. It ends as
-    `plain_errors` says.
+    The command takes the dataclass as its first argument. It ends as `plain_errors` says.
 
     Args:
         choices: The dataclass.
@@ -126,7 +123,7 @@ def with_options(
             values = {name: given.pop(name) for name in offered}
             for name in values.keys() & _READERS.keys():
                 values[name] = _READERS[name](values[name])
-            command(values, **given)
+            command(choices(**values), **given)
 
         parameters = [_parameter(field, metadata) for field, metadata in offered.values()]
         run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -147,15 +144,14 @@ def _parameter(field: dataclasses.Field[Any], metadata: Mapping[str, Any]) -> in
         metavar=metadata.get("metavar"),
         rich_help_panel=metadata.get("panel"),
     )
-    default = field.default
-    if default is dataclasses.MISSING:
-        required = field.default_factory is dataclasses.MISSING
-        default = inspect.Parameter.empty if required else None
+    is_mapping = field.default is dataclasses.MISSING
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[_TYPES.get(field.type, metadata.get("reads", str | None)), info],
+        default=None if is_mapping else field.default,
+        annotation=Annotated[
+            list[str] | None if is_mapping else _TYPES.get(field.type, str | None), info
+        ],
     )
 
 

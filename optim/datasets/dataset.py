@@ -18,7 +18,12 @@ from pb_graph.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     import dspy
 
-_EXAMPLE = "dspy.Example"  # key in a question's metadata
+INPUTS = ("question", "reference", "instruction", "answer_format", "domain", "level")
+"""The fields of a question that the graph is given."""
+
+EXAMPLE = "dspy.Example"
+"""The key in a question's metadata of the example that the question was made of."""
+
 _LEVEL = re.compile(r"(?:level\s*)?([1-5])(?:\.0+)?", re.IGNORECASE)
 _ID_DIGITS = 12
 
@@ -64,6 +69,10 @@ class Question:
         if self.level is not None and self.level not in LEVELS:
             msg = f"level {self.level!r} is outside 1 to 5"
             raise InputError(msg)
+
+    def inputs(self) -> dict[str, Any]:
+        """Return the inputs of the graph that are set, by name."""
+        return {name: value for name in INPUTS if (value := getattr(self, name))}
 
     @property
     def identity(self) -> str:
@@ -241,7 +250,7 @@ def question_of(given: Any) -> Question:  # noqa: ANN401 -- a Question or a dspy
         msg = f"it is of type {type(given).__name__}, not a dspy.Example or a Question"
         raise InputError(msg)
     question = DATASETS["jsonl"].read(Row(given.toDict()))  # without defaults of a file
-    return replace(question, metadata={**question.metadata, _EXAMPLE: given})
+    return replace(question, metadata={**question.metadata, EXAMPLE: given})
 
 
 def example_of(question: Question) -> dspy.Example:
@@ -251,11 +260,6 @@ def example_of(question: Question) -> dspy.Example:
     fields = {"question": question.question, "id": question.identity}
     answer = " or ".join(question.targets)
     return dspy.Example(**fields, answer=answer).with_inputs("question", "id")
-
-
-def known_example(question: Question) -> dspy.Example:
-    """Return the example that a question was made of, with all its fields, or a new one."""
-    return question.metadata.get(_EXAMPLE) or example_of(question)
 
 
 def content_id(prefix: str, content: str) -> str:

@@ -25,16 +25,14 @@ from dataclasses import MISSING, dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pb_graph
 from optim.datasets.dataset import DATASETS, DataSet, Question, Row, SkipRow, data_set
 from optim.extras import import_or_explain
 from pb_graph.budget.account import Budget
+from pb_graph.budget.rates import Prices
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from pb_graph.budget.rates import Prices
 
 _PANEL = "Questions"
 _FOLDERS = re.compile(r"(^|[=:])(?:~|\.\.)?/(?!/)(?:[^/]*/)*")  # of a path, not of an address
@@ -93,9 +91,8 @@ class Questions:
     )
     data: str | Path | None = option("A .jsonl, .json, .csv, .tsv or .parquet file.", _PANEL, None)
     fields: Mapping[str, str] = option(
-        "Map a column; repeatable.", _PANEL, dict, flags="--field", metavar="NAME=COLUMN",
-        reads=list[str] | None,
-    )  # fmt: skip
+        "Map a column; repeatable.", _PANEL, dict, flags="--field", metavar="NAME=COLUMN"
+    )
     split: str | None = option("A split of the hub's data set.", _PANEL, None)
     levels: Collection[int] | None = option("Only these levels, such as 1,2.", _PANEL, None)
     limit: int | None = option("Number of questions, evenly over levels.", _PANEL, None)
@@ -270,7 +267,7 @@ class Limits:
     )
     limit_usd: float | None = option("Start no answer after N US $.", "Limits", None, metavar="N")
     prices: Literal["auto"] | Prices | None = option(
-        "Prices in US $: auto, none or a JSON file.", "Output", "auto", metavar="FILE", reads=str
+        "Prices in US $: auto, none or a JSON file.", "Output", "auto", metavar="FILE"
     )
 
     def __post_init__(self) -> None:

@@ -7,13 +7,11 @@ literals as text, which `ast.literal_eval` reads.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from optim.datasets.dataset import HubSource, Question, Row, content_id, dataset
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _INSTRUCTION = (
     "Plan the trip that is asked for. Take every flight, drive, restaurant, attraction and "

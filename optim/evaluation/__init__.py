@@ -11,13 +11,12 @@ from optim.extras import on_first_use
 
 if TYPE_CHECKING:
     from optim.evaluation.experiment import Experiment
-    from optim.evaluation.ray_parts import on_ray
-    from optim.evaluation.run import Evaluation, EvaluationError, evaluate
+    from optim.evaluation.run import Evaluation, EvaluationError, evaluate, on_ray
 
 __all__ = ["Evaluation", "EvaluationError", "Experiment", "evaluate", "on_ray"]
 
 __getattr__ = on_first_use(
     __name__,
-    {"Experiment": "experiment", "on_ray": "ray_parts"}
-    | dict.fromkeys(("Evaluation", "EvaluationError", "evaluate"), "run"),
+    {"Experiment": "experiment"}
+    | dict.fromkeys(("Evaluation", "EvaluationError", "evaluate", "on_ray"), "run"),
 )

@@ -9,18 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from optim.datasets import Questions
+from optim.datasets import Question, Questions
 from optim.datasets.questions import Limits, option
 from optim.methods import NAMES, PAPER, PUBLISHED, Method, methods, over_budgets
 from optim.records import REMOTE
 from optim.scorers import NAMES as SCORERS
-from optim.scorers import scorer_code, scorer_name
+from optim.scorers import ScorerLike, scorer_code, scorer_name
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from optim.bench.bench import ModelSpec
-    from optim.datasets import Question
-    from optim.scorers import ScorerLike
     from pb_graph.models.caps import CapPolicy
     from pb_graph.planner.planner import Planner
 
@@ -61,21 +59,15 @@ class Experiment(Limits, Questions):
     )
     methods: str | Sequence[str | Method] = option(
         f"Comma-separated: names, {PAPER}, {PUBLISHED}, NAME=FILE (tuned program or settings); "
-        "NAME@300 caps each call.",
-        _METHODS,
-        "vanilla,default",
-        reads=str,
-    )
+        "NAME@300 caps each call.", _METHODS, "vanilla,default",
+    )  # fmt: skip
     settings: Mapping[str, Any] = option(
         "A setting for all methods; repeatable.", _METHODS, dict, flags="--set",
-        metavar="NAME=VALUE", reads=list[str] | None,
+        metavar="NAME=VALUE",
     )  # fmt: skip
     grid: str | None = option("Budgets, such as 50,100+25,50.", _METHODS, None)
     scorer: ScorerLike | None = option(
-        "Replaces the default. FILE.py:NAME of your own, or:",
-        _METHODS,
-        None,
-        names=tuple(SCORERS),
+        "Replaces the default. FILE.py:NAME of your own, or:", _METHODS, None, names=SCORERS
     )
     estimate_level: bool = option("Estimate every level.", _METHODS, default=False)
     model: ModelSpec = option("Solver: 'provider:model' or 'local:NAME'.", _MODEL, None)
@@ -84,14 +76,11 @@ class Experiment(Limits, Questions):
         "Short for the method default=FILE.", _MODEL, None, flags="--program"
     )
     cap_policy: CapPolicy | str | None = option(
-        "The one that `pb-graph probe` names.",
-        _MODEL,
-        None,
-        reads=str | None,
+        "The one that `pb-graph probe` names.", _MODEL, None
     )
     temperature: float | None = option("Sampling temperature, for several --epochs.", _MODEL, None)
     concurrency: int = option("Questions answered at once.", _LIMITS, 8)
-    log_dir: str | Path = option("Folder for logs and replies.", _OUTPUT, "logs", reads=str)
+    log_dir: str | Path = option("Folder for logs and replies.", _OUTPUT, "logs")
 
     def __post_init__(self) -> None:
         Questions.__post_init__(self)
@@ -105,14 +94,19 @@ class Experiment(Limits, Questions):
             Shard.parse(self.part)
 
     @property
+    def shard(self) -> Shard | None:
+        """The part of the questions; None for all of them."""
+        return None if self.part is None else Shard.parse(self.part)
+
+    @property
     def folder(self) -> Path:
         """Local folder with the lock and the paid replies."""
         return Path(str(self.log_dir).rpartition(REMOTE)[2])
 
     def in_part(self, questions: Sequence[Question]) -> list[Question]:
         """Return the questions of this experiment's part."""
-        part = Shard.parse(self.part) if self.part else None
-        return [question for question in questions if part is None or part.has(question.id)]
+        shard = self.shard
+        return [question for question in questions if shard is None or shard.has(question.id)]
 
     def chosen_methods(self, questions: Sequence[Question]) -> tuple[Method, ...]:
         """Return the methods for the questions of all parts, with estimated twins and the grid."""
@@ -124,9 +118,16 @@ class Experiment(Limits, Questions):
             )
             for method in methods(self.methods, self.settings, self.planner_program)
         ]
-        if not self.estimate_level and any(question.level is not None for question in questions):
-            names = {method.name for method in rows}
-            rows = [each for method in rows for each in _with_estimated_level(method, names)]
+        # Data sets have labels for the level, but questions of users do not.
+        has_labels = any(question.level is not None for question in questions)
+        names = {method.name for method in rows}
+        for method in [*rows] if has_labels and not self.estimate_level else ():
+            base, at, cap = method.name.partition("@")
+            twin = f"{base}_estimated{at}{cap}"
+            is_known = f"{base}_estimated" in NAMES and twin not in names
+            if is_known and method.settings.needs_level:
+                estimated = replace(method, name=twin, estimate_level=True)
+                rows.insert(rows.index(method) + 1, estimated)
         if self.grid is not None:
             rows = list(over_budgets(rows, self.grid))
         if len({method.name for method in rows}) < len(rows):
@@ -144,18 +145,6 @@ class Experiment(Limits, Questions):
         scorer = self.chosen_scorer
         about = {"scorer": scorer_name(scorer), "scorer_code": scorer_code(scorer)}
         return super().origin() | about
-
-
-def _with_estimated_level(method: Method, used_names: set[str]) -> tuple[Method, ...]:
-    """Return a method, and the same method with an estimated level.
-
-    The estimate is charged. Data sets have labels for the level, but questions of users do not.
-    """
-    base, at, cap = method.name.partition("@")
-    twin = f"{base}_estimated{at}{cap}"
-    if f"{base}_estimated" not in NAMES or twin in used_names or not method.settings.needs_level:
-        return (method,)
-    return method, replace(method, name=twin, estimate_level=True)
 
 
 @dataclass(frozen=True, slots=True)

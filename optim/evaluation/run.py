@@ -1,4 +1,4 @@
-"""Run an experiment on Inspect: all methods on the same questions, resumable after a kill.
+"""Run an experiment on Inspect, here or in parts on Ray: resumable after a kill.
 
 Inspect runs and logs. The run folder also holds every paid reply under its request
 (`optim.bench.store`). The same command makes the same requests, so it continues within a
@@ -12,40 +12,50 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pandas as pd
 import rich
+from inspect_ai import Task
 from inspect_ai import eval as inspect_eval
+from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from optim.bench.bench import Meter, build_models
+from optim.bench.bench import Meter, Share, build_models
 from optim.bench.store import REPLIES, ReplyCache, lock_run_dir, storage_error
-from optim.evaluation.experiment import Experiment
+from optim.datasets import Question
+from optim.evaluation.experiment import Experiment, Shard
 from optim.evaluation.task import PROVIDER, make_task
-from optim.records import BY_RUN, Records, differences, log_headers, metadata_of, pool, task_key
+from optim.extras import require_modules
+from optim.methods import methods
+from optim.records import (
+    BY_RUN,
+    REMOTE,
+    Records,
+    differences,
+    log_headers,
+    metadata_of,
+    pool,
+    task_key,
+)
 from optim.reporting.formatting import displayed, remarks, text_table
 from optim.reporting.tables import answers, figures
 from optim.scorers import as_scorer
 from pb_graph.errors import InputError, PlanAndBudgetError
 
-if TYPE_CHECKING:
-    from inspect_ai import Task
-    from inspect_ai.log import EvalLog
-
-    from optim.bench.bench import Share
-    from optim.datasets import Question
-
-    Engine = Callable[[Experiment, Console, Sequence[Question]], "Evaluation"]
+Engine = Callable[[Experiment, Console, Sequence[Question]], "Evaluation"]
+"""Runs an experiment on questions, and shows its progress."""
 
 _EVERY = 30.0  # seconds between two lines of progress where nothing can be drawn over
 _FIRST = 5  # answers, from which the tokens of all are estimated
+_RESTARTS = 3  # of a part whose worker died
 _FLUSHES = 50  # times that Inspect writes a log while it grows; each time it writes all of it
 
 
@@ -115,24 +125,16 @@ def evaluate(
     as_scorer(experiment.chosen_scorer)  # all that can be refused is refused first
     questions = experiment.load()
     if confirm is not None:
-        confirm(*_size(experiment, questions))
+        model, limit = experiment.model, experiment.account()
+        count = len(experiment.in_part(questions))
+        names = [method.name for method in experiment.chosen_methods(questions)]
+        total = count * len(names) * experiment.epochs
+        epochs = f" x {experiment.epochs} epochs" if experiment.epochs > 1 else ""
+        name = model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL"
+        bound = f"at most {limit.total:,} {limit.unit}" if limit else "without a limit"
+        size = f"{len(names)} methods ({', '.join(names)}) x {count} questions{epochs} = {total:,} "
+        confirm(f"{size}answers by {name}, {bound}.", total)
     return (run or run_here)(experiment, console or Console(stderr=True), questions)
-
-
-def _size(experiment: Experiment, questions: Sequence[Question]) -> tuple[str, int]:
-    """Return the size of a run in a sentence, and its number of answers."""
-    model, limit = experiment.model, experiment.account()
-    count = len(experiment.in_part(questions))
-    names = [method.name for method in experiment.chosen_methods(questions)]
-    total = count * len(names) * experiment.epochs
-    epochs = f" x {experiment.epochs} epochs" if experiment.epochs > 1 else ""
-    name = model if isinstance(model, str) else type(model).__name__ if model else "PB_MODEL"
-    bound = f"at most {limit.total:,} {limit.unit}" if limit else "without a limit"
-    text = (
-        f"{len(names)} methods ({', '.join(names)}) x {count} questions{epochs} = {total:,} "
-        f"answers by {name}, {bound}."
-    )
-    return text, total
 
 
 def run_here(
@@ -143,13 +145,13 @@ def run_here(
     share: Share | None = None,
 ) -> Evaluation:
     """Run an experiment in this process."""
-    methods, folder = experiment.chosen_methods(questions), experiment.folder
+    rows, folder = experiment.chosen_methods(questions), experiment.folder
     judge = as_scorer(experiment.chosen_scorer)
     with lock_run_dir(folder), closing(ReplyCache(folder / REPLIES, experiment.account())) as cache:
         models = build_models(
             experiment.model,
             experiment.planner,
-            settings=methods[0].settings,
+            settings=rows[0].settings,
             cache=cache,
             cap_policy=experiment.cap_policy,
             temperature=experiment.temperature,
@@ -158,9 +160,7 @@ def run_here(
             msg = "epochs at temperature 0 give the same answer each time: set --temperature 0.7"
             raise InputError(msg)
         meter = Meter(experiment.concurrency, cache, share)
-        tasks = [
-            make_task(experiment, method, questions, models, judge, meter) for method in methods
-        ]
+        tasks = [make_task(experiment, row, questions, models, judge, meter) for row in rows]
         keys = [task_key(task.metadata or {}) for task in tasks]
         latest = _latest_logs(experiment)
         todo = [
@@ -278,3 +278,115 @@ def _is_left(task: Task, log: EvalLog | None, experiment: Experiment) -> bool:
         raise InputError(msg)
     scored = log.results.completed_samples if log.results else 0
     return bool(differences(old, new)) or scored != _samples(task)
+
+
+def on_ray(parts: int) -> Engine:
+    """Return a runner of an experiment in parts on Ray: ``evaluate(experiment, run=on_ray(64))``.
+
+    The parts run on the cluster of ``RAY_ADDRESS`` or on the cores of this machine, each with its
+    own subfolder of the log folder, which all nodes must be able to access. The limit of tokens is
+    for all of them together. Ray repeats the task of a worker that died, which pays for nothing
+    twice.
+
+    Raises:
+        InputError: If there is no part.
+        MissingPackageError: If Ray is not installed.
+    """
+    Shard.parse(f"1/{parts}")
+    require_modules("ray")
+    return partial(_run_parts, parts)
+
+
+def _run_parts(
+    parts: int, experiment: Experiment, console: Console, questions: Sequence[Question]
+) -> Evaluation:
+    import ray  # noqa: PLC0415 -- of an extra
+
+    if experiment.part is not None or REMOTE in str(experiment.log_dir):
+        msg = "Ray needs one local log_dir that all nodes can read. Remove --part and s3://."
+        raise InputError(msg)
+    root = Path(experiment.log_dir).resolve()
+    folders = [root / f"part-{number}-of-{parts}" for number in range(1, parts + 1)]
+    if others := set(root.glob("part-*-of-*")) - set(folders):
+        msg = f"{root} holds {min(others).name}: use as many parts as before, or another folder"
+        raise InputError(msg)
+    rows = methods(experiment.methods, experiment.settings, experiment.planner_program)
+    experiment = replace(experiment, methods=rows, planner_program=None)  # no node reads a file
+    names = [method.name for method in experiment.chosen_methods(questions)]
+    with lock_run_dir(root):
+        spent = [_spent(folder / REPLIES, experiment) for folder in folders]
+        ray.init(log_to_driver=False, configure_logging=False, ignore_reinit_error=True)
+        account: Any = ray.remote(num_cpus=0)(_Account).remote(spent)
+        run_part: Any = ray.remote(num_cpus=1, max_retries=_RESTARTS)(_run_part)
+        stored_questions, evaluations = ray.put(list(questions)), list[Evaluation]()
+        tasks = {}
+        for place, folder in enumerate(folders):
+            piece = replace(experiment, part=f"{place + 1}/{parts}", log_dir=folder)
+            tasks[run_part.remote(piece, stored_questions, account, place)] = piece.part
+        try:
+            samples = len(questions) * len(names) * experiment.epochs
+            with show_progress(samples, int(sum(tokens for tokens, _ in spent)), console) as show:
+                while tasks:
+                    ready, _ = ray.wait(list(tasks), num_returns=len(tasks), timeout=1.0)
+                    evaluations += [_result(task, tasks.pop(task)) for task in ready]
+                    show(*ray.get(account.totals.remote())[:3])
+        finally:
+            for task in tasks:
+                ray.cancel(task)
+    records = Records(record for part in evaluations for record in part.records)
+    records.sort(key=lambda record: names.index(record.method))
+    not_started = sum(part.not_started for part in evaluations)
+    return Evaluation(records, sum(part.spent for part in evaluations), not_started, root)
+
+
+def _spent(file: Path, experiment: Experiment) -> tuple[float, float]:
+    """Return the completion tokens in a part's store, and what they are of the limit."""
+    if not file.exists():
+        return 0, 0
+    with closing(ReplyCache(file, experiment.account())) as cache:
+        return cache.spent, cache.limit.spent if cache.limit else 0
+
+
+class _Account:
+    """Actor that counts the tokens, answers and errors of all parts, and their limit."""
+
+    def __init__(self, spent: list[tuple[float, float]]) -> None:
+        self._parts = [[tokens, 0, 0, amount] for tokens, amount in spent]
+
+    def note(self, place: int, *counts: float) -> float:
+        self._parts[place] = list(counts)
+        return self.totals()[-1]
+
+    def totals(self) -> list[float]:
+        return [sum(column) for column in zip(*self._parts, strict=True)]
+
+
+def _run_part(
+    experiment: Experiment,
+    questions: Sequence[Question],
+    account: Any,  # noqa: ANN401
+    place: int,
+) -> Evaluation:
+    """Answer a part in a worker."""
+
+    def share(meter: Meter) -> Any:  # noqa: ANN401 -- awaitable
+        limit = meter.cache.limit
+        counts = meter.cache.spent, meter.answers, meter.errors, limit.spent if limit else 0
+        return account.note.remote(place, *counts)
+
+    return run_here(experiment, Console(quiet=True), questions, share=share)
+
+
+def _result(task: Any, part: str | None) -> Evaluation:  # noqa: ANN401
+    """Return the result of a part that ended, or raise the reason why it failed."""
+    import ray  # noqa: PLC0415
+
+    try:
+        evaluation: Evaluation = ray.get(task)
+    except ray.exceptions.RayError as error:
+        cause = getattr(error, "cause", None) or error
+        if isinstance(cause, PlanAndBudgetError):
+            raise cause from None
+        msg = f"part {part} failed: {cause!r}. Finished answers are kept; rerun the same command."
+        raise EvaluationError(msg) from error
+    return evaluation

@@ -19,12 +19,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import transcript
 from inspect_ai.model import (
+    ChatMessage,
     ChatMessageAssistant,
     ChatMessageSystem,
     ChatMessageUser,
@@ -36,40 +37,29 @@ from inspect_ai.model import (
     get_model,
     modelapi,
 )
-from inspect_ai.scorer import Metric, SampleScore, Score, Value, metric, scorer
-from inspect_ai.solver import solver
+from inspect_ai.scorer import Metric, SampleScore, Score, Target, Value, metric, scorer
+from inspect_ai.scorer import Scorer as InspectScorer
+from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import EarlyStop, span
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import JsonValue
 
-from optim.bench.bench import RETRY_SETTINGS, Models, Runner, score_answer
+from optim.bench.bench import Meter, Models, Runner, conditions, score_answer
 from optim.bench.store import Call
+from optim.datasets import Question
 from optim.datasets.dataset import digest
 from optim.e3 import interval
-from optim.evaluation.experiment import Experiment, Shard
-from optim.methods import methods
-from optim.records import PLANNING, Conditions, planning_tokens
-from optim.scorers import as_scorer
+from optim.evaluation.experiment import Experiment
+from optim.methods import Method, methods
+from optim.records import PLANNING, planning_tokens
+from optim.scorers import Scorer, as_scorer
 from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import generic
-
-if TYPE_CHECKING:
-    from inspect_ai.model import ChatMessage
-    from inspect_ai.scorer import Scorer as InspectScorer
-    from inspect_ai.scorer import Target
-    from inspect_ai.solver import Generate, Solver, TaskState
-    from pydantic import JsonValue
-
-    from optim.bench.bench import Meter
-    from optim.datasets import Question
-    from optim.methods import Method
-    from optim.records import Record
-    from optim.scorers import Scorer
-    from pb_graph.types import Report
+from pb_graph.types import Report
 
 PROVIDER = "recorded"
 _KINDS = {"system": ChatMessageSystem, "human": ChatMessageUser, "ai": ChatMessageAssistant}
@@ -125,15 +115,10 @@ def _metadata(
     experiment: Experiment, method: Method, questions: Sequence[Question], models: Models
 ) -> dict[str, Any]:
     """Return a log's metadata, for `optim.records`: names, conditions, origin, part."""
-    part = Shard.parse(experiment.part) if experiment.part else None
-    settings, about = method.settings, experiment.origin()
-    conditions = Conditions(
-        settings=settings.model_dump(mode="json", exclude=set(RETRY_SETTINGS)),
-        solver=models.solver_identity,
-        planner=models.planner_identity,
-        program=method.program_digest,
-        estimate_level=method.estimate_level,
-        temperature=models.temperature,
+    part, settings, about = experiment.shard, method.settings, experiment.origin()
+    matters = conditions(
+        method,
+        models,
         epochs=experiment.epochs,
         source=[about["data"], about["split"]],
         part=experiment.part,
@@ -147,7 +132,7 @@ def _metadata(
         "model": models.model,
         "planner": models.planner_model,
         "uses_level": settings.has_plan or settings.needs_level,
-        "conditions": asdict(conditions),
+        "conditions": matters,
         "made_by": about
         | {"settings": settings.model_dump(mode="json"), "program": method.program_digest}
         | {"temperature": models.temperature, "epochs": experiment.epochs},
@@ -170,7 +155,16 @@ def _make_solver(runner: Runner, by_id: Mapping[str, Question], meter: Meter | N
 
             with meter.answering() if meter else nullcontext():
                 record = await runner.answer(question, state.epoch, on_call=note)
-            _show_answer(record, calls, state)
+            report, solving = record.report, [c for c in calls if c.charge["node"] not in PLANNING]
+            state.store.set("report", report)
+            state.store.set("error", record.error)
+            overview: dict[str, Any] = {n: value for n, value in report.items() if n in _OVERVIEW}
+            transcript().info(overview, source="plan and budgets")
+            if solving:  # none are known where Inspect's own model answers
+                state.messages = to_inspect(solving[-1].messages)
+            answer = solving[-1].text if solving else report["answer"]
+            state.messages.append(ChatMessageAssistant(content=answer))
+            state.output = ModelOutput.from_content(state.model.name, report["answer"])
             if record.error is not None:
                 if meter:
                     meter.end(is_scored=False)
@@ -181,21 +175,6 @@ def _make_solver(runner: Runner, by_id: Mapping[str, Question], meter: Meter | N
         return solve
 
     return make()
-
-
-def _show_answer(record: Record, calls: Sequence[Call], state: TaskState) -> None:
-    """Write an answer into a sample: the report, plan and budgets, the solver's last messages."""
-    report = record.report
-    state.store.set("report", report)
-    state.store.set("error", record.error)
-    overview: dict[str, Any] = {name: value for name, value in report.items() if name in _OVERVIEW}
-    transcript().info(overview, source="plan and budgets")
-    solving = [call for call in calls if call.charge["node"] not in PLANNING]
-    if solving:  # none are known where Inspect's own model answers
-        state.messages = to_inspect(solving[-1].messages)
-    answer = solving[-1].text if solving else report["answer"]
-    state.messages.append(ChatMessageAssistant(content=answer))
-    state.output = ModelOutput.from_content(state.model.name, report["answer"])
 
 
 def _make_scorer(
@@ -408,21 +387,15 @@ class InspectChat(BaseChatModel):
         options = {name: given[name] for name in ("max_tokens", "temperature") if name in given}
         config = GenerateConfig(stop_seqs=stop, **options)
         output = await model.generate(to_inspect(messages), config=config)
-        return ChatResult(generations=[ChatGeneration(message=_to_langchain(output))])
-
-
-def _to_langchain(output: ModelOutput) -> AIMessage:
-    """Return the reply with its tokens in LangChain's terms, where input includes cached tokens."""
-    usage, tokens = output.usage, None
-    if usage is not None:
-        cached = usage.input_tokens_cache_read or 0
-        input_tokens = usage.input_tokens + cached + (usage.input_tokens_cache_write or 0)
-        tokens = UsageMetadata(
-            input_tokens=input_tokens,
-            output_tokens=usage.output_tokens,
-            total_tokens=input_tokens + usage.output_tokens,
-            input_token_details=InputTokenDetails(cache_read=cached),
-            output_token_details=OutputTokenDetails(reasoning=usage.reasoning_tokens or 0),
-        )
-    about = {"finish_reason": output.stop_reason, "model_name": output.model}
-    return AIMessage(output.completion, response_metadata=about, usage_metadata=tokens)
+        tokens: Any = None
+        if usage := output.usage:  # LangChain's input includes cached tokens
+            cached, written = usage.input_tokens_cache_read or 0, usage.input_tokens_cache_write
+            tokens = Bill(
+                input=usage.input_tokens + cached + (written or 0),
+                output=usage.output_tokens,
+                cached=cached,
+                reasoning=usage.reasoning_tokens or 0,
+            ).usage()
+        about = {"finish_reason": output.stop_reason, "model_name": output.model}
+        reply = AIMessage(output.completion, response_metadata=about, usage_metadata=tokens)
+        return ChatResult(generations=[ChatGeneration(message=reply)])

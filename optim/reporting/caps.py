@@ -7,21 +7,17 @@ accuracy and the price of every cap.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas as pd
 
 from optim.e3 import Comparison, Sample, compare
-from optim.records import PLANNING
+from optim.records import Record, solving_calls
 from optim.reporting.tables import answers, figures
 from pb_graph.budget.rules import LEVELS, LevelTable
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from optim.records import Record
 
 _QUANTILES = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)  # of the lengths: the caps of the ladder
 _STEP = 10  # tokens to which caps are rounded up
@@ -80,7 +76,7 @@ def read_caps(
         msg = "caps are read off four answers or more of one method: choose one with --method"
         raise InputError(msg)
     for question, nodes in zip(table.question, table.by_node, strict=True):
-        if _solving_calls(nodes) != 1:
+        if solving_calls(nodes) != 1:
             msg = f"question {question!r} was solved in several calls, so no cap can be read off: "
             msg += "run it with plan_from=null, reserve=0 and a large budget"
             raise InputError(msg)
@@ -132,7 +128,7 @@ def ladders(study: pd.DataFrame) -> pd.DataFrame:
     found = []
     for _, table in study.dropna(subset="score").groupby("method", sort=False):
         is_capped = table.budget.notna().any()
-        if len(table) < _FEWEST or is_capped or set(map(_solving_calls, table.by_node)) != {1}:
+        if len(table) < _FEWEST or is_capped or set(map(solving_calls, table.by_node)) != {1}:
             continue
         # Units of a completion token. Dollars of a completion token are not known here.
         is_known = table.money_unit.iloc[0] == "units"
@@ -140,10 +136,6 @@ def ladders(study: pd.DataFrame) -> pd.DataFrame:
         cut = {cap: _cut(table, cap, paid / table.tokens.sum()) for cap in _usual_caps(table)}
         found.append(_ladder(table, cut))
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
-
-
-def _solving_calls(nodes: Mapping[str, Any]) -> int:
-    return sum(part["calls"] for name, part in nodes.items() if name not in PLANNING)
 
 
 def _usual_caps(table: pd.DataFrame) -> list[int]:

@@ -11,19 +11,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import altair as alt
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from optim.records import Record
 from optim.reporting.tables import PARTS, STUDY, answers, figures
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from optim.records import Record
-    from pb_graph.types import Report
+from pb_graph.types import Report
 
 Chart: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart
 

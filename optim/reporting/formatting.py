@@ -6,8 +6,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 from rich.console import Console
@@ -37,14 +36,6 @@ def factor(value: float | None) -> str:
     return number(value, 0 if size >= 100 else 1 if size >= 10 else 2)  # noqa: PLR2004
 
 
-def _interval(lower: float | None, upper: float | None, digits: int | None = None) -> str:
-    """Return an interval; its upper end is infinite if there is none."""
-    if lower is None:
-        return DASH
-    low, high = (factor(end) if digits is None else number(end, digits) for end in (lower, upper))
-    return f"{low} to {'∞' if upper is None else high}"
-
-
 def p_value(value: float | None) -> str:
     """Return a p-value with three decimals."""
     return "< 0.001" if value is not None and value < 0.001 else number(value, 3)  # noqa: PLR2004
@@ -56,13 +47,17 @@ def format_settings(values: Mapping[str, object]) -> list[str]:
 
 
 def _with_interval(name: str, ends: str, digits: int | None) -> Callable[[Row], str]:
+    def text(value: float | None) -> str:
+        return factor(value) if digits is None else number(value, digits)
+
     def show(row: Row) -> str:
         value, low, high = row[name], row[f"{ends}lower"], row[f"{ends}upper"]
-        text = factor(value) if digits is None else number(value, digits)
+        cell = text(value)
         if (spread := row.get(f"{name}_sd")) is not None:
-            text += f" ±{number(spread, 2 if digits is None else digits)}"
-        has_none = value is None and low is None
-        return text if has_none else f"{text} ({_interval(low, high, digits)})"
+            cell += f" ±{number(spread, 2 if digits is None else digits)}"
+        if low is None:
+            return cell if value is None else f"{cell} ({DASH})"
+        return f"{cell} ({text(low)} to {'∞' if high is None else text(high)})"
 
     return show
 
@@ -82,26 +77,14 @@ def _money(name: str) -> Callable[[Row], str]:
     return show
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a report. A function of a row is a column, too.
+class Column(NamedTuple):
+    """A column of a report."""
 
-    Attributes:
-        show: Writes a cell from a row of the table's figures.
-        tip: What the column is, for a person who points at its head.
-    """
-
-    show: Callable[[Row], str]
-    tip: str
-
-    def __call__(self, row: Row) -> str:
-        """Return the cell of a row."""
-        return self.show(row)
+    show: Callable[[Row], str]  # writes a cell from a row of the table's figures
+    tip: str = ""  # what the column is, for a person who points at its head
 
 
-Columns: TypeAlias = Mapping[str, Callable[[Row], str]]
-
-COLUMNS: dict[str, Callable[[Row], str]] = {
+COLUMNS: dict[str, Column] = {
     "accuracy, %": Column(
         _with_interval("accuracy", "accuracy_", 1), "Mean score with its 95 % interval."
     ),
@@ -143,7 +126,7 @@ def difference(pair: Row) -> str:
     return "undecided" if pair["discordant"] == 0 else _accuracy_difference(pair)
 
 
-PAIR_COLUMNS: dict[str, Callable[[Row], str]] = {
+PAIR_COLUMNS: dict[str, Column] = {
     "ratio of E³": Column(
         _with_interval("ratio", "", None), "With the interval of the paired delta method."
     ),
@@ -171,14 +154,14 @@ PAIR_COLUMNS: dict[str, Callable[[Row], str]] = {
 """Columns of a table of paired comparisons."""
 
 
-def displayed(frame: pd.DataFrame, columns: Columns = COLUMNS) -> pd.DataFrame:
+def displayed(frame: pd.DataFrame, columns: Mapping[str, Column] = COLUMNS) -> pd.DataFrame:
     """Return a table of `figures` or of `paired` as text, without empty columns."""
     studies = [name for name in STUDY if name in frame and len(set(frame[name])) > 1]
     labels = [*studies, *(name for name in ("method", "level", "cap", "reason") if name in frame)]
     rows = [defaultdict(lambda: None, row) for row in to_rows(frame)]
     texts = pd.DataFrame(
         {name: str(row[name] or DASH) for name in labels}
-        | {head: show(row) for head, show in columns.items()}
+        | {head: column.show(row) for head, column in columns.items()}
         for row in rows
     )
     return texts[[name for name in texts if name in labels or (texts[name] != DASH).any()]]

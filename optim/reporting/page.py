@@ -9,29 +9,17 @@ import shlex
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from optim.records import Record
 from optim.reporting import caps, charts, formatting, tables
-from optim.reporting.formatting import (
-    COLUMNS,
-    DASH,
-    PAIR_COLUMNS,
-    Column,
-    difference,
-    displayed,
-    factor,
-    number,
-)
-from optim.reporting.tables import STUDY, PaperTable, answers, to_rows
+from optim.reporting.formatting import COLUMNS, DASH, PAIR_COLUMNS, difference, displayed, number
 from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from optim.records import Record
 
 Row = dict[str, Any]
 Tables = dict[str, pd.DataFrame]
@@ -65,7 +53,7 @@ def report(
         InputError: If ending or baseline are unknown, no record is given, or writing fails.
     """
     file = Path(path)
-    table = records if isinstance(records, pd.DataFrame) else answers(records)
+    table = records if isinstance(records, pd.DataFrame) else tables.answers(records)
     content = rendered(table, file.suffix.removeprefix("."), baseline, paper=paper)
     try:
         file.write_text(content, encoding="utf-8", errors="replace")
@@ -88,7 +76,7 @@ def rendered(
     tables.choose_baseline(table, baseline)
     studies = [
         (study, _tables(study, baseline if baseline in set(study.method) else None, paper=paper))
-        for _, study in table.groupby(list(STUDY), sort=False)
+        for _, study in table.groupby(list(tables.STUDY), sort=False)
     ]
     return _KINDS[kind](studies)
 
@@ -106,9 +94,9 @@ def _csv(studies: list[tuple[pd.DataFrame, Tables]]) -> str:
 
 def _json(studies: list[tuple[pd.DataFrame, Tables]]) -> str:
     document = [
-        {name: study[name].iloc[0] for name in STUDY}
+        {name: study[name].iloc[0] for name in tables.STUDY}
         | {"questions": study.question.nunique(), "made_by": _made_by(study)}
-        | {name: to_rows(frame) for name, frame in found.items()}
+        | {name: tables.to_rows(frame) for name, frame in found.items()}
         for study, found in studies
     ]
     return json.dumps({"studies": document}, ensure_ascii=False, allow_nan=False) + "\n"
@@ -129,11 +117,7 @@ def _html(studies: list[tuple[pd.DataFrame, Tables]]) -> str:
         title=": ".join(", ".join(table[name].unique()) for name in ("dataset", "model")),
         views=[_view(study, found, f"s{n}") for n, (study, found) in enumerate(studies)],
         total=f"{number(len(table))} answers, {number(table.tokens.sum())} completion tokens",
-        tips={
-            head: column.tip
-            for head, column in (COLUMNS | PAIR_COLUMNS).items()
-            if isinstance(column, Column)
-        },
+        tips={head: one.tip for head, one in (COLUMNS | PAIR_COLUMNS).items() if one.tip},
         notes=tables.paper_notes() if "paper_rows" in studies[0][1] else [],
     )
 
@@ -153,7 +137,7 @@ def _tables(study: pd.DataFrame, baseline: str | None, *, paper: bool) -> Tables
         "budget_grid": tables.budget_grid(study).reset_index(),
     }
     if paper:
-        names: tuple[PaperTable, ...] = ("rows", "certaindex", "latency", "budget_cells")
+        names: tuple[tables.PaperTable, ...] = ("rows", "certaindex", "latency", "budget_cells")
         dataset = study.dataset.iloc[0]
         frames |= {f"paper_{name}": tables.paper_figures(name, dataset) for name in names}
     return frames
@@ -177,10 +161,9 @@ def _view(study: pd.DataFrame, frames: Tables, name: str) -> Row:
         drawings["What a cap would give"] = charts.ladder(frames["ladder_of_caps"])
     if levels.accuracy.notna().any():
         drawings["Accuracy by level"] = charts.by_level(levels)
-    further = {key: table for key, table in frames.items() if key not in _DRAWN and len(table)}
     return {
         "id": name,
-        **{label: study[label].iloc[0] for label in STUDY},
+        **{label: study[label].iloc[0] for label in tables.STUDY},
         "facts": _facts(study, made_by),
         "findings": list(_findings(frame, pairs)),
         "doubts": [*_doubts(study, frame, made_by), *formatting.remarks(frame)],
@@ -190,7 +173,8 @@ def _view(study: pd.DataFrame, frames: Tables, name: str) -> Row:
         "charts": {title: charts.to_svg(chart) for title, chart in drawings.items()},
         "tables": {
             key.replace("_", " ").capitalize(): _texts(table).to_dict("records")
-            for key, table in further.items()
+            for key, table in frames.items()
+            if key not in _DRAWN and len(table)
         },
         "prompts": _by_text({m: str(about.get("prompt") or "") for m, about in made_by.items()}),
         "settings": {
@@ -205,9 +189,11 @@ def _texts(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table as text, without the labels that are equal in all rows."""
     if "e3_lower" in frame:
         return displayed(frame)
-    equal = [name for name in STUDY if name in frame and len(set(frame[name])) == 1]
+    equal = [name for name in tables.STUDY if name in frame and len(set(frame[name])) == 1]
     texts = frame.drop(columns=equal).rename(columns=lambda name: str(name).replace("_", " "))
-    return texts.map(lambda v: factor(v) if isinstance(v, float) else DASH if v is None else str(v))
+    return texts.map(
+        lambda v: formatting.factor(v) if isinstance(v, float) else DASH if v is None else str(v)
+    )
 
 
 def _by_text(texts: dict[str, str]) -> dict[str, str]:
@@ -238,8 +224,8 @@ def _facts(study: pd.DataFrame, made_by: dict[str, Row]) -> dict[str, str]:
 
 def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
     """Describe the cheapest method without a visible loss, and what methods with more E³ lose."""
-    rows = {row["method"]: row for row in to_rows(frame) if row["e3"] is not None}
-    pairs = {pair["method"]: pair for pair in to_rows(versus) if pair.get("questions")}
+    rows = {row["method"]: row for row in tables.to_rows(frame) if row["e3"] is not None}
+    pairs = {pair["method"]: pair for pair in tables.to_rows(versus) if pair.get("questions")}
     if not any(row["accuracy"] for row in rows.values()):
         yield "No answer is right." if rows else "Nothing has a score yet."
         return
@@ -253,10 +239,12 @@ def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
             f"answer {MIN_UNBIASED_QUESTIONS} at least."
         )
         return
-    losing = [name for name, pair in pairs.items() if _loses(pair)]
+    table = versus.set_index("method")  # what is missing is below nothing
+    is_visible = (table.accuracy_upper < 0) | (table.accuracy_p_value_holm < _ALPHA)
+    losing = list(table.index[(table.accuracy_difference < 0) & is_visible])
     safe = [name for name in (baseline, *pairs) if name not in losing]
     best = min(safe, key=lambda name: rows[name]["money"])
-    cells = [f"{head} {COLUMNS[head](rows[best])}" for head in _FOUND]
+    cells = [f"{head} {COLUMNS[head].show(rows[best])}" for head in _FOUND]
     if best in pairs:
         cells.append(f"accuracy, points: {difference(pairs[best])}")
     yield Markup(
@@ -265,27 +253,14 @@ def _findings(frame: pd.DataFrame, versus: pd.DataFrame) -> Iterator[str]:
     for name, pair in pairs.items():
         if rows[name]["e3"] > rows[best]["e3"]:
             yield Markup("<b>{}</b> has more E³, {}, but {}; accuracy, points: {}.").format(
-                name, COLUMNS["E³"](rows[name]),
+                name, COLUMNS["E³"].show(rows[name]),
                 "loses accuracy" if name in losing else "costs more", difference(pair),
             )  # fmt: skip
-    clear = [name for name, pair in pairs.items() if _is_clear(pair["p_value_holm"])]
+    clear = table.index[table.p_value_holm < _ALPHA]
     yield (
         f"E³ differs from that of {baseline} at the 5 % level, after Holm's correction: "
         f"{', '.join(clear) or 'for no method, so the order of the methods may be chance'}."
     )
-
-
-def _loses(pair: Row) -> bool:
-    """Return whether a loss of accuracy is visible in the test or in the interval beside it."""
-    upper = pair["accuracy_upper"]
-    is_below = upper is not None and upper < 0
-    return pair["accuracy_difference"] < 0 and (
-        is_below or _is_clear(pair["accuracy_p_value_holm"])
-    )
-
-
-def _is_clear(p_value: float | None) -> bool:
-    return p_value is not None and p_value < _ALPHA
 
 
 def _doubts(study: pd.DataFrame, frame: pd.DataFrame, made_by: dict[str, Row]) -> Iterator[str]:

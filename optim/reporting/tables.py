@@ -12,21 +12,18 @@ from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from math import log
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from optim.e3 import Comparison, Sample, accuracy_interval, compare, holm, interval, token_interval
-from optim.records import PLANNING, Records
+from optim.records import PLANNING, Record, Records
 from optim.scorers.travelplanner import rates
 from optim.statistics.estimates import PERCENT
 from pb_graph.budget.bill import Bill
 from pb_graph.budget.rates import Dollars, Prices
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from optim.records import Record
 
 STUDY = ("dataset", "model", "planner")
 """Columns that tell studies apart: only methods of one study are compared."""

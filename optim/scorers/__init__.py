@@ -1,4 +1,4 @@
-"""Define scorers, one file each. `as_scorer` returns a scorer by its name.
+"""Define scorers; `as_scorer` returns a scorer by its name.
 
 Every module of this folder is imported here, so a new scorer takes one new file with a class or a
 function under `register`.

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING
 
+from optim.datasets import Question
 from optim.extras import require_modules
 from optim.scorers.scorer import Score, ScorerError, register
 from optim.scorers.worker import WORKER
 from pb_graph.answers import boxed_answer, last_answer, unmarked, without_lead, without_thinking
-
-if TYPE_CHECKING:
-    from optim.datasets import Question
 
 _MAX_LENGTH = 20_000  # characters kept from the end, where the answer stands
 _SHORT = 80  # characters of an output that is nothing but its result

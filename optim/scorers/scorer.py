@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union, runtime_checkab
 
 from typing_extensions import TypeIs
 
-from optim.datasets.dataset import digest, known_example
+from optim.datasets import Question
+from optim.datasets.dataset import EXAMPLE, digest, example_of
 from optim.extras import named_object
 from pb_graph.errors import InputError, PlanAndBudgetError, did_you_mean
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Scorer as TheirScorer
     from inspect_ai.solver import TaskState
-
-    from optim.datasets import Question
 
 _MODEL = "plan-and-budget/answer"
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # correct, partial, incorrect, no answer
@@ -244,7 +243,8 @@ def from_dspy(metric: Callable[..., Any]) -> FunctionScorer:
     def judged(output: str, question: Question) -> Any:  # noqa: ANN401 -- a metric's value
         import dspy  # noqa: PLC0415 -- takes a second
 
-        return metric(known_example(question), dspy.Prediction(answer=output))
+        example = question.metadata.get(EXAMPLE) or example_of(question)
+        return metric(example, dspy.Prediction(answer=output))
 
     judged.__qualname__ = _name_of(metric)
     return FunctionScorer(judged)

@@ -1,4 +1,4 @@
-"""Measure candidates within a budget: answer questions, score them, and pay for no answer twice.
+"""Spend the budget of a tuning: measure candidates, and ask the model that writes instructions.
 
 One file of the run folder (`optim.bench.store`) holds every reply of the models under its request.
 A restarted run makes the same requests, gets the same replies, and so makes the same decisions.
@@ -12,25 +12,41 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
+import dspy
 from anyio.from_thread import start_blocking_portal
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage
 
-from optim.bench.bench import Runner, build_models, score_answer
-from optim.bench.store import REPLIES, ReplyCache, RunStoppedError, lock_run_dir
+from optim.bench.bench import Runner, build_models, model_identity, score_answer
+from optim.bench.store import (
+    REPLIES,
+    CachedClient,
+    Recording,
+    ReplyCache,
+    RunStoppedError,
+    lock_run_dir,
+    recording,
+)
+from optim.datasets import Question
 from optim.records import Record
-from optim.scorers import ScorerError, as_scorer, scorer_code, scorer_name
-from optim.tuning.program import SharedOnDeepcopy
+from optim.scorers import ScorerError, ScorerLike, as_scorer, scorer_code, scorer_name
+from optim.tuning.options import TuneOptions
+from optim.tuning.program import Candidate, GraphProgram, SharedOnDeepcopy
 from pb_graph.errors import InputError, PlanAndBudgetError
-
-if TYPE_CHECKING:
-    from optim.datasets import Question
-    from optim.scorers import ScorerLike
-    from optim.tuning.options import TuneOptions
-    from optim.tuning.program import Candidate, GraphProgram
+from pb_graph.models.client import RetryPolicy
+from pb_graph.models.options import TIMEOUT, CallOptions
+from pb_graph.models.reply import ASYNC, Reply
+from pb_graph.models.resolve import client_of, model_name, resolve
+from pb_graph.planner.planner import language_model
+from pb_graph.types import Purpose
 
 _OUTAGE = 8  # failed answers in a row
 _CHARACTERS = 4  # of a token
+
+_CAP = 2048  # completion tokens of a reflection
+_TEMPERATURE = 1.0  # the same prompt is asked several times, for different ideas
 
 T = TypeVar("T")
 
@@ -41,6 +57,12 @@ class SearchEndedError(PlanAndBudgetError):
 
 class OutageError(PlanAndBudgetError):
     """A question was not answered, so a candidate cannot be measured on it."""
+
+    def __init__(self, question: Question, what: str, reason: str) -> None:
+        super().__init__(
+            f"Question {question.id} ({question.question:.60}) {what}: {reason} Fix the cause and "
+            "rerun the same command, or leave the question out."
+        )
 
 
 class UnscoredError(OutageError, InputError):
@@ -207,13 +229,13 @@ class Evaluator(SharedOnDeepcopy):
             self.refusal = error
             raise
         failure: OutageError | None = None
-        if record.error is not None:
-            failure = OutageError(_told(question, "failed", record.error))
-        else:
-            try:
+        try:
+            if record.error is not None:
+                failure = OutageError(question, "failed", record.error)
+            else:
                 verdict = await score_answer(self._judge, record.report, question)
-            except ScorerError as error:
-                failure = UnscoredError(_told(question, "cannot be scored", str(error)))
+        except ScorerError as error:
+            failure = UnscoredError(question, "cannot be scored", str(error))
         self._failing = [*self._failing, candidate] if failure else []
         self._has_answers |= not failure
         if failure is not None:
@@ -229,8 +251,58 @@ class Evaluator(SharedOnDeepcopy):
         )
 
 
-def _told(question: Question, what: str, reason: str) -> str:
-    return (
-        f"Question {question.id} ({question.question:.60}) {what}: {reason} Fix the cause and "
-        "rerun the same command, or leave the question out."
-    )
+class Reflector:
+    """Asks the reflection model through the evaluator's cache and budget, from any thread.
+
+    The n-th identical prompt of a run gets the n-th stored reply, so a restarted run makes the same
+    decisions.
+    """
+
+    def __init__(self, model: BaseChatModel | str, evaluator: Evaluator) -> None:
+        settings, name = evaluator.program.settings, model if isinstance(model, str) else None
+        if isinstance(model, str):
+            model = resolve(model_name(model), settings)
+            if getattr(model, "temperature", None) == 0.0:
+                model = model.model_copy(update={"temperature": _TEMPERATURE})
+        self.model, self.name = model, name or type(model).__name__
+        policy, retries = evaluator.program.graph.cap_policy, RetryPolicy(settings.max_retries)
+        self._client = CachedClient(
+            client_of(model, policy, retries),
+            self.name,
+            model_identity(model, name),
+            evaluator.replies,
+            before=evaluator.check,
+        )
+        self._options = CallOptions(_CAP, settings.timeout or TIMEOUT, purpose=Purpose("reflect"))
+        self._evaluator, self._recording = evaluator, Recording()
+
+    def ask(self, prompt: str) -> str:
+        """Return the reply to a prompt.
+
+        An error ends the search, because an optimizer would continue and ask again.
+        """
+        return self._reply([HumanMessage(prompt)]).text
+
+    def language_model(self) -> dspy.LM:
+        """Return the model for the optimizers of DSPy that write instructions themselves."""
+
+        async def call(messages: Sequence[BaseMessage], *_: object) -> Reply:
+            return self._reply(messages)
+
+        return language_model(call, self._options)
+
+    def _reply(self, messages: Sequence[BaseMessage]) -> Reply:
+        try:
+            return self._evaluator.run(self._asked, messages)
+        except PlanAndBudgetError as error:
+            self._evaluator.refusal = error
+            raise
+
+    async def _asked(self, messages: Sequence[BaseMessage]) -> Reply:
+        with recording(self._recording):
+            reply = await self._client.call(messages, self._options, ASYNC)
+        if not reply.text or reply.finish == "length":
+            msg = f"{self.name} wrote no whole instruction in {_CAP} tokens. Choose another "
+            msg += "model to write instructions (--reflection-model)"
+            raise SearchEndedError(msg)
+        return reply

@@ -69,7 +69,7 @@ def optimizer(
     return register
 
 
-optimizer("gepa", reflects=True, learns=True)("optim.tuning.gepa:gepa")
+optimizer("gepa", reflects=True, learns=True)("optim.tuning.optimizers:gepa")
 optimizer("copro", reflects=True)("optim.tuning.optimizers:copro")
 optimizer("candidates")("optim.tuning.optimizers:candidates")
 optimizer("shortest", learns=True, tunes=("solve",))("optim.tuning.optimizers:shortest")
@@ -87,9 +87,7 @@ class TuneOptions(Limits):
         InputError: If a number is below 1.
     """
 
-    tuned: str = option(
-        "What to tune:", default="decompose", names=TUNED, flags="--tune", reads=str
-    )
+    tuned: str = option("What to tune:", default="decompose", names=TUNED, flags="--tune")
     optimizer: Any = option(
         "Default: gepa; shortest for solve. file.py:NAME of your own, or one of:",
         default=None,
@@ -113,7 +111,7 @@ class TuneOptions(Limits):
     max_prompt_tokens: int | None = option("Longest instruction, about.", default=None)
     budget: int = option("Most answers of the tuning.", default=400, flags="--budget-answers")
     concurrency: int = option("Questions answered at once.", default=8)
-    run_dir: str | Path = option("Folder for the run.", "Output", "runs/tune", reads=str)
+    run_dir: str | Path = option("Folder for the run.", "Output", "runs/tune")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -140,8 +138,12 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
             msg = f"no optimizer named {optimizer!r}; available: {', '.join(OPTIMIZERS)}"
             raise InputError(msg + did_you_mean(optimizer, OPTIMIZERS))
         optimizer = found
-    if not isinstance(optimizer, Optimizer):
-        optimizer = _wrapped(optimizer)
+    if not isinstance(optimizer, Optimizer):  # a function or an object of DSPy's, which learns
+        made, name = optimizer, getattr(optimizer, "__name__", type(optimizer).__name__)
+        if hasattr(made, "compile"):
+            compiled = "optim.tuning.optimizers:compile_with"
+            made, name = lambda task: resolve_name(compiled)(task, optimizer), name.lower()
+        optimizer = Optimizer(name, made, learns=True)
     if options.candidates and optimizer.name in _WRITERS:
         msg = f"{optimizer.name} writes its own instructions: leave out --candidates or --optimizer"
         raise InputError(msg)
@@ -150,16 +152,3 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
         msg += "change --optimizer or --tune"
         raise InputError(msg)
     return optimizer
-
-
-def _wrapped(made: Any) -> Optimizer:  # noqa: ANN401 -- an optimizer of DSPy's has no type
-    """Return a function, or an object of DSPy's, as an optimizer that learns."""
-    name = getattr(made, "__name__", type(made).__name__)
-    if not hasattr(made, "compile"):
-        return Optimizer(name, made, learns=True)
-
-    def propose(task: Any) -> Sequence[Any]:  # noqa: ANN401
-        proposals: Sequence[Any] = resolve_name("optim.tuning.optimizers:compile_with")(task, made)
-        return proposals
-
-    return Optimizer(name.lower(), propose, learns=True)

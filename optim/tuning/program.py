@@ -11,33 +11,26 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import dspy
 
-from optim.datasets.dataset import digest
-from optim.methods import Method, reject_plan_review
+from optim.datasets.dataset import INPUTS, digest
+from optim.methods import RETRY_SETTINGS, Method
 from pb_graph.errors import InputError, NoAnswerError
-from pb_graph.graph import build_graph
+from pb_graph.graph import PlanAndBudgetGraph, build_graph
 from pb_graph.methods import METHODS
-from pb_graph.models.caps import known_policy
+from pb_graph.models.caps import CapPolicy, known_policy
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.planner.planner import Planner, load_planner
 from pb_graph.planner.signatures import is_demo
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import PLANNED, Context, Settings
+from pb_graph.state import Input
 
 if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
-
     from optim.bench.bench import ModelSpec
-    from pb_graph.models.caps import CapPolicy
-    from pb_graph.state import Input, Output, State
-
-    Graph = CompiledStateGraph[State, Context, Input, Output]
 
 DEFAULT_INSTRUCTIONS: Mapping[str, str] = MappingProxyType(
     {name: part.signature.instructions for name, part in Planner().named_predictors()}
 )
 """The package's own instructions, by predictor."""
-
-_INPUTS = ("reference", "instruction", "answer_format", "domain", "level")
 
 
 class SharedOnDeepcopy:
@@ -72,6 +65,7 @@ class Candidate(SharedOnDeepcopy, Method):
         object.__setattr__(self, "instructions", MappingProxyType(changed))
         object.__setattr__(self, "examples", MappingProxyType(non_empty))
         object.__setattr__(self, "program", self.prompts().program())
+        Method.__post_init__(self)
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -79,7 +73,7 @@ class Candidate(SharedOnDeepcopy, Method):
     @cached_property
     def identity(self) -> str:
         """A digest that tells candidates apart."""
-        settings = self.settings.model_dump(mode="json", exclude={"timeout", "max_retries"})
+        settings = self.settings.model_dump(mode="json", exclude=RETRY_SETTINGS)
         return digest([dict(self.instructions), settings, dict(self.examples)])
 
     def text(self, predictor: str) -> str:
@@ -301,7 +295,7 @@ class GraphProgram(TunableProgram):
 
     async def _answer(self, io: IO, question: str, inputs: dict[str, Any]) -> dspy.Prediction:
         graph = await io.load(self.graph.compiled, self.settings)
-        known = {name: inputs[name] for name in _INPUTS if inputs.get(name) is not None}
+        known = {name: inputs[name] for name in INPUTS if inputs.get(name) is not None}
         given = cast("Input", {**known, "question": question})
         error: str | None = None
         try:
@@ -322,12 +316,11 @@ class GraphCache(SharedOnDeepcopy):
 
     def __init__(self, model: ModelSpec, planner: ModelSpec, cap_policy: CapPolicy | None) -> None:
         self.model, self.planner, self.cap_policy = model, planner, cap_policy
-        self._compiled: Graph | None = None
+        self._compiled: PlanAndBudgetGraph | None = None
 
-    def compiled(self, settings: Settings) -> Graph:
+    def compiled(self, settings: Settings) -> PlanAndBudgetGraph:
         """Return the graph, compiled once: prompts come with each question."""
         if self._compiled is None:
-            reject_plan_review(settings)
             self._compiled = build_graph(
                 self.model, planner=self.planner, settings=settings, cap_policy=self.cap_policy
             )

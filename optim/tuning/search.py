@@ -10,28 +10,21 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
-from optim.bench.bench import RETRY_SETTINGS
+from optim.bench.bench import conditions
+from optim.datasets import Question
 from optim.datasets.dataset import digest
-from optim.e3 import ReferencePoint, Sample, compare, describe, e3
-from optim.records import Conditions, Records, differences
+from optim.e3 import Comparison, ReferencePoint, Sample, compare, describe, e3
+from optim.records import Record, Records, differences
 from optim.statistics.estimates import PERCENT
-from optim.tuning.evaluator import OutageError, SearchEndedError
+from optim.tuning.evaluator import Evaluator, OutageError, Reflector, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
-from optim.tuning.program import check_is_sent
+from optim.tuning.options import Optimizer
+from optim.tuning.program import Candidate, check_is_sent
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from optim.datasets import Question
-    from optim.e3 import Comparison
-    from optim.records import Record
-    from optim.tuning.evaluator import Evaluator
-    from optim.tuning.options import Optimizer
-    from optim.tuning.program import Candidate
-    from optim.tuning.reflection import Reflector
 
 RUN = "run.json"
 """The file of a run folder with what all of its runs have in common."""
@@ -101,10 +94,7 @@ class Trial:
     def against(self, other: Trial) -> Comparison:
         """Compare with another candidate's answers to the same questions, paired."""
         mine, others = (
-            [
-                Sample(record.question, record.score or 0.0, record.cost(self.prompt_price))
-                for record in trial.records
-            ]
+            map(Sample, [record.question for record in trial.records], trial.scores, trial.costs)
             for trial in (self, other)
         )
         return compare(mine, others)
@@ -223,25 +213,20 @@ class Search:
     def _check_folder(self, original: Candidate) -> None:
         """Store what must be equal in all runs of the folder, targets included, or compare it."""
         evaluator, options = self.evaluator, self.evaluator.options
-        models = evaluator.models
         sets = {
             name: digest([[question.identity, list(question.targets)] for question in questions])
             for name, questions in self.split._asdict().items()
         }
-        conditions = Conditions(
-            settings=original.settings.model_dump(mode="json", exclude=set(RETRY_SETTINGS)),
-            solver=models.solver_identity,
-            planner=models.planner_identity,
-            program=original.program_digest,
-            estimate_level=original.estimate_level,
-            temperature=models.temperature,
+        ours = conditions(
+            original,
+            evaluator.models,
             epochs=1,
             seed=options.seed,
             source=[],
             scorer=evaluator.scorer[0],
             scorer_code=evaluator.scorer[1],
         )
-        ours = asdict(conditions) | sets
+        ours |= sets
         ours["optimizer"] = [self.optimizer.name, self.predictor]
         ours["objective"] = [options.objective, options.price_ratio]
         ours["reflection"] = self.reflector.name if self.reflector else None

@@ -12,23 +12,20 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optim.datasets.questions import sample
 from optim.e3 import smoothed_e3
 from optim.reporting.caps import cut, read_caps
 from optim.tuning.evaluator import OutageError, SearchEndedError
+from optim.tuning.optimizers import OptimizerTask
+from optim.tuning.program import Candidate
 from optim.tuning.search import Trial
 from pb_graph.errors import InputError
 from pb_graph.settings import PLANNED, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from optim.tuning.optimizers import OptimizerTask
-    from optim.tuning.program import Candidate
 
 FIRST = 5  # questions of the first rung
 MOST = 200  # settings in it
@@ -66,8 +63,13 @@ def halving(task: OptimizerTask) -> list[Candidate]:
     capped = read_ladder(task)
     questions = sample(task.dev, len(task.dev), seed)
     counts = [*(FIRST << k for k in range(16) if FIRST << k < len(questions)), len(questions)]
+    new = [count - last for last, count in zip([0, *counts], counts, strict=False)]
     left = evaluator.limit - 2 * len(questions)  # the original and the uncapped met all of dev
-    width = width_of(counts, left)
+    costs = {  # of all rungs, by the number of settings in the first
+        width: sum(math.ceil(width / 2**rung) * size for rung, size in enumerate(new))
+        for width in range(2, MOST + 1)
+    }
+    width = max((width for width, cost in costs.items() if cost <= left), default=1)
     budgets = [None, *(candidate.settings.budget for candidate in capped)]
     variants = _settings_around(task.incumbent.settings, budgets, width, seed)
     price = evaluator.prompt_price
@@ -114,15 +116,6 @@ def read_ladder(task: OptimizerTask) -> list[Candidate]:
 def _rank(trial: Trial) -> float:
     """Return E³ with half a right and half a wrong answer added, to rank by few answers."""
     return smoothed_e3(trial.scores, trial.costs) if any(trial.costs) else 0.0
-
-
-def width_of(counts: list[int], answers: int) -> int:
-    """Return the number of settings that the answers allow in the first rung."""
-    new = [count - last for last, count in zip([0, *counts], counts, strict=False)]
-    for width in range(MOST, 1, -1):
-        if sum(math.ceil(width / 2**rung) * size for rung, size in enumerate(new)) <= answers:
-            return width
-    return 1
 
 
 def _settings_around(

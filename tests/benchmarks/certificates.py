@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optim.statistics.certificate import order_for_testing, run_in_order
+from optim.reporting.certificate import order_for_testing, run_in_order
 
 WORLDS = 2_000
 LOSS, CONFIDENCE = 0.03, 0.95

@@ -24,8 +24,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from optim.datasets import Question
-from optim.scorers.travelplanner import TravelPlannerScorer
-from optim.scorers.travelplanner.constraints import COMMONSENSE, GATES
+from optim.scorers.travelplanner import COMMONSENSE, GATES, TravelPlannerScorer
 
 Plan = list[dict[str, str]]
 FIELDS = ("transportation", "breakfast", "attraction", "lunch", "dinner", "accommodation")

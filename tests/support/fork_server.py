@@ -24,7 +24,7 @@ _OUTPUTS = ("out", "err")
 # Nothing of it starts a thread, or reads what tests set.
 _LOADED = [
     *("langchain_openai", "langgraph.checkpoint.sqlite.aio", "pb_graph.cli.app", "optim.cli"),
-    *("optim.evaluation.run", "optim.tuning.gepa", "optim.tuning.run", "pb_graph.planner.planner"),
+    *("optim.evaluation.run", "optim.tuning.run", "pb_graph.planner.planner"),
     *("tests.support.evaluations", "tests.support.graphs", "tests.support.tuning_world"),
 ]
 

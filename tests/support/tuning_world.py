@@ -22,10 +22,9 @@ from optim.datasets import Question, load
 from optim.datasets.arithmetic import parse
 from optim.scorers import Score
 from optim.tuning import GraphProgram
-from optim.tuning.evaluator import Evaluator
+from optim.tuning.evaluator import Evaluator, Reflector
 from optim.tuning.options import Optimizer, TuneOptions
 from optim.tuning.program import Candidate, predictor_of
-from optim.tuning.reflection import Reflector
 from optim.tuning.run import split_of
 from optim.tuning.search import Search
 from pb_graph import Settings

@@ -102,7 +102,7 @@ def test_before_it_begins_it_says_how_much_it_asks_for(tmp_path: Path) -> None:
 def test_at_a_terminal_a_large_run_is_asked_about(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("optim.cli.evaluate.is_interactive", lambda: True)
+    monkeypatch.setattr("optim.cli.commands.is_interactive", lambda: True)
     large = ("--log-dir", tmp_path, "--methods", "vanilla")
     assert "Begin? [y/N]" in evaluation(*large).stderr
     begun = evaluation(*large, "--yes").stderr

@@ -267,7 +267,7 @@ def test_the_requests_of_an_evaluation_are_those_of_production(method: str, tmp_
     async def ask() -> None:
         for question in QUESTIONS[:3]:
             outcome = await runner.answer(question)
-            made = await graph.ainvoke(runner._input(question))
+            made = await graph.ainvoke(question.inputs())
             assert (
                 outcome.report["usage"]["output_tokens"] == made["report"]["usage"]["output_tokens"]
             )

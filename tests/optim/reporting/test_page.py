@@ -302,8 +302,8 @@ def test_weak_figures_are_doubted() -> None:
     assert "No answer is right" in shown(records(["vanilla"], skill=0, errors=False)).text
 
 
-def test_a_column_of_a_report_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(COLUMNS, "seconds", lambda row: f"{row['seconds']:.0f} s")
+def test_a_column_of_a_report_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COLUMNS, "seconds", Column(lambda row: f"{row['seconds']:.0f} s"))
     right = Column(lambda row: f"{100 * row['tokens'] / row['accuracy']:.0f}", "Of a right answer.")
     monkeypatch.setitem(COLUMNS, "tokens per right answer", right)
     page = rendered(answers(records(["vanilla", "cosine"])), "html")

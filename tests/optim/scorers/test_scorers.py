@@ -24,8 +24,8 @@ from rouge_score.rouge_scorer import RougeScorer as OfficialScorer
 
 from optim.datasets import Question
 from optim.scorers import NAMES, Score, ScorerError, as_scorer, register, scorer_code, scorer_name
-from optim.scorers.rouge import RougeScorer
 from optim.scorers.scorer import SCORERS
+from optim.scorers.texts import RougeScorer
 from pb_graph.errors import InputError
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import evaluated, leaks_collected, solves, tolerates_inspect

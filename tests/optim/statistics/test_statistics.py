@@ -24,9 +24,9 @@ from optim.e3 import (
     smoothed_e3,
     token_interval,
 )
-from optim.statistics.certificate import NonInferiorityTest, Scores, order_for_testing, run_in_order
-from optim.statistics.certificate import _clopper_pearson_upper as flip_bound
-from optim.statistics.certificate import betting_upper_bound as loss_bound
+from optim.reporting.certificate import NonInferiorityTest, Scores, order_for_testing, run_in_order
+from optim.reporting.certificate import _clopper_pearson_upper as flip_bound
+from optim.reporting.certificate import betting_upper_bound as loss_bound
 from optim.statistics.estimates import exp_interval
 from pb_graph.errors import InputError
 from tests.benchmarks.interval_coverage import of_accuracy, paired, single
@@ -391,8 +391,13 @@ def test_the_first_failure_ends_the_testing() -> None:
 
 
 def test_what_cannot_be_tested_is_refused() -> None:
-    with pytest.raises(InputError, match="share no question"):
-        trial("a", {"1": RIGHT}, {"2": RIGHT}, loss=0.03, confidence=0.95)
+    with pytest.raises(InputError, match="between 0 and 100 points, not 300"):
+        trial("a", {"1": RIGHT}, {"1": RIGHT}, loss=3.0, confidence=0.95)
+
+
+def test_a_question_that_only_the_baseline_has_counts_as_wrong() -> None:
+    found = trial("a", scores(100, 0), scores(90, 0), loss=0.03, confidence=0.95)
+    assert (found.worse, found.is_proven) == (10, False)
 
 
 def test_candidates_are_cheaper_and_beaten_by_none_that_is_cheaper_still_dearest_first() -> None:

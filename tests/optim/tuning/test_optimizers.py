@@ -11,12 +11,17 @@ import pytest
 
 from optim.datasets.dataset import example_of
 from optim.e3 import ReferencePoint
-from optim.tuning.evaluator import Evaluator, SearchEndedError
-from optim.tuning.gepa import Acceptance
-from optim.tuning.optimizers import EvaluatedProgram, OptimizerTask, compile_with, read_instructions
+from optim.tuning.evaluator import Evaluator, Reflector, SearchEndedError
+from optim.tuning.optimizers import (
+    Acceptance,
+    EvaluatedProgram,
+    OptimizerTask,
+    compile_with,
+    instruction_in,
+    read_instructions,
+)
 from optim.tuning.options import OPTIMIZERS
 from optim.tuning.program import DEFAULT_INSTRUCTIONS, Candidate
-from optim.tuning.reflection import Reflector, instruction_in
 from optim.tuning.search import Search, Trial
 from pb_graph import InputError, Settings
 from tests.support.chat_model import Call, Reply, Said, ScriptedChat
@@ -284,7 +289,7 @@ def test_a_model_named_by_a_string_is_asked_at_a_temperature(
     class Named(ScriptedChat):
         temperature: float = 0.0
 
-    monkeypatch.setattr("optim.tuning.reflection.resolve", lambda *_: Named())
+    monkeypatch.setattr("optim.tuning.evaluator.resolve", lambda *_: Named())
     with bench_in(tmp_path) as bench:
         reflector = Reflector("test:m", bench)
     assert (reflector.model.temperature, reflector.name) == (1.0, "test:m")  # type: ignore[attr-defined]

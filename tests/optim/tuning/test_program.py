@@ -142,6 +142,11 @@ def test_a_mistyped_model_is_raised_and_no_empty_answer() -> None:
         GraphProgram("nosuch:x", settings=PLANNING)(question="What?")
 
 
+def test_a_program_that_pauses_for_a_review_is_refused() -> None:
+    with pytest.raises(InputError, match="review_plan pauses"):
+        program_of(settings={"review_plan": True})
+
+
 def test_an_answer_that_failed_is_wrong_at_its_cost() -> None:
     found = program_of(ScriptedChat(solve=HTTPError(400)))(question="What?")
     assert (found.answer, found.tokens > 0) == ("", True)

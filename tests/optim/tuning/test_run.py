@@ -115,7 +115,6 @@ def test_the_record_names_questions_models_and_cost(tmp_path: Path) -> None:
     [
         ({"budget": 30}, r"30 answers are too few: .* take 36"),
         ({"budget": 0}, "budget must be at least 1, not 0"),
-        ({"program": program_of(settings={"review_plan": True})}, "review_plan pauses"),
         ({"optimizer": "geppa"}, "no optimizer named 'geppa'.* did you mean 'gepa'?"),
         ({"optimizer": "shortest", "candidates": None}, "shortest tunes solve, not decompose"),
         ({"optimizer": "gepa"}, "gepa writes its own instructions"),
@@ -182,7 +181,7 @@ def test_a_tuning_has_records_for_tables_certificates_and_pages(tmp_path: Path) 
 @pytest.fixture(autouse=True)
 def model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every model string stand for the world."""
-    for module in ("bench.bench", "tuning.reflection"):
+    for module in ("bench.bench", "tuning.evaluator"):
         monkeypatch.setattr(f"optim.{module}.resolve", lambda *_, **__: world())
 
 

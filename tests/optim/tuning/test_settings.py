@@ -75,7 +75,7 @@ class FakeBench:
     def _one(self, candidate: Candidate, question: Question) -> Any:  # noqa: ANN401
         key = (candidate.identity, question.id)
         if question is DEV[0] and self.refused(candidate.settings):
-            raise OutageError
+            raise OutageError(question, "failed", "HTTP 400.")
         self.asked.append(key)
         if key not in self.paid:
             if len(self.paid) == self.answers:
