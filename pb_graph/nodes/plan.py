@@ -48,12 +48,11 @@ async def plan(state: State, run: Run) -> State:
     settings, query = run.settings, state["query"]
     update: State = {}
     with _planning(state, run):
+        asks = query["level"] is None and settings.needs_level
         # A planner that cannot but think gives the level with the plan.
-        if query["level"] is None and settings.needs_level:
-            is_brief = await _is_brief(run)
-            if is_brief or not settings.is_planned(None):
-                update = await _level_update(state, [], run, is_brief=is_brief)
-                query = update["query"]
+        if asks and (await _is_brief(run) or not settings.is_planned(None)):
+            update = await _level_update(state, [], run)
+            query = update["query"]
         if settings.is_planned(query["level"]):
             update |= await _decompose(query, run)
     plan = update.get("plan") or [single_step(update.get("query", query))]
@@ -73,8 +72,7 @@ async def estimate(state: State, run: Run) -> State:
     if not ungraded and (state["query"]["level"] is not None or not settings.needs_level):
         return {}
     with _planning(state, run):
-        is_brief = not ungraded and await _is_brief(run)
-        return await _level_update(state, ungraded, run, is_brief=is_brief)
+        return await _level_update(state, ungraded, run)
 
 
 async def _is_brief(run: Run) -> bool:
@@ -177,16 +175,14 @@ async def _decompose(query: Query, run: Run) -> State:
     return update
 
 
-async def _level_update(
-    state: State, steps: list[SubQuestion], run: Run, *, is_brief: bool
-) -> State:
+async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
     """Estimate the level of the question and the grades of its steps, and return the update.
 
     A brief planner is asked for a level alone.
     """
     query, settings = state["query"], run.settings
     difficulty: Difficulty | None = None
-    if is_brief:
+    if not steps and await _is_brief(run):
         difficulty = await _ask(level_request(query, settings), run)
     if difficulty is None:
         difficulty = await _ask(estimate_request(query, steps, settings), run) or Difficulty()

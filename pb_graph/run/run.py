@@ -25,7 +25,7 @@ from pb_graph.answers import boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import spending
 from pb_graph.budget.rates import MAX_TOKENS
-from pb_graph.budget.scope import ACCOUNTS, accounts_in_scope, open_run, use_budget
+from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.classes import takes_system_message
 from pb_graph.models.client import REFUSED, ModelClient
@@ -144,12 +144,12 @@ class Run:
         if asked in refused:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
-        journal, scope = self.journal, ACCOUNTS.set(accounts_in_scope(self.budget))
         try:
-            if journal:
-                reply = await self._journaled(journal, client, messages, options)
-            else:
-                reply = await client.call(messages, options, io)
+            with use_budget(self.budget):
+                if journal := self.journal:
+                    reply = await self._journaled(journal, client, messages, options)
+                else:
+                    reply = await client.call(messages, options, io)
         except ModelCallError as failure:
             if is_lasting(failure):
                 self.parts.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
@@ -157,8 +157,6 @@ class Run:
                 self._update["budget_used_up"] = True
             self._charge(failure.lost)
             raise
-        finally:
-            ACCOUNTS.reset(scope)
         self._warnings += reply.warnings
         self._charge((*reply.lost, reply.charge))
         return reply
