@@ -14,7 +14,6 @@ city, and a meal in the city of origin hides no cuisine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 from optim.datasets import Question
 from optim.scorers.scorer import Score, ScorerError, register
 from optim.scorers.travelplanner.plan import FIELDS, Day, place, read_plan, squeezed
-from optim.scorers.travelplanner.trip import Query, Trip, cost, journey
+from optim.scorers.travelplanner.trip import Case
 from pb_graph.answers import without_thinking
 
 __all__ = ["TravelPlannerScorer", "rates"]
@@ -54,10 +53,7 @@ class TravelPlannerScorer:
         text = without_thinking(output)[-_MAX_LENGTH:]
         days = read_plan(text)
         try:
-            query = Query.from_metadata(question.metadata)
-            trip = Trip.from_reference(question.metadata["reference_information"])
-            case = Case(query, trip, (days or [])[: query.days])
-            metadata = _judge(case, delivered=days is not None)
+            metadata = _judge(Case.of(question.metadata, days or []), delivered=days is not None)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             msg = f"{question.id!r} is not a TravelPlanner item: {type(error).__name__} {error}"
             raise ScorerError(msg) from error
@@ -86,22 +82,13 @@ def rates(items: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True)
-class Case:
-    """A plan, cut to the requested number of days, with the query and the tables of its item."""
-
-    query: Query
-    trip: Trip
-    days: Sequence[Day]
-
-
 def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
     """Run every check and return the score's metadata. A failed gate fails all constraints."""
     common = {name: check(case) if delivered else _UNREAD for name, check in COMMONSENSE.items()}
     is_entered = all(common[gate] is None for gate in GATES)
     hard = {
-        name: check(case) if is_entered else "not checked: the plan fails a gate"
-        for name, check in hard_constraints(case.query.constraints).items()
+        check.__name__: check(case) if is_entered else "not checked: the plan fails a gate"
+        for check in (budget, *(check for wish, check in _WISHES.items() if wish in case.wishes))
     }
     # Commonsense checks besides the gates do not change the value, but their reasons are told.
     reasons = common | {f"hard.{name}": reason for name, reason in hard.items()}
@@ -112,37 +99,36 @@ def _judge(case: Case, *, delivered: bool) -> dict[str, Any]:
         "commonsense": {name: reason is None for name, reason in common.items()},
         "hard": {name: reason is None for name, reason in hard.items()},
         "reasons": failures if delivered else {},
-        "cost": cost(case.query, case.trip, case.days) if is_entered else None,
+        "cost": case.cost() if is_entered else None,
     }
 
 
 def within_sandbox(case: Case) -> str | None:
     """Check that everything in the plan exists in the item's tables."""
     for index, day in enumerate(case.days, start=1):
-        travel = journey(day)
         # "Walking" is no journey between cities; a train does not exist in the sandbox.
-        if travel and (travel.mode or day.route) and travel.fare(case.trip, 1) is None:
+        if day.transportation and (day.mode or day.route) and case.fare(day) is None:
             return f"day {index}: no such journey: {day.transportation}"
         for kind, text in day.places:
-            if case.trip.find(kind, place(text)) is None:
+            if case.find(kind, text) is None:
                 return f"day {index}: not among the {kind}: {text}"
     return None
 
 
 def complete_information(case: Case) -> str | None:
     """Check that the plan has all days, cities and required fields, and half of all fields."""
-    if len(case.days) < case.query.days:
-        return f"{len(case.days)} days are planned, not {case.query.days}"
+    if len(case.days) < case.length:
+        return f"{len(case.days)} days are planned, not {case.length}"
     for index, day in enumerate(case.days, start=1):
-        if missing := _missing(day, last=index == case.query.days):
+        if missing := _missing(day, last=index == case.length):
             return f"day {index}: no {missing}"
-    cities = {city for day in case.days for city in day.cities} - {case.query.origin}
-    if len(cities) != case.query.cities:
-        return f"{len(cities)} cities are visited, not {case.query.cities}"
+    cities = {city for day in case.days for city in day.cities} - {case.origin}
+    if len(cities) != case.cities:
+        return f"{len(cities)} cities are visited, not {case.cities}"
     # The official code counts the day's number and city as filled, but not as fields.
     parts = FIELDS[1:]
     filled = sum(2 + sum(bool(getattr(day, part)) for part in parts) for day in case.days)
-    if filled < 0.5 * len(parts) * case.query.days:
+    if filled < 0.5 * len(parts) * case.length:
         return "more than half of the information is absent"
     return None
 
@@ -179,8 +165,8 @@ def reasonable_route(case: Case) -> str | None:
     """Check that the route starts and ends at the origin and visits each city once."""
     cities = [city for day in case.days for city in day.cities]
     route = case.days[0].route if case.days else None
-    if route and route[0] != case.query.origin:
-        return f"the trip starts in {route[0]}, not in {case.query.origin}"
+    if route and route[0] != case.origin:
+        return f"the trip starts in {route[0]}, not in {case.origin}"
     if not cities or cities[0] != cities[-1]:
         return "the trip does not end where it starts"
     if len(cities) < 3:  # noqa: PLR2004 - there, a stay, and back
@@ -217,7 +203,7 @@ def consistent_transportation(case: Case) -> str | None:
     """Check that day 1 has a journey, and that self-driving excludes flights and taxis."""
     if not case.days or not case.days[0].transportation:
         return "day 1 has no transportation"
-    modes = {travel.mode for day in case.days if (travel := journey(day))}
+    modes = {day.mode for day in case.days}
     for other in ("flight", "taxi"):
         if {"self-driving", other} <= modes:
             return f"self-driving and {other} in one trip"
@@ -228,7 +214,7 @@ def minimum_nights(case: Case) -> str | None:
     """Check that each stay has the accommodation's minimum number of nights."""
     for text, stay in groupby(day.accommodation or "" for day in case.days):
         nights = len(list(stay))
-        row = case.trip.find("accommodations", place(text))
+        row = case.find("accommodations", text)
         if row and nights < float(row["minimum nights"]):
             return f"{nights} night(s), fewer than {row['minimum nights']}: {text}"
     return None
@@ -246,19 +232,19 @@ GATES = ("complete_information", "within_sandbox")
 
 def budget(case: Case) -> str | None:
     """Check that the plan costs no more than the budget."""
-    total = cost(case.query, case.trip, case.days)
-    if total > case.query.budget:
-        return f"it costs {total:,.0f} dollars of {case.query.budget:,.0f}"
+    total = case.cost()
+    if total > case.budget:
+        return f"it costs {total:,.0f} dollars of {case.budget:,.0f}"
     return None
 
 
 def room_rule(case: Case) -> str | None:
     """Check that no accommodation forbids what the travellers ask for, such as pets."""
-    wish = str(case.query.constraints["house rule"])
+    wish = str(case.wishes["house rule"])
     # Some rows of the data set say "parities".
     forbidden = f"No {wish.replace('parities', 'parties')}".lower()
     for day in case.days:
-        row = case.trip.find("accommodations", place(day.accommodation or ""))
+        row = case.find("accommodations", day.accommodation)
         if row and forbidden in map(str.strip, str(row["house_rules"]).lower().split("&")):
             return f"{forbidden}: {day.accommodation}"
     return None
@@ -266,9 +252,9 @@ def room_rule(case: Case) -> str | None:
 
 def room_type(case: Case) -> str | None:
     """Check that every accommodation has the requested room type."""
-    wish = str(case.query.constraints["room type"])
+    wish = str(case.wishes["room type"])
     for day in case.days:
-        row = case.trip.find("accommodations", place(day.accommodation or ""))
+        row = case.find("accommodations", day.accommodation)
         if row and not _ROOM_TYPES[wish](str(row["room type"])):
             return f"{row['room type']}, not {wish}: {day.accommodation}"
     return None
@@ -276,23 +262,22 @@ def room_type(case: Case) -> str | None:
 
 def cuisine(case: Case) -> str | None:
     """Check that planned restaurants outside the origin serve each requested cuisine."""
-    wishes = case.query.constraints["cuisine"]
+    wishes = case.wishes["cuisine"]
     missing = {wishes} if isinstance(wishes, str) else set(map(str, wishes))
     for meal in (meal for day in case.days for meal in day.meals):
         where = place(meal)
-        row = case.trip.find("restaurants", where)
-        if row and where and where.city != case.query.origin:
+        row = case.find("restaurants", meal)
+        if row and where and where.city != case.origin:
             missing -= {kind.strip() for kind in str(row["Cuisines"]).split(",")}
     return f"no restaurant serves {', '.join(sorted(missing))}" if missing else None
 
 
 def transportation(case: Case) -> str | None:
     """Check that no journey uses the means of transport that the travellers refuse."""
-    wish = str(case.query.constraints["transportation"]).lower()
+    wish = str(case.wishes["transportation"]).lower()
     for index, day in enumerate(case.days, start=1):
-        travel = journey(day)
-        if travel and travel.mode and wish == f"no {travel.mode}":
-            return f"day {index}: {travel.mode}, against {wish!r}"
+        if day.mode and wish == f"no {day.mode}":
+            return f"day {index}: {day.mode}, against {wish!r}"
     return None
 
 
@@ -302,9 +287,3 @@ _WISHES: dict[str, Callable[[Case], str | None]] = {
     "room type": room_type,
     "transportation": transportation,
 }
-
-
-def hard_constraints(wishes: Any) -> dict[str, Callable[[Case], str | None]]:  # noqa: ANN401
-    """Return an item's hard constraints by name: the budget and each wish of the travellers."""
-    checks = [budget, *(check for wish, check in _WISHES.items() if wish in wishes)]
-    return {check.__name__: check for check in checks}

@@ -26,6 +26,7 @@ _EMPTY = re.compile(  # "-", "N/A", "Not applicable", "No accommodation needed (
 )
 _MAX_LISTED = 20_000  # characters of a plan as a list of days
 _LISTED = re.compile(r"\[\s*\{.*\}\s*\]", re.DOTALL)
+FLIGHT_NUMBER = re.compile(r"\bF\d{4,}\b")
 _FROM_TO = re.compile(r"\bfrom\s+(.+?)\s+to\s+([^,;:]+)", re.IGNORECASE)
 
 
@@ -58,6 +59,14 @@ class Day:
     def cities(self) -> tuple[str, ...]:
         """The cities of the day, in order."""
         return self.route or (city_name(self.current_city or ""),)
+
+    @property
+    def mode(self) -> str | None:
+        """The means of transport: "flight", "self-driving", "taxi", or None for any other."""
+        text = self.transportation or ""
+        if FLIGHT_NUMBER.search(text) or "flight number" in text.lower():
+            return "flight"
+        return next((m for m in ("self-driving", "taxi", "flight") if m in text.lower()), None)
 
     @property
     def meals(self) -> list[str]:

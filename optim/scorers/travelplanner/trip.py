@@ -1,4 +1,4 @@
-"""Read the query and the tables of a TravelPlanner item, and compute the cost of a plan."""
+"""Read the query and the tables of a TravelPlanner item, and compute the cost of its plan."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from optim.scorers.travelplanner.plan import Day, Place, city_name, from_to, place, squeezed
+from optim.scorers.travelplanner.plan import FLIGHT_NUMBER, Day, city_name, from_to, place, squeezed
 
 Row = Mapping[str, Any]
-Mode = Literal["flight", "self-driving", "taxi"]
 
 _COLUMNS = {
     "attractions": ("Name", "Latitude", "Longitude", "Address", "Phone", "Website", "City"),
@@ -29,56 +28,38 @@ _COLUMNS = {
 _PLACES = re.compile(r"(?P<kind>attractions|restaurants|accommodations) in ", re.IGNORECASE)
 _DRIVE = re.compile(r"(?P<mode>self-driving|taxi) from (?P<start>.+) to (?P<end>.+)", re.IGNORECASE)
 _COST = re.compile(r"cost:\s*\$?(?P<cost>[\d,]+(?:\.\d+)?)", re.IGNORECASE)
-_FLIGHT_NUMBER = re.compile(r"\bF\d{4,}\b")
 _SEATS = {"self-driving": 5, "taxi": 4}
 
 
 @dataclass(frozen=True)
-class Query:
-    """The travellers' request."""
-
-    origin: str  # where the trip starts and ends
-    days: int
-    people: int
-    budget: float  # dollars for all of them
-    cities: int  # to visit
-    constraints: Mapping[str, Any]  # "house rule", "cuisine", "room type", "transportation"
-
-    @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> Query:
-        """Read the data set's own fields."""
-        days = int(metadata["days"])
-        wishes: Mapping[str, Any] = metadata.get("local_constraint") or {}
-        return cls(
-            origin=str(metadata["org"]),
-            days=days,
-            people=int(metadata["people_number"]),
-            budget=float(metadata["budget"]),
-            # 3, 5 and 7 days visit 1, 2 and 3 cities throughout the data set.
-            cities=int(metadata.get("visiting_city_number") or max(1, (days - 1) // 2)),
-            constraints={name: wish for name, wish in wishes.items() if wish},
-        )
-
-
-@dataclass(frozen=True)
-class Trip:
-    """The sandbox of one item.
+class Case:
+    """A plan with the travellers' query and the sandbox of its item.
 
     A drive that is listed in one direction has the same price in the other. A price of None says
     that there is no such drive.
     """
 
+    days: Sequence[Day]  # of the plan, at most as many as are wanted
+    origin: str  # where the trip starts and ends
+    length: int  # days that are wanted
+    people: int
+    budget: float  # dollars for all of them
+    cities: int  # to visit
+    wishes: Mapping[str, Any]  # "house rule", "cuisine", "room type", "transportation"
     places: Mapping[tuple[str, str], list[Row]]  # rows by kind and city
     flights: Mapping[str, Row]  # by flight number
     drives: Mapping[tuple[str, str, str], float | None]  # dollars for a car by mode, start and end
 
     @classmethod
-    def from_reference(cls, reference: Sequence[Mapping[str, Any]]) -> Trip:
-        """Read the {Description, Content} tables of an item. Tables are texts or lists of rows."""
+    def of(cls, metadata: Mapping[str, Any], plan: Sequence[Day]) -> Case:
+        """Read the data set's own fields, and its {Description, Content} tables.
+
+        Tables are texts or lists of rows.
+        """
         places: dict[tuple[str, str], list[Row]] = defaultdict(list)
         flights: dict[str, Row] = {}
         drives: dict[tuple[str, str, str], float | None] = {}
-        for section in reference:
+        for section in metadata["reference_information"]:
             description, content = section["Description"], section["Content"]
             if match := _PLACES.match(description):
                 kind = match["kind"].lower()
@@ -96,18 +77,70 @@ class Trip:
             msg = "reference_information holds no tables of places"
             raise ValueError(msg)
         back = {(mode, end, start): fare for (mode, start, end), fare in drives.items()}
-        return cls(places, flights, back | drives)
+        length = int(metadata["days"])
+        wishes: Mapping[str, Any] = metadata.get("local_constraint") or {}
+        return cls(
+            days=plan[:length],
+            origin=str(metadata["org"]),
+            length=length,
+            people=int(metadata["people_number"]),
+            budget=float(metadata["budget"]),
+            # 3, 5 and 7 days visit 1, 2 and 3 cities throughout the data set.
+            cities=int(metadata.get("visiting_city_number") or max(1, (length - 1) // 2)),
+            wishes={name: wish for name, wish in wishes.items() if wish},
+            places=places,
+            flights=flights,
+            drives=back | drives,
+        )
 
-    def find(self, kind: str, where: Place | None) -> Row | None:
-        """Return the row with the place's name, else the first row whose name contains it.
+    def find(self, kind: str, text: str | None) -> Row | None:
+        """Return the row of a place, else the first row whose name contains that of the place.
 
-        The kind is ``restaurants``, ``attractions`` or ``accommodations``.
+        Args:
+            kind: ``restaurants``, ``attractions`` or ``accommodations``.
+            text: The place in the plan, as in "Coco Bambu, Rockford".
         """
+        where = place(text or "")
         if where is None:
             return None
         rows = self.places.get((kind, where.city), [])
         same = [row for row in rows if _name(row) == where.name]
         return next(iter(same or [row for row in rows if where.name in _name(row)]), None)
+
+    def fare(self, day: Day) -> float | None:
+        """Return dollars for all travellers, or None if the sandbox has no such journey.
+
+        A journey without cities takes those of "Current City".
+        """
+        text = day.transportation or ""
+        route = from_to(text) or day.route
+        if day.mode is None or route is None:
+            return None
+        if day.mode == "flight":
+            number = FLIGHT_NUMBER.search(text)
+            row = self.flights.get(number[0] if number else "", {})
+            between = [city_name(row.get(end, "")) for end in ("OriginCityName", "DestCityName")]
+            return float(row["Price"]) * self.people if between == [*route] else None
+        fare = self.drives.get((day.mode, *route))
+        return None if fare is None else fare * math.ceil(self.people / _SEATS[day.mode])
+
+    def cost(self) -> float:
+        """Return the cost of the plan in dollars. Entries outside the sandbox cost nothing.
+
+        Flights and meals cost their price for each person, a car for every 5 persons and a taxi for
+        every 4 persons begun. An accommodation costs its price for each night and each room, and
+        its maximum occupancy gives the number of rooms.
+        """
+        total = 0.0
+        for day in self.days:
+            total += self.fare(day) or 0.0
+            for meal in day.meals:
+                if row := self.find("restaurants", meal):
+                    total += float(row["Average Cost"]) * self.people
+            if row := self.find("accommodations", day.accommodation):
+                rooms = math.ceil(self.people / max(1.0, float(row["maximum occupancy"])))
+                total += float(row["price"]) * rooms
+        return total
 
 
 def _name(row: Row) -> str:
@@ -132,55 +165,3 @@ def _rows(kind: str, content: str | list[Row]) -> list[Row]:
     if all(re.match(r"\d+\s{2}", line) for line in lines):
         lines = [re.sub(r"^\d+", lambda digits: " " * len(digits[0]), line) for line in lines]
     return [{column: line[span].strip() for column, span in spans.items()} for line in lines]
-
-
-@dataclass(frozen=True)
-class Journey:
-    """A day's journey; `mode` is None if the sandbox has no such means of transport."""
-
-    mode: Mode | None
-    route: tuple[str, str] | None
-    flight: str
-
-    def fare(self, trip: Trip, people: int) -> float | None:
-        """Return dollars for all travellers, or None if the sandbox has no such journey."""
-        if self.mode is None or self.route is None:
-            return None
-        if self.mode == "flight":
-            row = trip.flights.get(self.flight, {})
-            between = [city_name(row.get(end, "")) for end in ("OriginCityName", "DestCityName")]
-            return float(row["Price"]) * people if between == [*self.route] else None
-        fare = trip.drives.get((self.mode, *self.route))
-        return None if fare is None else fare * math.ceil(people / _SEATS[self.mode])
-
-
-def journey(day: Day) -> Journey | None:
-    """Return the day's journey. A journey without cities takes those of "Current City"."""
-    if not day.transportation:
-        return None
-    text = day.transportation.lower()
-    flight = _FLIGHT_NUMBER.search(day.transportation)
-    modes: tuple[Mode, ...] = ("self-driving", "taxi", "flight")
-    is_flight = flight or "flight number" in text
-    mode = "flight" if is_flight else next((mode for mode in modes if mode in text), None)
-    return Journey(mode, from_to(day.transportation) or day.route, flight[0] if flight else "")
-
-
-def cost(query: Query, trip: Trip, days: Sequence[Day]) -> float:
-    """Return the cost of a plan in dollars. Entries outside the sandbox cost nothing.
-
-    Flights and meals cost their price for each person, a car for every 5 persons and a taxi for
-    every 4 persons begun. An accommodation costs its price for each night and each room, and its
-    maximum occupancy gives the number of rooms.
-    """
-    total = 0.0
-    for day in days:
-        travel = journey(day)
-        total += (travel.fare(trip, query.people) if travel else None) or 0.0
-        for meal in day.meals:
-            if row := trip.find("restaurants", place(meal)):
-                total += float(row["Average Cost"]) * query.people
-        if row := trip.find("accommodations", place(day.accommodation or "")):
-            rooms = math.ceil(query.people / max(1.0, float(row["maximum occupancy"])))
-            total += float(row["price"]) * rooms
-    return total
