@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.chat_model import ScriptedChat
-from tests.support.graphs import CHAIN, report_of
+from tests.support.graphs import CHAIN, codes, report_of
 
+ROOT = Path(__file__).parent.parent
 STEPWISE: dict[str, Any] = {
     "execution": "stepwise",
     "plan_from": 1,
@@ -70,3 +73,27 @@ def test_what_a_planner_adds_to_its_plan_is_not_read() -> None:
     found, expected = (report_of(model, asked, **STEPWISE) for model in (wild, tame))
     assert solving(found) == solving(expected)
     assert spent_on(wild) == spent_on(tame)
+
+
+def test_an_earlier_answer_is_said_by_the_model_never_by_the_system_or_the_user() -> None:
+    wild = ScriptedChat(plan=CHAIN, solve=ATTACKS[0])
+    report_of(wild, **STEPWISE)
+    for call in wild.solving():
+        speakers = {message.type for message in call.messages if "pwned" in str(message.text)}
+        assert speakers <= {"ai"}
+
+
+def test_a_plan_is_cut_down_to_size_and_the_cut_is_told() -> None:
+    model = ScriptedChat(plan=[f"Part {number}: {'x' * 700}" for number in range(20)])
+    large = {"budget": 10**6, "planner_cap": 10**6, "cutoff": 10**6}
+    report = report_of(model, **(STEPWISE | large), max_steps=3)
+    assert len(report["steps"]) == 3
+    assert "plan_corrected" in codes(report)
+
+
+def test_no_argument_lets_a_library_run_what_is_loaded() -> None:
+    """Ruff finds pickle, eval and exec; these are arguments of numpy, DSPy and subprocess."""
+    unsafe = re.compile(r"\b(allow_pickle|pickle_fallback|allow_unsafe_lm_state|shell)=(?!False)")
+    paths = [path for part in ("pb_graph", "optim") for path in (ROOT / part).rglob("*.py")]
+    assert paths
+    assert not [path for path in paths if unsafe.search(path.read_text(encoding="utf-8"))]

@@ -39,7 +39,7 @@ def shorter(task):
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with own questions without levels, and a scorer and an optimizer of one's own."""
     monkeypatch.chdir(tmp_path)
-    for module in ("bench.bench", "tuning.reflection"):
+    for module in ("bench.bench", "tuning.evaluator"):
         monkeypatch.setattr(
             f"optim.{module}.resolve",
             lambda name, *_, **__: says(THOROUGH, MINIMAL) if "writer" in name else world(STYLES),

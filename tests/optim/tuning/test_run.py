@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -209,24 +209,6 @@ def test_the_command_tells_the_way_and_writes_a_program(tmp_path: Path) -> None:
     assert MINIMAL in " ".join(done.stdout.split())
     loaded = load_planner(folder / "program.json").decompose  # examples of the program stay
     assert (loaded.signature.instructions, loaded.demos) == (MINIMAL, shown.decompose.demos)
-
-
-OWN = f"""
-from optim.tuning import optimizer
-
-@optimizer("shorter")
-def shorter(task):
-    return task.candidates([{MINIMAL!r}])
-"""
-
-
-@patch.dict(OPTIMIZERS)  # takes it away again at the end
-def test_an_optimizer_of_ones_own_is_named_by_its_file(tmp_path: Path) -> None:
-    file, folder = tmp_path / "mine.py", tmp_path / "run"
-    file.write_text(OWN, encoding="utf-8")
-    done = tuning(folder, "--optimizer", f"{file}:shorter")
-    assert done.exit_code == 0, done.output
-    assert load_planner(folder / "program.json").decompose.signature.instructions == MINIMAL
 
 
 def test_an_optimizer_that_learns_gets_a_quarter_of_the_questions(
