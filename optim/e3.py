@@ -28,13 +28,13 @@ from optim.statistics.comparison import (
 )
 from optim.statistics.estimates import (
     PERCENT,
+    Answers,
     Interval,
     accuracy_interval,
     e3,
     interval,
     smoothed_e3,
     token_interval,
-    validate_answers,
     validate_scores,
     validate_tokens,
 )
@@ -85,14 +85,14 @@ class ReferencePoint:
         Raises:
             InputError: As for `optim.e3.e3`, or if no answer is right.
         """
-        a, t = validate_answers(scores, tokens)
-        if not a.any():
+        measured = Answers.of(scores, tokens)
+        if not measured.scores.any():
             msg = (
-                f"none of the {len(a)} answers is right, so E³ has no tangent. Use easier "
+                f"none of the {len(scores)} answers is right, so E³ has no tangent. Use easier "
                 "questions, a stronger model, or a scorer that fits the answers."
             )
             raise InputError(msg)
-        return cls(PERCENT * float(a.mean()), float(t.mean()))
+        return cls(PERCENT * measured.score.value, measured.cost.value)
 
 
 def surrogate(score: float, tokens: float, reference: ReferencePoint) -> float:

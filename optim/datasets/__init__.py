@@ -1,4 +1,4 @@
-"""Data sets, one file each: `load(name)` returns the questions of one.
+"""Data sets: `load(name)` returns the questions of one.
 
 Every module of this folder is imported here, so a new data set takes one new file with a function
 under `@dataset`.

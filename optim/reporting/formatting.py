@@ -36,11 +36,6 @@ def factor(value: float | None) -> str:
     return number(value, 0 if size >= 100 else 1 if size >= 10 else 2)  # noqa: PLR2004
 
 
-def p_value(value: float | None) -> str:
-    """Return a p-value with three decimals."""
-    return "< 0.001" if value is not None and value < 0.001 else number(value, 3)  # noqa: PLR2004
-
-
 def format_settings(values: Mapping[str, object]) -> list[str]:
     """Return each setting as its name with a JSON value."""
     return [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
@@ -64,6 +59,14 @@ def _with_interval(name: str, ends: str, digits: int | None) -> Callable[[Row], 
 
 def _digits(name: str, digits: int = 0) -> Callable[[Row], str]:
     return lambda row: number(row[name], digits)
+
+
+def _p_value(name: str) -> Callable[[Row], str]:
+    def show(row: Row) -> str:
+        value = row[name]
+        return "< 0.001" if value is not None and value < 0.001 else number(value, 3)  # noqa: PLR2004
+
+    return show
 
 
 def _money(name: str) -> Callable[[Row], str]:
@@ -130,21 +133,17 @@ PAIR_COLUMNS: dict[str, Column] = {
     "ratio of E³": Column(
         _with_interval("ratio", "", None), "With the interval of the paired delta method."
     ),
-    "p": Column(lambda pair: p_value(pair["p_value"]), "Two-sided, for equal E³."),
-    "p, Holm": Column(
-        lambda pair: p_value(pair["p_value_holm"]), "Corrected for the number of methods."
-    ),
+    "p": Column(_p_value("p_value"), "Two-sided, for equal E³."),
+    "p, Holm": Column(_p_value("p_value_holm"), "Corrected for the number of methods."),
     "ratio of T": Column(
         _with_interval("tokens_ratio", "tokens_", None), "Completion tokens over the baseline's."
     ),
     "accuracy, points": Column(difference, "Paired difference of accuracy."),
     "p of accuracy": Column(
-        lambda pair: p_value(pair["accuracy_p_value"]),
+        _p_value("accuracy_p_value"),
         "McNemar's exact test for one right or wrong answer each, else a paired t-test.",
     ),
-    "p of accuracy, Holm": Column(
-        lambda pair: p_value(pair["accuracy_p_value_holm"]), "Corrected."
-    ),
+    "p of accuracy, Holm": Column(_p_value("accuracy_p_value_holm"), "Corrected."),
     "better / worse": Column(
         lambda pair: f"{number(pair['gained'])} / {number(pair['lost'])}",
         "Questions on which the method scores higher and lower.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -12,17 +12,13 @@ from scipy.special import bdtr, stdtr
 
 from optim.statistics.estimates import (
     PERCENT,
-    Floats,
-    Groups,
-    Mean,
+    Answers,
     PseudoQuestions,
     check_confidence,
     exp_interval,
-    log_e3,
     mean_of,
     standard_error,
     t_quantile,
-    validate_answers,
 )
 from pb_graph.errors import InputError
 
@@ -136,8 +132,9 @@ def compare(
             ``missing="error"``.
     """
     check_confidence(confidence)
-    by_a, by_b = _by_question(a), _by_question(b)
-    shared, dropped = sorted(by_a.keys() & by_b.keys()), tuple(sorted(by_a.keys() ^ by_b.keys()))
+    arms = list(a), list(b)
+    asked, asked_b = ({sample.question for sample in arm} for arm in arms)
+    shared, dropped = asked & asked_b, tuple(sorted(asked ^ asked_b))
     if dropped and missing != "drop":
         msg = (
             f"only one method answered {', '.join(dropped[:5])}. Answer them with both methods, or "
@@ -147,8 +144,11 @@ def compare(
     if not shared:
         msg = "the two methods share no question, so there is nothing to pair"
         raise InputError(msg)
-    first, second = _Arm.of(by_a, shared), _Arm.of(by_b, shared)
-    differences = first.by_question - second.by_question
+    first, second = (_answers_to(shared, arm) for arm in arms)
+    ours, theirs = (
+        np.bincount(x.groups, x.scores) / np.bincount(x.groups) for x in (first, second)
+    )
+    differences = ours - theirs
     gained, lost = int((differences > _SAME).sum()), int((differences < -_SAME).sum())
     accuracy_p_value, accuracy_test = _accuracy_test(first, second)
     return Comparison(
@@ -206,39 +206,20 @@ def holm(p_values: Mapping[K, float]) -> dict[K, float]:
     return {name: adjusted[name] for name in p_values}
 
 
-class _Arm(NamedTuple):
-    """Samples of one method on the shared questions, in the same order for both methods."""
-
-    scores: Floats
-    tokens: Floats
-    groups: Groups
-    score: Mean
-    cost: Mean
-
-    @classmethod
-    def of(cls, samples: Mapping[str, list[Sample]], questions: Sequence[str]) -> _Arm:
-        pooled = [sample for question in questions for sample in samples[question]]
-        scores, tokens = validate_answers([s.score for s in pooled], [s.tokens for s in pooled])
-        groups = np.repeat(np.arange(len(questions)), [len(samples[q]) for q in questions])
-        return cls(scores, tokens, groups, mean_of(scores, groups), mean_of(tokens, groups))
-
-    @property
-    def by_question(self) -> Floats:
-        """The mean score of each question."""
-        return np.bincount(self.groups, self.scores) / np.bincount(self.groups)
-
-    @property
-    def e3(self) -> float:
-        return (PERCENT * self.score.value) ** 2 / self.cost.value
+def _answers_to(questions: Collection[str], samples: Iterable[Sample]) -> Answers:
+    """Return the answers to these questions, in the same order for every method."""
+    kept = sorted((one for one in samples if one.question in questions), key=lambda one: one[0])
+    ids, scores, tokens = zip(*kept, strict=True)
+    return Answers.of(scores, tokens, ids)
 
 
-def _intervals(a: _Arm, b: _Arm, confidence: float) -> dict[str, Any]:
+def _intervals(a: Answers, b: Answers, confidence: float) -> dict[str, Any]:
     """Return the fields of `Comparison` that need at least two questions."""
-    degrees = int(a.groups.max())
+    degrees = a.questions - 1
     quantile = t_quantile(confidence, degrees)
 
-    log_a, influence_a = log_e3(a.scores, a.tokens, a.groups, _CELLS_A)
-    log_b, influence_b = log_e3(b.scores, b.tokens, b.groups, _CELLS_B)
+    log_a, influence_a = a.log_e3(_CELLS_A)
+    log_b, influence_b = b.log_e3(_CELLS_B)
     centre, error = log_a - log_b, standard_error(influence_a - influence_b, _CELLS_A)
     low, high = exp_interval(centre, quantile * error)
     # The plain figures say 1 where they are equal, also when both are 0.
@@ -266,10 +247,15 @@ def _intervals(a: _Arm, b: _Arm, confidence: float) -> dict[str, Any]:
     }
 
 
-def _accuracy_test(a: _Arm, b: _Arm) -> tuple[float | None, Literal["mcnemar", "paired_t"] | None]:
-    if all(len(x.groups) == x.groups.max() + 1 and np.isin(x.scores, (0, 1)).all() for x in (a, b)):
+def _accuracy_test(
+    a: Answers, b: Answers
+) -> tuple[float | None, Literal["mcnemar", "paired_t"] | None]:
+    """Return a p-value and its test: McNemar's exact one where it applies, else a paired t."""
+    if all(len(x.groups) == x.questions and np.isin(x.scores, (0, 1)).all() for x in (a, b)):
         gained, lost = int((a.scores > b.scores).sum()), int((a.scores < b.scores).sum())
-        return _mcnemar(gained, lost), "mcnemar"
+        pairs = gained + lost
+        p = min(1.0, 2.0 * float(bdtr(min(gained, lost), pairs, 0.5))) if pairs else 1.0
+        return p, "mcnemar"
     differences = a.score.influence - b.score.influence
     count, estimate = len(differences), a.score.value - b.score.value
     if count == 1:
@@ -281,19 +267,6 @@ def _accuracy_test(a: _Arm, b: _Arm) -> tuple[float | None, Literal["mcnemar", "
     return (1.0 if abs(estimate) <= _SAME else 2.0 ** (1 - count)), "paired_t"
 
 
-def _by_question(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    grouped: dict[str, list[Sample]] = {}
-    for sample in samples:
-        grouped.setdefault(sample.question, []).append(sample)
-    return grouped
-
-
 def _t_p_value(statistic: float, degrees: int) -> float:
     """Return the two-sided p-value of a t statistic."""
     return min(1.0, 2.0 * float(stdtr(degrees, -abs(statistic))))
-
-
-def _mcnemar(only_a: int, only_b: int) -> float:
-    """Return the exact two-sided p-value of McNemar's test from the two discordant counts."""
-    pairs = only_a + only_b
-    return min(1.0, 2.0 * float(bdtr(min(only_a, only_b), pairs, 0.5))) if pairs else 1.0

@@ -63,6 +63,71 @@ class Mean(NamedTuple):
         return self.influence / self.value
 
 
+class Answers(NamedTuple):
+    """Answers of one method.
+
+    Attributes:
+        scores: Shape (answers,), in [0, 1].
+        tokens: Completion tokens, shape (answers,).
+        groups: Number of the question of each answer, from 0.
+    """
+
+    scores: Floats
+    tokens: Floats
+    groups: Groups
+
+    @classmethod
+    def of(
+        cls,
+        scores: Sequence[float],
+        tokens: Sequence[float],
+        clusters: Sequence[Hashable] | None = None,
+    ) -> Answers:
+        """Check scores and tokens, and number the questions in order of first appearance.
+
+        Raises:
+            InputError: If the lengths differ, a value is invalid, or there is no token at all.
+        """
+        a, t = validate_scores(scores), validate_tokens(tokens)
+        if len(a) != len(t):
+            msg = f"{len(a)} scores but {len(t)} tokens: give one of each per query, in the same "
+            raise InputError(msg + "order")
+        if not t.any():
+            msg = "no query was charged any token, so E³ is undefined; check that usage is measured"
+            raise InputError(msg)
+        return cls(a, t, _cluster_ids(clusters, len(a)))
+
+    @property
+    def questions(self) -> int:
+        """The number of questions."""
+        return int(self.groups.max()) + 1
+
+    @property
+    def score(self) -> Mean:
+        """The mean score."""
+        return mean_of(self.scores, self.groups)
+
+    @property
+    def cost(self) -> Mean:
+        """The mean of tokens."""
+        return mean_of(self.tokens, self.groups)
+
+    @property
+    def e3(self) -> float:
+        """E³ without pseudo-questions."""
+        return (PERCENT * self.score.value) ** 2 / self.cost.value
+
+    def log_e3(self, pseudo: PseudoQuestions) -> tuple[float, Floats]:
+        """Return log E³ and the influences of all questions; pseudo-questions stand last.
+
+        Pseudo-questions are added at the mean tokens.
+        """
+        costs = PseudoQuestions((float(self.tokens.mean()),) * len(pseudo.scores), pseudo.weight)
+        a, t = mean_of(self.scores, self.groups, pseudo), mean_of(self.tokens, self.groups, costs)
+        log = 2.0 * math.log(PERCENT * a.value) - math.log(t.value)
+        return log, 2.0 * a.relative() - t.relative()
+
+
 _NONE: Final = PseudoQuestions()
 _FOR_E3: Final = PseudoQuestions((1.0, 0.0), 0.75)
 _FOR_ACCURACY: Final = PseudoQuestions((1.0, 0.0), 2.0)  # Agresti & Coull's two of each
@@ -99,11 +164,7 @@ def e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
         InputError: If there are no answers, the lengths differ, a score is outside [0, 1], a number
             of tokens is negative, missing or infinite, or all are 0 (T = 0).
     """
-    return _plain_e3(*validate_answers(scores, tokens))
-
-
-def _plain_e3(scores: Floats, tokens: Floats) -> float:
-    return float((PERCENT * scores.mean()) ** 2 / tokens.mean())
+    return Answers.of(scores, tokens).e3
 
 
 def smoothed_e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
@@ -119,8 +180,7 @@ def smoothed_e3(scores: Sequence[float], tokens: Sequence[float]) -> float:
     Raises:
         InputError: As for `e3`.
     """
-    a, t = validate_answers(scores, tokens)
-    return math.exp(log_e3(a, t, _cluster_ids(None, len(a)), _FOR_RANKING)[0])
+    return math.exp(Answers.of(scores, tokens).log_e3(_FOR_RANKING)[0])
 
 
 def interval(
@@ -148,19 +208,17 @@ def interval(
         InputError: As for `e3`, or if the confidence is outside (0, 1).
     """
     check_confidence(confidence)
-    a, t = validate_answers(scores, tokens)
-    groups = _cluster_ids(clusters, len(a))
-    count = int(groups.max()) + 1
-    point = _plain_e3(a, t)
-    if count == 1:
-        return Interval(point, None, None, None, count)
-    centre, influence = log_e3(a, t, groups, _FOR_E3)
+    answers = Answers.of(scores, tokens, clusters)
+    if answers.questions == 1:
+        return Interval(answers.e3, None, None, None, 1)
+    centre, influence = answers.log_e3(_FOR_E3)
     error = standard_error(influence, _FOR_E3)
-    low, high = exp_interval(centre, t_quantile(confidence, count - 1) * error)
-    cheapest, _ = _token_ends(t, groups, confidence)
+    reach = t_quantile(confidence, answers.questions - 1) * error
+    low, high = exp_interval(centre, reach)
+    cheapest, _ = _token_ends(answers.tokens, answers.groups, confidence)
     if high is not None:
-        high = max(point, min(high, PERCENT**2 / cheapest if cheapest else math.inf))
-    return Interval(point, min(low, point), high, error, count)
+        high = max(answers.e3, min(high, PERCENT**2 / cheapest if cheapest else math.inf))
+    return Interval(answers.e3, min(low, answers.e3), high, error, answers.questions)
 
 
 def accuracy_interval(
@@ -234,22 +292,6 @@ def mean_of(values: Floats, groups: Groups, pseudo: PseudoQuestions = _NONE) -> 
     return Mean(value, np.concatenate([ours, answers * (extra - value)]) / size)
 
 
-def log_e3(
-    scores: Floats, tokens: Floats, groups: Groups, pseudo: PseudoQuestions
-) -> tuple[float, Floats]:
-    """Return log E³ and the influences of all questions; pseudo-questions stand last.
-
-    Args:
-        scores: Shape (answers,), in [0, 1].
-        tokens: Completion tokens, shape (answers,).
-        groups: Number of the question of each answer, from 0.
-        pseudo: Pseudo-questions, which are added at the mean tokens.
-    """
-    costs = PseudoQuestions((float(tokens.mean()),) * len(pseudo.scores), pseudo.weight)
-    a, t = mean_of(scores, groups, pseudo), mean_of(tokens, groups, costs)
-    return 2.0 * math.log(PERCENT * a.value) - math.log(t.value), 2.0 * a.relative() - t.relative()
-
-
 def standard_error(influence: Floats, pseudo: PseudoQuestions = _NONE) -> float:
     """Return sqrt(W/(W-1) * weighted sum of squares), with W the sum of the weights.
 
@@ -267,22 +309,6 @@ def exp_interval(centre: float, reach: float) -> tuple[float, float | None]:
     """Return exp(centre - reach) and exp(centre + reach); None for what no double can hold."""
     high = None if centre + reach > _LARGEST_LOG else math.exp(centre + reach)
     return math.exp(centre - reach), high
-
-
-def validate_answers(scores: Sequence[float], tokens: Sequence[float]) -> tuple[Floats, Floats]:
-    """Return scores in [0, 1] and tokens as arrays of shape (answers,).
-
-    Raises:
-        InputError: If the lengths differ, a value is invalid, or there is no token at all.
-    """
-    a, t = validate_scores(scores), validate_tokens(tokens)
-    if len(a) != len(t):
-        msg = f"{len(a)} scores but {len(t)} tokens: give one of each per query, in the same order"
-        raise InputError(msg)
-    if not t.any():
-        msg = "no query was charged any token, so E³ is undefined; check that usage is measured"
-        raise InputError(msg)
-    return a, t
 
 
 def validate_scores(values: Sequence[float]) -> Floats:

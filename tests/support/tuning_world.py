@@ -19,7 +19,7 @@ from typing import Any
 import dspy
 
 from optim.datasets import Question, load
-from optim.datasets.arithmetic import parse
+from optim.datasets.mathematics import parse_arithmetic
 from optim.scorers import Score
 from optim.tuning import GraphProgram
 from optim.tuning.evaluator import Evaluator, Reflector
@@ -44,7 +44,7 @@ def generate(count: int, split: str) -> list[Question]:
         a, b = hashlib.sha256(key.encode()).digest()[:2]
         question = f"In draw {key}, Ada has {a} beads. She finds {b} more. How many are there now?"
         row = {"id": f"arithmetic-{key}", "question": question, "answer": a + b, "level": level}
-        made.append(parse(row))
+        made.append(parse_arithmetic(row))
     return made
 
 

@@ -19,7 +19,7 @@ from inspect_ai.log import EvalLog, EvalSample, list_eval_logs, read_eval_log
 from rich.console import Console
 
 from optim.bench.store import LOCK, ReplyCache, StorageError
-from optim.datasets import Question, arithmetic
+from optim.datasets import Question, mathematics
 from optim.evaluation import Evaluation, EvaluationError, Experiment, evaluate
 from optim.records import read_records
 from optim.scorers import Score
@@ -200,7 +200,7 @@ def test_one_folder_does_not_mix_conditions(tmp_path: Path) -> None:
         "cutoff: 8192 → 77": {"settings": {"cutoff": 77}},
         "seed: 0 → 1": {"seed": 1},
         "estimate_level: False → True": {"estimate_level": True},
-        "source: ": {"data": Path(arithmetic.__file__).with_suffix(".jsonl")},
+        "source: ": {"data": Path(mathematics.__file__).with_name("arithmetic.jsonl")},
     }
     for named, change in changes.items():
         with pytest.raises(InputError, match=f"under other conditions .*{named}"):
