@@ -187,9 +187,6 @@ BY_RUN: Final = frozenset({"asked", "epochs", "scorer", "scorer_code"})
 `optim.bench.bench.conditions` lists all conditions.
 """
 
-BY_LOG: Final = frozenset({"part"})
-"""Conditions in which the logs of one row may differ."""
-
 BY_ROW: Final = frozenset(
     {"settings", "program", "estimate_level", "seed", "source", "part", "parts", "asked"}
 )
@@ -336,7 +333,7 @@ def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
     name = f"{metadata_of(first)['method']!r} on {metadata_of(first)['dataset']!r}"
     places: dict[tuple[str, int], str] = {}
     for log, records in zip(parts, answers, strict=True):
-        _refuse_mixing(first, log, BY_LOG)
+        _refuse_mixing(first, log, {"part"})
         for record in records:
             place = places.setdefault((record.question, record.epoch), log.location)
             if place != log.location:

@@ -19,7 +19,6 @@ from optim.bench.store import (
     CachedClient,
     CacheMissError,
     Call,
-    OnCall,
     Recording,
     ReplyCache,
     RunStoppedError,
@@ -179,17 +178,19 @@ class Runner:
             planner_program=method.program,
         )
 
-    async def answer(
-        self,
-        question: Question,
-        epoch: int = 1,
-        *,
-        replay_only: bool = False,
-        on_call: OnCall | None = None,
-    ) -> Record:
-        """Answer a question. The record has no score and data set yet; a failure is its error."""
+    async def answer(self, question: Question, recorded: Recording | None = None) -> Record:
+        """Answer a question. The record has no score and data set yet; a failure is its error.
+
+        Args:
+            question: The question.
+            recorded: Tells the number of the sample, and keeps the calls.
+
+        Raises:
+            RunStoppedError: If no model can be asked any more.
+            CacheMissError: If the recording forbids calls, and a reply is not stored.
+        """
         error: str | None = None
-        with recording(Recording(epoch, replay_only, on_call)) as record:
+        with recording(recorded or Recording()) as record:
             try:
                 inputs = question.inputs()
                 if self.method.estimate_level:
@@ -212,7 +213,7 @@ class Runner:
             model=self.models.model,
             planner=self.models.planner_model,
             question=question.id,
-            epoch=epoch,
+            epoch=record.sample,
             level=question.level,
             score=None,
             error=error,
@@ -229,13 +230,6 @@ class Runner:
             ),
             identity=question.identity,
         )
-
-    async def replay(self, question: Question, epoch: int) -> Record | None:
-        """Answer a question from stored replies only; return None if a reply is missing."""
-        try:
-            return await self.answer(question, epoch, replay_only=True)
-        except CacheMissError:
-            return None
 
 
 async def score_answer(scorer: Scorer, report: Report, question: Question) -> Score:

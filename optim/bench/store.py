@@ -16,7 +16,7 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -53,7 +53,13 @@ class RunStoppedError(PlanAndBudgetError):
 
 
 class StorageError(RunStoppedError):
-    """The run folder is not writable."""
+    """A path of the run folder cannot be written."""
+
+    def __init__(self, path: Path, error: Exception) -> None:
+        super().__init__(
+            f"cannot write {path}: {getattr(error, 'strerror', None) or error}. Free some space or "
+            "mend the folder, and rerun the same command: nothing is paid for twice."
+        )
 
 
 class RefusedError(RunStoppedError):
@@ -62,14 +68,6 @@ class RefusedError(RunStoppedError):
 
 class CacheMissError(PlanAndBudgetError):
     """A replay needs a reply that is not stored."""
-
-
-def storage_error(path: Path, error: Exception) -> StorageError:
-    """Return the error for a path that cannot be written."""
-    return StorageError(
-        f"cannot write {path}: {getattr(error, 'strerror', None) or error}. Free some space or "
-        "mend the folder, and rerun the same command: nothing is paid for twice."
-    )
 
 
 def lock_run_dir(folder: Path) -> AcquireReturnProxy:
@@ -117,7 +115,7 @@ class ReplyCache:
                 charges = Reply.from_json(json.loads(reply)).charges if reply else json.loads(lost)
                 self._charge(charges)
         except sqlite3.Error as error:
-            raise storage_error(path, error) from error
+            raise StorageError(path, error) from error
         except (LookupError, TypeError, ValueError) as error:
             msg = f"{path} is damaged or of another version ({error!r}): use another folder"
             raise InputError(msg) from error
@@ -169,7 +167,7 @@ class ReplyCache:
         try:
             self._execute(statement, *values)
         except sqlite3.Error as error:
-            self.failure = storage_error(self._path, error)
+            self.failure = StorageError(self._path, error)
             raise self.failure from error
 
 
@@ -182,9 +180,6 @@ class Call(NamedTuple):
     charge: Charge
 
 
-OnCall = Callable[[Call], Awaitable[None]]
-
-
 @dataclass(slots=True)
 class Recording:
     """The calls of one answer.
@@ -194,12 +189,10 @@ class Recording:
         replay_only: Whether model calls are forbidden.
         calls: Every attempt in order; calls with a shared reply are in each answer that used it.
         request_counts: Count of identical requests so far. The n-th one gets the n-th reply.
-        on_call: Awaited after each call.
     """
 
     sample: int = 1
     replay_only: bool = False
-    on_call: OnCall | None = None
     calls: list[Call] = field(default_factory=list)
     request_counts: Counter[str] = field(default_factory=Counter)
 
@@ -264,10 +257,7 @@ class CachedClient(ModelClient):
             else:
                 reply = await self._ask(key, messages, options, io)
         for charge, text in [*((lost, "") for lost in reply.lost), (reply.charge, reply.text)]:
-            call = Call(self._name, messages, text, charge)
-            record.calls.append(call)
-            if record.on_call is not None:
-                await record.on_call(call)
+            record.calls.append(Call(self._name, messages, text, charge))
         return reply
 
     def _key(self, messages: Sequence[BaseMessage], options: CallOptions, record: Recording) -> str:

@@ -31,6 +31,7 @@ from optim.datasets.questions import option
 from optim.evaluation.experiment import Experiment
 from optim.scorers import scorer_name
 from optim.tuning.options import TuneOptions, resolve_optimizer
+from pb_graph.cli.options import Version, run_command
 from pb_graph.errors import InputError
 from pb_graph.program import PlannerProgram
 
@@ -48,7 +49,25 @@ PROGRAM = "program.json"
 
 Objective = Literal["e3", "money"]
 
+app = typer.Typer(
+    name="pb-optim",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # paragraphs of help are wrapped
+)
 
+
+def main() -> None:
+    """Run the console script."""
+    run_command(app)
+
+
+@app.callback()
+def _every_command(*, version: Version = False) -> None:
+    """Evaluate methods, report their figures, and tune prompts and settings."""
+
+
+@app.command("eval")
 @with_options(Experiment)
 def evaluate_methods(
     experiment: Experiment,
@@ -140,6 +159,7 @@ def _lines(found: Evaluation, table: pd.DataFrame, grid: pd.DataFrame | None) ->
         )
 
 
+@app.command()
 @plain_errors()
 def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
@@ -166,6 +186,7 @@ def report(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     typer.echo(f"{output} is written.")
 
 
+@app.command()
 @plain_errors()
 def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
@@ -221,6 +242,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     typer.echo(result.sentence)
 
 
+@app.command()
 @plain_errors()
 def caps(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
@@ -283,6 +305,7 @@ class TuneCommand(TuneOptions, Questions):
         Questions.__post_init__(self)
 
 
+@app.command("tune")
 @with_options(TuneCommand)
 def tune_program(command: TuneCommand, *, as_json: AsJson = False) -> None:
     """Tune prompts, the solver's examples or settings for E³; write a program file.
@@ -331,6 +354,7 @@ def tune_program(command: TuneCommand, *, as_json: AsJson = False) -> None:
     typer.echo(f"{path} is written: pb-graph solve --program {path}", err=True)
 
 
+@app.command()
 @plain_errors()
 def show(
     path: Annotated[str, typer.Argument(help="A file that `pb-optim tune` wrote.")],

@@ -21,7 +21,7 @@ import typer
 from optim.evaluation.experiment import Experiment
 from optim.extras import missing_extra
 from pb_graph.budget.rates import Dollars, Prices
-from pb_graph.cli.options import INTERRUPTED, Exits, Version, read_assignments, read_set
+from pb_graph.cli.options import INTERRUPTED, Exits, read_assignments, read_set
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -178,7 +178,3 @@ def plain_errors() -> Iterator[None]:
 def echo(value: object) -> None:
     """Print one JSON value."""
     typer.echo(json.dumps(value, ensure_ascii=False))
-
-
-def every_command(*, version: Version = False) -> None:
-    """Evaluate methods, report their figures, and tune prompts and settings."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from optim.datasets import Question, Questions
 from optim.datasets.questions import Limits, option
@@ -91,12 +91,7 @@ class Experiment(Limits, Questions):
                 msg = f"{name} must be at least 1, not {value}"
                 raise InputError(msg)
         if self.part is not None:
-            Shard.parse(self.part)
-
-    @property
-    def shard(self) -> Shard | None:
-        """The part of the questions; None for all of them."""
-        return None if self.part is None else Shard.parse(self.part)
+            read_part(self.part)
 
     @property
     def folder(self) -> Path:
@@ -105,8 +100,10 @@ class Experiment(Limits, Questions):
 
     def in_part(self, questions: Sequence[Question]) -> list[Question]:
         """Return the questions of this experiment's part."""
-        shard = self.shard
-        return [question for question in questions if shard is None or shard.has(question.id)]
+        if self.part is None:
+            return list(questions)
+        number, of = read_part(self.part)
+        return [question for question in questions if part_of(question.id, of) == number]
 
     def chosen_methods(self, questions: Sequence[Question]) -> tuple[Method, ...]:
         """Return the methods for the questions of all parts, with estimated twins and the grid."""
@@ -147,31 +144,24 @@ class Experiment(Limits, Questions):
         return super().origin() | about
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One part of the questions, ``number`` from 1 to ``of``, for one of several machines.
+def read_part(text: str) -> tuple[int, int]:
+    """Read a part such as ``3/16``, of one of several machines: its number, and that of all parts.
 
-    A question's part depends on its id and ``of`` alone. So parts differ in size by chance, and a
+    Raises:
+        InputError: If the text is no part.
+    """
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    number, of = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= number <= of:
+        msg = f"a part must be I/N, such as 3/16, with I from 1 to N, not {text!r}"
+        raise InputError(msg)
+    return number, of
+
+
+def part_of(question: str, of: int) -> int:
+    """Return the number of the part that has the question with this id, the same everywhere.
+
+    It depends on the id and the number of parts alone. So parts differ in size by chance, and a
     larger draw moves no question to another part.
     """
-
-    number: int
-    of: int
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read a part such as ``3/16``, or raise `InputError`."""
-        match = re.fullmatch(r"(\d+)/(\d+)", text)
-        number, of = map(int, match.groups()) if match else (0, 0)
-        if not 1 <= number <= of:
-            msg = f"a part must be I/N, such as 3/16, with I from 1 to N, not {text!r}"
-            raise InputError(msg)
-        return cls(number, of)
-
-    def has(self, question: str) -> bool:
-        """Return whether the question with this id is in the part."""
-        return self.number_of(question) == self.number
-
-    def number_of(self, question: str) -> int:
-        """Return the number of the part that has this question, the same on every machine."""
-        return int.from_bytes(hashlib.sha256(question.encode()).digest()[:8]) % self.of + 1
+    return int.from_bytes(hashlib.sha256(question.encode()).digest()[:8]) % of + 1

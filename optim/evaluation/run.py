@@ -29,9 +29,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from optim.bench.bench import Meter, Share, build_models
-from optim.bench.store import REPLIES, ReplyCache, lock_run_dir, storage_error
+from optim.bench.store import REPLIES, ReplyCache, StorageError, lock_run_dir
 from optim.datasets import Question
-from optim.evaluation.experiment import Experiment, Shard
+from optim.evaluation.experiment import Experiment, read_part
 from optim.evaluation.task import PROVIDER, make_task
 from optim.extras import require_modules
 from optim.methods import methods
@@ -226,7 +226,7 @@ def _run(tasks: Sequence[Task], meter: Meter, experiment: Experiment) -> None:
                 log_header_only=True,
             )
     except OSError as error:
-        raise storage_error(experiment.folder, error) from error
+        raise StorageError(experiment.folder, error) from error
     finally:
         if meter.cache.failure is not None:
             raise meter.cache.failure
@@ -292,7 +292,7 @@ def on_ray(parts: int) -> Engine:
         InputError: If there is no part.
         MissingPackageError: If Ray is not installed.
     """
-    Shard.parse(f"1/{parts}")
+    read_part(f"1/{parts}")
     require_modules("ray")
     return partial(_run_parts, parts)
 

@@ -47,11 +47,11 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import JsonValue
 
 from optim.bench.bench import Meter, Models, Runner, conditions, score_answer
-from optim.bench.store import Call
+from optim.bench.store import CacheMissError, Call, Recording
 from optim.datasets import Question
 from optim.datasets.dataset import digest
 from optim.e3 import interval
-from optim.evaluation.experiment import Experiment
+from optim.evaluation.experiment import Experiment, part_of, read_part
 from optim.methods import Method, methods
 from optim.records import PLANNING, planning_tokens
 from optim.scorers import Scorer, as_scorer
@@ -87,11 +87,7 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
             id=question.id,
             input=question.question,
             target=list(question.targets),
-            metadata={
-                "level": question.level,
-                "domain": question.domain,
-                "identity": question.identity,
-            },
+            metadata={name: getattr(question, name) for name in ("level", "domain", "identity")},
         )
         for question in by_id.values()
     ]
@@ -115,14 +111,15 @@ def _metadata(
     experiment: Experiment, method: Method, questions: Sequence[Question], models: Models
 ) -> dict[str, Any]:
     """Return a log's metadata, for `optim.records`: names, conditions, origin, part."""
-    part, settings, about = experiment.shard, method.settings, experiment.origin()
+    settings, about = method.settings, experiment.origin()
+    number, parts = read_part(experiment.part) if experiment.part else (None, None)
     matters = conditions(
         method,
         models,
         epochs=experiment.epochs,
         source=[about["data"], about["split"]],
         part=experiment.part,
-        parts=part.of if part else None,
+        parts=parts,
         asked=digest([[each.identity, list(each.targets)] for each in questions]),
         **{name: about[name] for name in ("seed", "scorer", "scorer_code")},
     )
@@ -137,9 +134,9 @@ def _metadata(
         | {"settings": settings.model_dump(mode="json"), "program": method.program_digest}
         | {"temperature": models.temperature, "epochs": experiment.epochs},
     }
-    if part is not None:
-        filled = sorted({part.number_of(question.id) for question in questions})
-        metadata["part"] = asdict(part) | {"filled": filled}
+    if parts is not None:
+        filled = sorted({part_of(question.id, parts) for question in questions})
+        metadata["part"] = {"number": number, "of": parts, "filled": filled}
     return metadata
 
 
@@ -147,15 +144,13 @@ def _make_solver(runner: Runner, by_id: Mapping[str, Question], meter: Meter | N
     @solver(name="plan_and_budget")
     def make() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
-            question, calls = by_id[str(state.sample_id)], list[Call]()
-
-            async def note(call: Call) -> None:
-                calls.append(call)
-                await show_call(call)
-
+            recorded = Recording(state.epoch)
             with meter.answering() if meter else nullcontext():
-                record = await runner.answer(question, state.epoch, on_call=note)
-            report, solving = record.report, [c for c in calls if c.charge["node"] not in PLANNING]
+                record = await runner.answer(by_id[str(state.sample_id)], recorded)
+            for call in recorded.calls:
+                await show_call(call)
+            solving = [call for call in recorded.calls if call.charge["node"] not in PLANNING]
+            report = record.report
             state.store.set("report", report)
             state.store.set("error", record.error)
             overview: dict[str, Any] = {n: value for n, value in report.items() if n in _OVERVIEW}
@@ -215,17 +210,15 @@ def figures() -> Metric:
     """
 
     def compute(scores: list[SampleScore]) -> Value:
-        names = ("accuracy", "tokens", "e3", "e3_lower", "e3_upper")
-        summary: dict[str, str | int | float | bool | None] = dict.fromkeys(names, math.nan)
         values = [cast("Mapping[str, float]", score.score.value) for score in scores]
         right, spent = ([value[name] for value in values] for name in ("score", "tokens"))
-        if values:
-            summary |= {"accuracy": 100 * fmean(right), "tokens": fmean(spent)}
+        found = [math.nan] * 5
         with suppress(InputError):  # nothing scored, or no token spent
             estimate = interval(right, spent)
-            ends = {"e3_lower": estimate.lower, "e3_upper": estimate.upper}
-            summary |= {"e3": estimate.e3} | {k: v for k, v in ends.items() if v is not None}
-        return summary
+            ends = (math.nan if end is None else end for end in (estimate.lower, estimate.upper))
+            found = [100 * fmean(right), fmean(spent), estimate.e3, *ends]
+        names = ("accuracy", "tokens", "e3", "e3_lower", "e3_upper")
+        return dict(zip(names, found, strict=True))
 
     return compute
 
@@ -250,11 +243,15 @@ class EarlyStopping:
         """Start a sample when a place is free, or leave the sample out."""
         await self.meter.places.acquire()
         reason = await self.meter.stop_reason()
-        if reason is None or await self.runner.replay(self.questions[str(id)], epoch) is not None:
-            return None  # the solver gives the place back
-        self.meter.places.release()
-        self.meter.skipped += 1
-        return EarlyStop(id=id, epoch=epoch, reason=reason)
+        if reason is not None:
+            stored = Recording(epoch, replay_only=True)
+            try:
+                await self.runner.answer(self.questions[str(id)], stored)
+            except CacheMissError:
+                self.meter.places.release()
+                self.meter.skipped += 1
+                return EarlyStop(id=id, epoch=epoch, reason=reason)
+        return None  # the solver gives the place back
 
     async def complete_sample(self, *_: object, **__: object) -> None:
         """Do nothing."""

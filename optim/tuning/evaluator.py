@@ -281,28 +281,25 @@ class Reflector:
 
         An error ends the search, because an optimizer would continue and ask again.
         """
-        return self._reply([HumanMessage(prompt)]).text
+        return self._evaluator.run(self._reply, [HumanMessage(prompt)]).text
 
     def language_model(self) -> dspy.LM:
         """Return the model for the optimizers of DSPy that write instructions themselves."""
 
         async def call(messages: Sequence[BaseMessage], *_: object) -> Reply:
-            return self._reply(messages)
+            return self._evaluator.run(self._reply, messages)
 
         return language_model(call, self._options)
 
-    def _reply(self, messages: Sequence[BaseMessage]) -> Reply:
+    async def _reply(self, messages: Sequence[BaseMessage]) -> Reply:
         try:
-            return self._evaluator.run(self._asked, messages)
+            with recording(self._recording):
+                reply = await self._client.call(messages, self._options, ASYNC)
+            if not reply.text or reply.finish == "length":
+                msg = f"{self.name} wrote no whole instruction in {_CAP} tokens. Choose another "
+                msg += "model to write instructions (--reflection-model)"
+                raise SearchEndedError(msg)
         except PlanAndBudgetError as error:
             self._evaluator.refusal = error
             raise
-
-    async def _asked(self, messages: Sequence[BaseMessage]) -> Reply:
-        with recording(self._recording):
-            reply = await self._client.call(messages, self._options, ASYNC)
-        if not reply.text or reply.finish == "length":
-            msg = f"{self.name} wrote no whole instruction in {_CAP} tokens. Choose another "
-            msg += "model to write instructions (--reflection-model)"
-            raise SearchEndedError(msg)
         return reply

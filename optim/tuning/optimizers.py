@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -131,10 +131,8 @@ class OptimizerTask(SharedOnDeepcopy):
 
 
 def candidates(task: OptimizerTask) -> list[Candidate]:
-    """Return the incumbent with each instruction that the user gives, or of the package's list."""
-    texts = task.evaluator.options.candidates
-    if texts is None or isinstance(texts, str | Path):
-        texts = read_instructions(texts, task.predictor)
+    """Return the incumbent with each instruction, which `optim.tuning.tune` has read."""
+    texts: Any = task.evaluator.options.candidates
     return task.candidates(texts)
 
 
@@ -236,7 +234,11 @@ def shortest(task: OptimizerTask) -> list[Candidate]:
     in_turn = sorted(by_length, key=lambda pair: next(turns[pair[1].level]))
     demos = [{"problem": one.question, "solution": answer} for _, one, answer in in_turn]
     sets = [demos[:size] for size in _SIZES]
-    return [incumbent.with_examples("solve", demos) for demos in sets if len(demos) >= _SIZES[0]]
+    return [
+        replace(incumbent, examples={**incumbent.examples, "solve": demos})
+        for demos in sets
+        if len(demos) >= _SIZES[0]
+    ]
 
 
 # What DSPy's optimizers run

@@ -89,15 +89,6 @@ class Candidate(SharedOnDeepcopy, Method):
         """
         return replace(self, instructions={**self.instructions, predictor: text})
 
-    def with_examples(self, predictor: str, examples: Sequence[Mapping[str, Any]]) -> Candidate:
-        """Return the candidate with other examples for one predictor.
-
-        Args:
-            predictor: Name of the predictor.
-            examples: The examples: inputs and output by name.
-        """
-        return replace(self, examples={**self.examples, predictor: examples})
-
     def prompts(self) -> Planner:
         """Return a new planner with these instructions and examples."""
         planner = Planner()
@@ -186,12 +177,12 @@ class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no type
     @property
     def candidate(self) -> Candidate:
         """The candidate that this copy of the program is now."""
-        result = self._base
-        for name in self._open:
-            predictor = getattr(self, name)
-            result = result.with_instruction(name, predictor.signature.instructions)
-            result = result.with_examples(name, predictor.demos)
-        return result
+        base, parts = self._base, {name: getattr(self, name) for name in self._open}
+        texts = {name: part.signature.instructions for name, part in parts.items()}
+        demos = {name: part.demos for name, part in parts.items()}
+        return replace(
+            base, instructions={**base.instructions, **texts}, examples={**base.examples, **demos}
+        )
 
     def _trace(self, name: str, given: Mapping[str, Any], **outputs: str) -> None:
         """Report a predictor's call by the graph, or a stored reply, to DSPy."""
@@ -240,7 +231,7 @@ class GraphProgram(TunableProgram):
         demos = {name: predictor.demos for name, predictor in predictors.items()}
         base = Candidate(settings=settings, instructions=texts, examples=demos)
         super().__init__(base, *dict.fromkeys(active_predictors(settings).values()))
-        self.graph = GraphCache(model, planner, known_policy(cap_policy))
+        self.graph = GraphCache(model, planner, settings, known_policy(cap_policy))
 
     @property
     def settings(self) -> Settings:
@@ -294,7 +285,7 @@ class GraphProgram(TunableProgram):
         return await self._answer(ASYNC, question, inputs)
 
     async def _answer(self, io: IO, question: str, inputs: dict[str, Any]) -> dspy.Prediction:
-        graph = await io.load(self.graph.compiled, self.settings)
+        graph = await io.load(lambda: self.graph.compiled)
         known = {name: inputs[name] for name in INPUTS if inputs.get(name) is not None}
         given = cast("Input", {**known, "question": question})
         error: str | None = None
@@ -311,17 +302,18 @@ class GraphProgram(TunableProgram):
         return dspy.Prediction(answer=answer, tokens=tokens, report=report, error=error)
 
 
+@dataclass
 class GraphCache(SharedOnDeepcopy):
     """The models and the compiled graph of all copies of a program."""
 
-    def __init__(self, model: ModelSpec, planner: ModelSpec, cap_policy: CapPolicy | None) -> None:
-        self.model, self.planner, self.cap_policy = model, planner, cap_policy
-        self._compiled: PlanAndBudgetGraph | None = None
+    model: ModelSpec
+    planner: ModelSpec
+    settings: Settings
+    cap_policy: CapPolicy | None
 
-    def compiled(self, settings: Settings) -> PlanAndBudgetGraph:
-        """Return the graph, compiled once: prompts come with each question."""
-        if self._compiled is None:
-            self._compiled = build_graph(
-                self.model, planner=self.planner, settings=settings, cap_policy=self.cap_policy
-            )
-        return self._compiled
+    @cached_property
+    def compiled(self) -> PlanAndBudgetGraph:
+        """The graph, compiled once: prompts come with each question."""
+        return build_graph(
+            self.model, planner=self.planner, settings=self.settings, cap_policy=self.cap_policy
+        )

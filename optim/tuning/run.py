@@ -292,7 +292,7 @@ def _candidate(trial: Trial, search: Search) -> Record:
     if trial is search.verdict.winner:
         role = "chosen" if search.verdict.is_adopted else "best on dev"
     return {
-        "name": search.name(trial),
+        "name": trial.name,
         "role": role,
         "instructions": dict(candidate.instructions),
         "settings": _changed(candidate.settings, search.original.candidate.settings),

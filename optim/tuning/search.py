@@ -67,13 +67,13 @@ class Trial:
     Attributes:
         candidate: The candidate.
         records: Its answers.
-        origin: Name of the optimizer that proposed it.
+        name: The optimizer that proposed it and its number, or ``original``.
         prompt_price: What a prompt token costs in completion tokens; E³ is taken by this cost.
     """
 
     candidate: Candidate
     records: Sequence[Record]
-    origin: str = ""
+    name: str = ""
     prompt_price: float = 0.0
 
     @property
@@ -183,20 +183,13 @@ class Search:
         winner = self.verdict.winner if self.verdict.is_adopted else None
         return (winner or self.original).candidate
 
-    def name(self, trial: Trial) -> str:
-        """Return the name of a trial: its optimizer and its number, or ``original``."""
-        place = next(place for place, one in enumerate(self.trials) if one is trial)
-        return f"{trial.origin} {place}" if place else "original"
-
     def records(self, label: str, about: Mapping[str, Any]) -> Records:
         """Return every answer; each candidate is a method, dev and held-out are data sets."""
-        verdict, found = self.verdict, [(self.name(one), "dev", one) for one in self.trials]
-        if verdict.winner and verdict.before and verdict.after:
-            found.append(("original", "held out", verdict.before))
-            found.append((self.name(verdict.winner), "held out", verdict.after))
+        held_out = [one for one in (self.verdict.before, self.verdict.after) if one]
+        found = [*(("dev", one) for one in self.trials), *(("held out", one) for one in held_out)]
         return Records(
-            replace(record, method=name, dataset=f"{label}, {part}", made_by=made_by)
-            for name, part, trial in found
+            replace(record, method=trial.name, dataset=f"{label}, {part}", made_by=made_by)
+            for part, trial in found
             for made_by in [{**about, "settings": trial.candidate.settings.model_dump(mode="json")}]
             for record in trial.records
         )
@@ -213,10 +206,6 @@ class Search:
     def _check_folder(self, original: Candidate) -> None:
         """Store what must be equal in all runs of the folder, targets included, or compare it."""
         evaluator, options = self.evaluator, self.evaluator.options
-        sets = {
-            name: digest([[question.identity, list(question.targets)] for question in questions])
-            for name, questions in self.split._asdict().items()
-        }
         ours = conditions(
             original,
             evaluator.models,
@@ -225,11 +214,14 @@ class Search:
             source=[],
             scorer=evaluator.scorer[0],
             scorer_code=evaluator.scorer[1],
+            optimizer=[self.optimizer.name, self.predictor],
+            objective=[options.objective, options.price_ratio],
+            reflection=self.reflector.name if self.reflector else None,
+            **{
+                name: digest([[one.identity, list(one.targets)] for one in questions])
+                for name, questions in self.split._asdict().items()
+            },
         )
-        ours |= sets
-        ours["optimizer"] = [self.optimizer.name, self.predictor]
-        ours["objective"] = [options.objective, options.price_ratio]
-        ours["reflection"] = self.reflector.name if self.reflector else None
         path = evaluator.run_dir / RUN
         if not path.exists():
             path.write_text(json.dumps(ours, indent=2, ensure_ascii=False), encoding="utf-8")
@@ -273,6 +265,7 @@ class Search:
         raise refusal
 
     def _measure(self, candidate: Candidate, origin: str) -> None:
+        name = f"{origin} {len(self.trials)}" if self.trials else origin
         try:
             records = self.evaluator.measure(candidate, self.split.dev)
         except OutageError as error:
@@ -280,7 +273,7 @@ class Search:
                 raise
             self.callback(f"{origin}: a candidate was left out. {error}")
             return
-        trial = Trial(candidate, records, origin, self.evaluator.prompt_price)
+        trial = Trial(candidate, records, name, self.evaluator.prompt_price)
         self.trials.append(trial)
         better = ", the best so far" if trial is max(self.trials, key=lambda t: t.e3) else ""
         self.callback(
@@ -299,22 +292,31 @@ def judge(evaluator: Evaluator, trials: Sequence[Trial], held_out: Sequence[Ques
         return Verdict("kept", "No candidate was measured on dev.")
     if winner is None:
         return Verdict("kept", "No candidate had a higher E³ on dev than the original.")
-    pair = (original.candidate, winner.candidate)
-    for candidate in pair:
+    pair = (original, winner)
+    for trial in pair:
         with suppress(OutageError, SearchEndedError):
-            evaluator.measure(candidate, held_out)
+            evaluator.measure(trial.candidate, held_out)
     if isinstance(evaluator.refusal, OutageError):
         raise evaluator.refusal
-    questions = [q for q in held_out if all(evaluator.known(each, [q]) for each in pair)]
+    questions = [q for q in held_out if all(evaluator.known(each.candidate, [q]) for each in pair)]
     if len(questions) < _FEWEST:
         return Verdict("kept", "Too few held-out questions were answered.", winner)
     before, after = (
-        Trial(each, evaluator.known(each, questions), "", evaluator.prompt_price) for each in pair
+        replace(trial, records=evaluator.known(trial.candidate, questions)) for trial in pair
     )
     comparison = after.against(before)
     verdict = decide(after, before, comparison)
+    # Rounded down: 90 % is never said of less, and 100 % never.
+    sure = f"{min(99, math.floor(PERCENT * (comparison.probability_higher or 0.0)))} %"
+    conclusions: dict[VerdictName, str] = {
+        "kept": "So the original is kept.",
+        "better": f"Higher with a one-sided confidence of {sure}.",
+        "undecided": f"Not significant: one-sided confidence {sure}, {PERCENT * SURE:g} % "
+        "required. The tuned program is used, but is not a proven improvement. Give more held-out "
+        "questions in a new run; a second look at the same ones is a further chance to be lucky.",
+    }
     reason = f"On the held-out questions, against the original: {describe(comparison)}."
-    reason += f" {_conclusion(verdict, comparison)}"
+    reason += f" {conclusions[verdict]}"
     if failed := len(held_out) - len(questions):
         reason += f" Excluded, because they failed: {failed} questions."
     return Verdict(verdict, reason, winner, before, after, comparison)
@@ -332,17 +334,3 @@ def decide(winner: Trial, original: Trial, comparison: Comparison) -> VerdictNam
         return "kept"
     sure = comparison.probability_higher
     return "better" if sure is not None and sure >= SURE else "undecided"
-
-
-def _conclusion(verdict: VerdictName, comparison: Comparison) -> str:
-    if verdict == "kept":
-        return "So the original is kept."
-    # Rounded down: 90 % is never said of less, and 100 % never.
-    sure = f"{min(99, math.floor(PERCENT * (comparison.probability_higher or 0.0)))} %"
-    if verdict == "better":
-        return f"Higher with a one-sided confidence of {sure}."
-    return (
-        f"Not significant: one-sided confidence {sure}, {PERCENT * SURE:g} % required. The tuned "
-        "program is used, but is not a proven improvement. Give more held-out questions in a new "
-        "run; a second look at the same ones is a further chance to be lucky."
-    )

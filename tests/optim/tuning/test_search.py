@@ -148,7 +148,7 @@ def test_money_counts_the_prompt_and_tokens_do_not() -> None:
             for name, one in (("short", short), ("wordy", wordy))
         ]
         winner = winner_of(trials)
-        chosen[objective] = winner.origin if winner else "short"
+        chosen[objective] = winner.name if winner else "short"
     assert chosen == {"e3": "wordy", "money": "short"}
     assert wordy.cost(1 / 5) == 92 + 600 / 5
 
@@ -159,7 +159,7 @@ def test_a_long_instruction_is_left_out_and_the_number_of_candidates_foretold(
     said: list[str] = []
     model = world({"minimal": Style(1.0, 100), "usual": Style(1.0, 400)})
     found = run(tmp_path, trying(MINIMAL), model, max_prompt_tokens=1, callback=said.append)
-    assert [trial.origin for trial in found.trials] == ["original"]
+    assert [trial.name for trial in found.trials] == ["original"]
     assert any("--max-prompt-tokens" in text for text in said)
     assert "This budget tries about" in said[0]
 
