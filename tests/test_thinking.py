@@ -8,9 +8,9 @@ import pytest
 from langchain_deepseek import ChatDeepSeek
 
 from pb_graph import Settings, build_graph
+from tests.benchmarks.thinking_world import FORMS, Form, ThinkingWorld
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import checked, codes
-from tests.support.thinking_world import FORMS, Form, ThinkingWorld
 
 ASK = {"question": "What is 12 * 7?"}
 VISIBLE = [("reasoning_content", ChatDeepSeek), ("tags", None), ("closing_tag", None)]

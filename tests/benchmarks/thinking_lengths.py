@@ -23,7 +23,7 @@ from langchain_openai import ChatOpenAI
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from optim.methods import methods
 from pb_graph import NoAnswerError, Settings, build_graph
-from tests.support.thinking_world import FORMS, ThinkingWorld
+from tests.benchmarks.thinking_world import FORMS, ThinkingWorld
 
 LEVELS = {1: 43, 2: 90, 3: 105, 4: 128, 5: 134}  # questions of MATH-500
 BY_LEVEL = {1: 0.45, 2: 0.65, 3: 0.9, 4: 1.15, 5: 1.5}
