@@ -94,11 +94,8 @@ def certify(
         msg = "a certificate is about one data set, solver and planner: read their logs only"
         raise InputError(msg)
     choose_baseline(table, baseline)
-    gaps = {
-        f"{row.method}: {row.made_by['gaps']}"
-        for row in table.itertuples()
-        if row.made_by.get("gaps")
-    }
+    made = zip(table.method, table.made_by, strict=True)
+    gaps = {f"{method}: {about['gaps']}" for method, about in made if about.get("gaps")}
     if gaps and not is_partial:
         msg = (
             f"the run is not finished ({'; '.join(sorted(gaps))}). Run the same command again, or "

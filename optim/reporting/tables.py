@@ -109,10 +109,8 @@ def _dollars(record: Record, dollars: Dollars) -> float:
 def _is_planned(record: Record) -> bool | None:
     """Return whether a question has a plan; None where none was wanted."""
     notes = record.report["warnings"]  # sentences in logs of earlier versions
-    codes = {note["code"] for note in notes if isinstance(note, dict)}
-    return (
-        True if len(record.report["steps"]) > 1 else None if "single_step" not in codes else False
-    )
+    is_single = any(isinstance(note, dict) and note["code"] == "single_step" for note in notes)
+    return True if len(record.report["steps"]) > 1 else False if is_single else None
 
 
 def figures(table: pd.DataFrame, by: Sequence[str] = BY) -> pd.DataFrame:

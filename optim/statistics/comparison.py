@@ -14,7 +14,6 @@ from optim.statistics.estimates import (
     PERCENT,
     Answers,
     PseudoQuestions,
-    check_confidence,
     exp_interval,
     mean_of,
     standard_error,
@@ -131,7 +130,6 @@ def compare(
         InputError: If `e3` would raise it, no question is shared, or the questions differ under
             ``missing="error"``.
     """
-    check_confidence(confidence)
     arms = list(a), list(b)
     asked, asked_b = ({sample.question for sample in arm} for arm in arms)
     shared, dropped = asked & asked_b, tuple(sorted(asked ^ asked_b))

@@ -207,7 +207,6 @@ def interval(
     Raises:
         InputError: As for `e3`, or if the confidence is outside (0, 1).
     """
-    check_confidence(confidence)
     answers = Answers.of(scores, tokens, clusters)
     if answers.questions == 1:
         return Interval(answers.e3, None, None, None, 1)
@@ -238,7 +237,6 @@ def accuracy_interval(
     Raises:
         InputError: If there is no score, or a score or the confidence is out of range.
     """
-    check_confidence(confidence)
     a = validate_scores(scores)
     mean = mean_of(a, _cluster_ids(clusters, len(a)), _FOR_ACCURACY)
     questions = len(mean.influence) - len(_FOR_ACCURACY.scores)
@@ -264,7 +262,6 @@ def token_interval(
     Raises:
         InputError: If the tokens are missing or invalid, or the confidence is outside (0, 1).
     """
-    check_confidence(confidence)
     t = validate_tokens(tokens)
     groups = _cluster_ids(clusters, len(t))
     return _token_ends(t, groups, confidence) if groups.any() and t.any() else (None, None)
@@ -354,5 +351,9 @@ def t_quantile(confidence: float, degrees: int) -> float:
     Args:
         confidence: Coverage of the interval, between 0 and 1.
         degrees: Degrees of freedom, at least 1.
+
+    Raises:
+        InputError: If the confidence is outside (0, 1).
     """
+    check_confidence(confidence)
     return float(stdtrit(degrees, (1.0 + confidence) / 2.0))

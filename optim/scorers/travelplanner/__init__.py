@@ -156,7 +156,7 @@ def within_current_city(case: Case) -> str | None:
         for kind, text in day.places:
             target = place(text)
             allowed = day.cities[-1:] if kind == "accommodations" else day.cities
-            if target is None or target.city not in allowed:
+            if target is None or target[1] not in allowed:
                 return f"day {index}: not in {' or '.join(allowed)}: {text}"
     return None
 
@@ -265,9 +265,8 @@ def cuisine(case: Case) -> str | None:
     wishes = case.wishes["cuisine"]
     missing = {wishes} if isinstance(wishes, str) else set(map(str, wishes))
     for meal in (meal for day in case.days for meal in day.meals):
-        where = place(meal)
-        row = case.find("restaurants", meal)
-        if row and where and where.city != case.origin:
+        row, where = case.find("restaurants", meal), place(meal)
+        if row and where and where[1] != case.origin:
             missing -= {kind.strip() for kind in str(row["Cuisines"]).split(",")}
     return f"no restaurant serves {', '.join(sorted(missing))}" if missing else None
 

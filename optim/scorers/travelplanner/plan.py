@@ -31,14 +31,6 @@ _FROM_TO = re.compile(r"\bfrom\s+(.+?)\s+to\s+([^,;:]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Place:
-    """A named place in a city, as in "Coco Bambu, Rockford"."""
-
-    name: str
-    city: str
-
-
-@dataclass(frozen=True)
 class Day:
     """The texts of a day's fields: "" for an empty one, such as "-", None for a missing one."""
 
@@ -105,11 +97,11 @@ def read_plan(text: str) -> list[Day] | None:
     return best if cities(best) else None
 
 
-def place(text: str) -> Place | None:
-    """Read "name, city"; the name may have commas itself. Return None if there is no city."""
+def place(text: str) -> tuple[str, str] | None:
+    """Return name and city of "Coco Bambu, Rockford", or None; the name may have commas itself."""
     name, _, city = text.strip().rstrip(".;").rpartition(",")
     name, city = squeezed(name), city_name(city)
-    return Place(name, city) if name and city else None
+    return (name, city) if name and city else None
 
 
 def city_name(text: str) -> str:

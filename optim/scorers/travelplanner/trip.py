@@ -103,9 +103,10 @@ class Case:
         where = place(text or "")
         if where is None:
             return None
-        rows = self.places.get((kind, where.city), [])
-        same = [row for row in rows if _name(row) == where.name]
-        return next(iter(same or [row for row in rows if where.name in _name(row)]), None)
+        name, city = where
+        rows = self.places.get((kind, city), [])
+        same = [row for row in rows if _name(row) == name]
+        return next(iter(same or [row for row in rows if name in _name(row)]), None)
 
     def fare(self, day: Day) -> float | None:
         """Return dollars for all travellers, or None if the sandbox has no such journey.
