@@ -92,27 +92,17 @@ def model_identity(model: BaseChatModel, name: str | None) -> str:
     """Identify a chat model by its name, class and parameters, but not by its server's address."""
     if name is not None and name.startswith(LOCAL_PREFIX):
         return LOCAL_PREFIX + Path(name.removeprefix(LOCAL_PREFIX)).name
-    fields = dict(model._identifying_params or _provider_fields(model))  # noqa: SLF001 -- LangChain's word for it
+    fields = dict(model._identifying_params)  # noqa: SLF001 -- LangChain's word for it
+    if not fields:  # as of ChatOllama: what its package declares, as a user's class may count calls
+        bases: Any = type(model).__mro__
+        known = next(base for base in bases if base.__module__.startswith("langchain_"))
+        own = known.model_fields.keys() - BaseChatModel.model_fields.keys()
+        fields = {name: getattr(model, name) for name in sorted(own)}
     parameters = {name: fields[name] for name in fields if name not in _ENDPOINTS}
     # The text of an object may hold an address in memory; its type does not.
     plain = json.loads(json.dumps(parameters, default=lambda value: type(value).__qualname__))
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     return digest([kind, name, plain])
-
-
-def _provider_fields(model: BaseChatModel) -> dict[str, object]:
-    """Return the fields that a LangChain package declares, for models such as ChatOllama.
-
-    Fields of the user's own classes are left out, because they may change between calls.
-    """
-    declared = {
-        name
-        for base in type(model).__mro__
-        if base.__module__.startswith("langchain_")
-        for name in getattr(base, "model_fields", ())
-    }
-    own = declared - BaseChatModel.model_fields.keys()
-    return {name: getattr(model, name) for name in sorted(own)}
 
 
 def _client(

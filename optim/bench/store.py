@@ -16,7 +16,7 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -146,9 +146,8 @@ class ReplyCache:
         self._write("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", key, text, reply.tokens)
         self._charge(reply.charges)
 
-    def put_lost(self, key: str, lost: Iterable[Charge]) -> None:
+    def put_lost(self, key: str, charges: Sequence[Charge]) -> None:
         """Store the cost of a call whose retries failed, too."""
-        charges = list(lost)
         if charges:
             text, tokens = json.dumps(charges), spent(charges)
             self._write("INSERT INTO lost VALUES (?, ?, ?)", key, text, tokens)

@@ -174,22 +174,21 @@ class Evaluator(SharedOnDeepcopy):
 
     def check(self) -> None:
         """Raise if the budget is used up, also for a reflection model."""
-        limit, rest = self.replies.limit, ""
-        if self.reserved:
-            rest = f", and {self.reserved} are kept for the held-out questions"
-        if self.refusal is None and self.answers >= self.limit:
-            self.refusal = SearchEndedError(
-                f"{self.limit} of {self.options.budget} answers are spent{rest}. Finished answers "
-                "are kept: to continue, run the same command with a higher budget"
-            )
+        if self.refusal is not None:
+            raise self.refusal
+        limit, spent, raised = self.replies.limit, "", "limit"
         # The answers for the held-out questions are taken to cost what the others did.
         kept = limit.spent * self.reserved / max(1, self.answers) if limit else 0.0
-        if self.refusal is None and limit and limit.left <= kept:
+        if self.answers >= self.limit:
+            spent, raised = f"{self.limit} of {self.options.budget} answers", "budget"
+        elif limit and limit.left <= kept:
+            spent = f"{limit.spent:g} of {limit.total:g} {limit.unit}"
+        if spent:
+            rest = f", and {self.reserved} are kept for the held-out questions"
             self.refusal = SearchEndedError(
-                f"{limit.spent:g} of {limit.total:g} {limit.unit} are spent{rest}. Finished "
-                "answers are kept: to continue, run the same command with a higher limit"
+                f"{spent} are spent{rest if self.reserved else ''}. Finished answers are kept: to "
+                f"continue, run the same command with a higher {raised}"
             )
-        if self.refusal is not None:
             raise self.refusal
 
     def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: object) -> T:

@@ -89,6 +89,14 @@ class Candidate(SharedOnDeepcopy, Method):
         """
         return replace(self, instructions={**self.instructions, predictor: text})
 
+    def with_predictors(self, predictors: Mapping[str, dspy.Predict]) -> Candidate:
+        """Return the candidate with the instructions and examples of these predictors."""
+        texts = {name: each.signature.instructions for name, each in predictors.items()}
+        demos = {name: each.demos for name, each in predictors.items()}
+        return replace(
+            self, instructions={**self.instructions, **texts}, examples={**self.examples, **demos}
+        )
+
     def prompts(self) -> Planner:
         """Return a new planner with these instructions and examples."""
         planner = Planner()
@@ -177,12 +185,7 @@ class TunableProgram(dspy.Module):  # type: ignore[misc]  # dspy carries no type
     @property
     def candidate(self) -> Candidate:
         """The candidate that this copy of the program is now."""
-        base, parts = self._base, {name: getattr(self, name) for name in self._open}
-        texts = {name: part.signature.instructions for name, part in parts.items()}
-        demos = {name: part.demos for name, part in parts.items()}
-        return replace(
-            base, instructions={**base.instructions, **texts}, examples={**base.examples, **demos}
-        )
+        return self._base.with_predictors({name: getattr(self, name) for name in self._open})
 
     def _trace(self, name: str, given: Mapping[str, Any], **outputs: str) -> None:
         """Report a predictor's call by the graph, or a stored reply, to DSPy."""
@@ -226,10 +229,7 @@ class GraphProgram(TunableProgram):
             fields = own.set_fields() if own else {}
             settings = Settings.read(fields | dict(settings or {}))
         loaded = load_planner(getattr(saved, "prompts", saved))
-        predictors = dict(loaded.named_predictors())
-        texts = {name: predictor.signature.instructions for name, predictor in predictors.items()}
-        demos = {name: predictor.demos for name, predictor in predictors.items()}
-        base = Candidate(settings=settings, instructions=texts, examples=demos)
+        base = Candidate(settings=settings).with_predictors(dict(loaded.named_predictors()))
         super().__init__(base, *dict.fromkeys(active_predictors(settings).values()))
         self.graph = GraphCache(model, planner, settings, known_policy(cap_policy))
 
