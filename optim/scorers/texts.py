@@ -104,8 +104,11 @@ class RougeScorer:
     """
 
     def __init__(self) -> None:
-        library = import_or_explain("rouge_score.tokenizers")  # slow
-        self._tokenizer = library.DefaultTokenizer(use_stemmer=True)
+        library = import_or_explain("rouge_score.rouge_scorer")  # slow
+        self._stemmer = library.tokenizers.DefaultTokenizer(use_stemmer=True)
+        self._latin, self._foreign = (
+            library.RougeScorer(["rougeL"], tokenizer=each) for each in (self._stemmer, self)
+        )
 
     def score(self, output: str, question: Question) -> Score:
         """Score as `Scorer.score`, against the question's targets."""
@@ -122,31 +125,16 @@ class RougeScorer:
     def _f_measure(self, answer: str, target: str) -> float:
         if target.split() == answer.split():
             return 1.0
-        is_latin = not _FOREIGN.search(f"{answer}\n{target}")
-        words = self._tokenizer.tokenize if is_latin else self._words
-        said, meant = words(answer), words(target)
-        shared = _longest_common(said, meant)
-        precision, recall = shared / max(1, len(said)), shared / max(1, len(meant))
-        return 2 * precision * recall / (precision + recall) if shared else 0.0
+        is_foreign = _FOREIGN.search(f"{answer}\n{target}")
+        rouge = self._foreign if is_foreign else self._latin
+        return float(rouge.score(target, answer)["rougeL"].fmeasure)
 
-    def _words(self, text: str) -> list[str]:
+    def tokenize(self, text: str) -> list[str]:
         """Return the words of a text in any script; Latin ones are stemmed."""
         spaced = UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFKC", text).lower())
         kept = "".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in spaced)
-        tokens = [self._tokenizer.tokenize(w) if w.isascii() else [w] for w in kept.split()]
+        tokens = [self._stemmer.tokenize(w) if w.isascii() else [w] for w in kept.split()]
         return [token for each in tokens for token in each]
-
-
-def _longest_common(first: list[str], second: list[str]) -> int:
-    """Return the length of the longest common subsequence, by the bits of one number (Hyyrö)."""
-    places: dict[str, int] = {}
-    for place, word in enumerate(first):
-        places[word] = places.get(word, 0) | 1 << place
-    full = row = (1 << len(first)) - 1
-    for word in second:
-        both = row & places.get(word, 0)
-        row = (row + both | row - both) & full
-    return len(first) - row.bit_count()
 
 
 def read_answer(output: str, *, is_whole: bool = False) -> str:
