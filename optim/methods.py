@@ -90,31 +90,27 @@ class Method:
         )
 
 
-_Row = tuple[dict[str, Any], dict[str, Any]]
+_Row = tuple[Settings, tuple[str, ...]]  # settings, and which of them the name stands for
 
-
-def _row(method: str, **fixed: str) -> _Row:
-    """Return the settings that make a method of the paper what it is, and the others of its row."""
-    row = Settings.paper(method)
-    return {"method": method} | fixed, {
-        name: getattr(row, name) for name in row.model_fields_set - {"method"}
-    }
-
-
-_PAPER_ROWS = {
-    name: _row(name)
+_SCHEDULE = ("method", "execution", "schedule")
+_PAPER_ROWS: dict[str, _Row] = {
+    name: (Settings.paper(name), ("method",))
     for name in ("vanilla", "global_budget", "planned_vanilla", "planned_global_budget")
 } | {
-    name: _row(PLANNED, execution="single_pass", schedule=name)
+    name: (Settings.paper(schedule=name), _SCHEDULE)
     for name in ("uniform", "weighted", "linear", "polynomial", "exponential", "cosine")
 }
-_RIVAL_ROWS = {name: _row(name) for name, known in METHODS.items() if known.source != PAPER_SOURCE}
-_ROWS: dict[str, _Row] = _PAPER_ROWS | {
-    "default": ({}, {}),
-    ESTIMATED: ({}, {}),
-    PLANNED: ({"method": PLANNED}, {}),
-    f"{PLANNED}_estimated": ({"method": PLANNED}, {}),
-    "stepwise": ({"method": PLANNED, "execution": "stepwise"}, {}),
+_RIVAL_ROWS: dict[str, _Row] = {
+    name: (Settings.paper(name), ("method",))
+    for name, known in METHODS.items()
+    if known.source != PAPER_SOURCE
+}
+_ROWS = _PAPER_ROWS | {
+    "default": (Settings(), ()),
+    ESTIMATED: (Settings(), ()),
+    PLANNED: (Settings(method=PLANNED), ("method",)),
+    f"{PLANNED}_estimated": (Settings(method=PLANNED), ("method",)),
+    "stepwise": (Settings(method=PLANNED, execution="stepwise"), ("method", "execution")),
     **_RIVAL_ROWS,
 }
 
@@ -216,7 +212,7 @@ def _method(word: str, overrides: Mapping[str, Any], program: Any) -> Method:  #
     if file and base in _ROWS.keys() - _TUNED:
         msg = f"{base!r} is a method of its own: choose another name for {file}"
         raise InputError(msg)
-    fixed: Mapping[str, Any] = {}
+    fixed: tuple[str, ...] = ()
     if file:
         fields, program = _read_file(file)
     elif base not in _ROWS:
@@ -224,11 +220,13 @@ def _method(word: str, overrides: Mapping[str, Any], program: Any) -> Method:  #
         msg = f"no method named {base!r}; available: {', '.join(available)}"
         raise InputError(msg + did_you_mean(base, available))
     else:
-        fixed, fields = _ROWS[base]
+        row, fixed = _ROWS[base]
+        fields = row.set_fields()
         program = Method(base, program=program).program if base in _TUNED and program else None
         if saved := getattr(program, "settings", None):
             fields = saved.set_fields()
-    for field, value in fixed.items():
+    for field in fixed:
+        value = fields[field]
         if overrides.get(field, value) != value:
             msg = (
                 f"{word!r} means {field}={value}, so {field}={overrides[field]} is refused. Write "
@@ -236,7 +234,7 @@ def _method(word: str, overrides: Mapping[str, Any], program: Any) -> Method:  #
             )
             raise InputError(msg)
     try:
-        settings = Settings.read({**fields, **overrides, **fixed})
+        settings = Settings.read({**fields, **overrides})
     except InputError as error:
         msg = f"{file or f'method {word!r}'}: {error}"
         raise InputError(msg) from error
