@@ -116,16 +116,14 @@ class Verdict:
             no known improvement. ``kept``: the original stays.
         reason: One or two sentences with the held-out ratio.
         winner: The best candidate on dev; None if no candidate was above the original.
-        before: The original on the held-out questions; None when nothing was compared.
-        after: The winner on the held-out questions.
+        held_out: The original and the winner on the held-out questions, if they were compared.
         comparison: Comparison of both, paired by question.
     """
 
     verdict: VerdictName
     reason: str
     winner: Trial | None = field(default=None, repr=False)  # every report would be shown
-    before: Trial | None = field(default=None, repr=False)
-    after: Trial | None = field(default=None, repr=False)
+    held_out: Sequence[Trial] = field(default=(), repr=False)
     comparison: Comparison | None = field(default=None, repr=False)
 
     @property
@@ -185,11 +183,11 @@ class Search:
 
     def records(self, label: str, about: Mapping[str, Any]) -> Records:
         """Return every answer; each candidate is a method, dev and held-out are data sets."""
-        held_out = [one for one in (self.verdict.before, self.verdict.after) if one]
-        found = [*(("dev", one) for one in self.trials), *(("held out", one) for one in held_out)]
+        found = {"dev": self.trials, "held out": self.verdict.held_out}
         return Records(
             replace(record, method=trial.name, dataset=f"{label}, {part}", made_by=made_by)
-            for part, trial in found
+            for part, trials in found.items()
+            for trial in trials
             for made_by in [{**about, "settings": trial.candidate.settings.model_dump(mode="json")}]
             for record in trial.records
         )
@@ -319,7 +317,7 @@ def judge(evaluator: Evaluator, trials: Sequence[Trial], held_out: Sequence[Ques
     reason += f" {conclusions[verdict]}"
     if failed := len(held_out) - len(questions):
         reason += f" Excluded, because they failed: {failed} questions."
-    return Verdict(verdict, reason, winner, before, after, comparison)
+    return Verdict(verdict, reason, winner, (before, after), comparison)
 
 
 def decide(winner: Trial, original: Trial, comparison: Comparison) -> VerdictName:

@@ -130,8 +130,7 @@ def test_one_run_without_a_cap_tells_every_cap(tmp_path: Path) -> None:
     assert (capped.budget, capped.reserve, found.verdict.verdict) == (70, 0, "better")
     assert sum(call.cap == 70 for call in model.calls) == 8  # on held-out questions only
     best = next(trial for trial in found.trials if trial.candidate == found.candidate)
-    asked = found.verdict.after
-    assert asked is not None
+    _, asked = found.verdict.held_out
     assert max(best.costs) == max(asked.costs) == 70  # read off, and then truly asked
 
 
