@@ -31,8 +31,7 @@ def instances(task: Row) -> list[dict[str, Any]] | None:
             msg = f"instance {number} has no text as its 'input': complete it, or take it out"
             raise InputError(msg)
         query = f"Instruction: {text.strip()}\nInput: {item['input'].strip()}"
-        rows.append({"id": item.get("id"), "query": query, "answers": item.get("output")})
-        rows[-1]["level"] = item.get("level")
+        rows.append({**item, "query": query, "answers": item.get("output")})
     return rows
 
 
