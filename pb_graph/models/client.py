@@ -259,7 +259,8 @@ class ChatClient(ModelClient):
             given: Any = [*prompt], config
             blocking = partial(model.invoke, *given, **arguments)
             awaitable = partial(model.ainvoke, *given, **arguments)
-            return await io.within(limit, blocking, awaitable)
+            message = await io.within(limit, blocking, awaitable)
+            return without_beginning(message, messages[-1].text) if goes_on else message
 
         done = await attempt(
             send, accounts, options.cap, call, messages, self._provider, io, wait_for=left
@@ -268,7 +269,7 @@ class ChatClient(ModelClient):
         if done.message is not None and charge:
             if call.input:
                 learn_input(self.model, messages, arguments, done.message, done.tokens or call)
-            reply = self._read(done, charge, options, messages)
+            reply = self._read(done, charge, options)
             return replace(reply, lost=tuple(lost), effort=effort)
         lost += [charge] if charge else []
         error = cast("Exception", done.error)
@@ -297,22 +298,15 @@ class ChatClient(ModelClient):
             change["temperature"] = _SAMPLING_TEMPERATURE
         return model.model_copy(update=change)
 
-    def _read(
-        self, done: Attempt, charge: Charge, options: CallOptions, prompt: Sequence[BaseMessage]
-    ) -> Reply:
+    def _read(self, done: Attempt, charge: Charge, options: CallOptions) -> Reply:
         message = cast("AIMessage", done.message)
         output = charge["usage"]["output_tokens"]
         warnings: list[ReportWarning] = []
         if output > charge["cap"]:
             note = f"{self.name} ignored its cap of {charge['cap']} tokens and wrote {output}"
             warnings.append(ReportWarning(code="cap_ignored", message=note))
-        text = without_thinking(message.text)
-        if options.continue_last:  # without the beginning, which some servers repeat or strip
-            begun = prompt[-1].text if prompt[-1].type == "ai" else ""
-            is_whole = message.text.startswith(begun)
-            text = message.text.removeprefix(begun if is_whole else begun.rstrip())
         return Reply(
-            text,
+            message.text if options.continue_last else without_thinking(message.text),
             charge["finish"],
             charge,
             warnings=tuple(warnings),
@@ -320,6 +314,23 @@ class ChatClient(ModelClient):
             message_id=message.id,
             thought=thought_of(message)[-MAX_THOUGHT:],
         )
+
+
+def without_beginning(message: AIMessage, begun: str) -> AIMessage:
+    """Return what a call added to the message that it went on with.
+
+    Some servers, such as llama.cpp, repeat the beginning, which this call did not write and which
+    must not be counted; others strip its last spaces.
+
+    Args:
+        message: The reply.
+        begun: The text that the reply goes on with.
+    """
+    if isinstance(message.content, str):
+        is_whole = message.content.startswith(begun)
+        added = message.content.removeprefix(begun if is_whole else begun.rstrip())
+        return message.model_copy(update={"content": added})
+    return message
 
 
 class FallbackClient(ModelClient):

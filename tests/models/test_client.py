@@ -25,7 +25,7 @@ from pb_graph import Budget, NoAnswerError, Settings, build_graph
 from pb_graph.budget import use_budget
 from pb_graph.budget.bill import Bill, most_billed
 from pb_graph.errors import ModelCallError, ModelSetupError
-from pb_graph.models.caps import anthropic, can_continue, continuing
+from pb_graph.models.caps import anthropic, can_continue, continuing, llama_cpp
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions, copy_for_calls, describe_model, name_of
 from pb_graph.models.reply import ASYNC, BLOCKING, Reply, run_sync
@@ -260,6 +260,14 @@ def test_a_piece_is_taken_as_it_is_written_without_the_beginning(said: str) -> N
     with pytest.raises(ModelSetupError, match="unfinished replies"):
         call(model, PIECE, prompt=BEGUN)
     assert not model.calls
+
+
+def test_a_beginning_that_the_server_repeats_is_not_counted() -> None:
+    thought = "<think>\n" + "one apple, " * 300  # llama.cpp gives it back with the continuation
+    model = ChatOpenAI(model="m", **over(lambda _: completion(f"{thought}three", tokens=2)))
+    reply = call(ChatClient(model, llama_cpp), PIECE, prompt=[*ASK, AIMessage(thought)])
+    assert (reply.text, reply.tokens, reply.thought, reply.warnings) == ("three", 2, "", ())
+    assert reply.charge["measured"]
 
 
 class TestOverHTTP:
