@@ -48,6 +48,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         rows = [{"prompt": one.question, "answer": one.targets[0]} for one in questions[:45]]
         Path(f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     Path("mine.py").write_text(OWN, encoding="utf-8")
+    Path("prices.json").write_text('{"test:m": [1, 2], "scripted-1": [1, 2]}', encoding="utf-8")
     return tmp_path
 
 
@@ -70,7 +71,7 @@ def test_two_tunings_one_table_a_certificate_and_the_winner_in_a_graph(session: 
         assert PlannerProgram.load(run / "program.json").settings is not None
     methods = "vanilla,default,gepa=runs/gepa/program.json,runs/copro/program.json"
     shown = pb_optim("eval", "--data", "test.jsonl", "--methods", methods, "--limit-usd", 5,
-                     "--prices", prices(), "--log-dir", "logs")  # fmt: skip
+                     "--prices", "prices.json", "--log-dir", "logs")  # fmt: skip
     assert all(name in shown for name in ("vanilla", "default", "gepa", "copro", "money"))
     table = answers(read_records("logs"), prices={"scripted-1": (1.0, 2.0), "test:m": (1.0, 2.0)})
     rows = figures(table).set_index("method")
@@ -108,9 +109,3 @@ def test_the_same_from_python_with_a_list_of_questions(session: Path) -> None:
     report(found.records, session / "page.html")
     assert Questions(dataset=questions).load() == questions
     assert isinstance(found.figures, pd.DataFrame)
-
-
-def prices() -> Path:
-    file = Path("prices.json")
-    file.write_text('{"test:m": [1, 2], "scripted-1": [1, 2]}', encoding="utf-8")
-    return file
