@@ -1,7 +1,7 @@
-"""Print the tables of docs/measured.md and docs/runs.md, and rebuild them, from `answers.csv`.
+"""Print the tables of measured.md, runs.md and models.md, and rebuild them, from `answers.csv`.
 
     python tests/benchmarks/measured.py math500 --rows level_first,vanilla --against vanilla
-    python tests/benchmarks/measured.py          # every table of both pages, and the picture
+    python tests/benchmarks/measured.py          # every table of the pages, and the picture
 
 `answers.csv`, beside this file, holds what was counted: the day, the data set, the place of a
 question in its draw (``--limit 300 --seed 0``; of arithmetic 24 and 1), the row, the score,
@@ -35,7 +35,7 @@ _DAYS = "2026-11-25,2026-11-26,2026-11-27,2026-11-28"
 ANSWERS = Path(__file__).with_name("answers.csv")
 TEXTS = Path(__file__).with_name("texts.jsonl.xz")
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [DOCS / "measured.md", DOCS / "runs.md"]
+PAGES = [DOCS / name for name in ("measured.md", "runs.md", "models.md")]
 PICTURE = DOCS / "pictures" / "measured.svg"
 OUTPUT_PRICE = 4  # prompt tokens that cost as much as one completion token
 _TABLE = re.compile(r"(<!-- measured\.py (.*) -->\n\n)(?:(?:\|.*\n)+\n)?")
@@ -248,7 +248,7 @@ def picture() -> str:
 
 
 def main() -> None:
-    """Print one table, or rebuild both pages and the picture."""
+    """Print one table, or rebuild the pages and the picture."""
     if sys.argv[1:]:
         print(table(sys.argv[1:]), end="")
         return
