@@ -8,7 +8,7 @@ question in its draw (``--limit 300 --seed 0``; of arithmetic 24 and 1), the row
 completion and prompt tokens of all calls, whether the answer ended by itself, and in the row
 ``level_first`` the estimated level. ``NAME@400`` is a row's answers cut off at 400 tokens, wrong
 where they had not ended: at temperature 0 that is what such a cap gives. `texts.jsonl.xz` holds
-the answers of 28 November in words, by data set, place and row.
+the answers since 28 November in words, by data set, place and row.
 
 Rows are compared on the questions that both have; p-values of E³ are Holm's. Money is prompt tokens
 plus four times completion tokens, nothing cached, relative to the row that is compared with.
