@@ -152,7 +152,7 @@ class QuestionPlan(TypedDict):
     shares: list[int]
     """Tokens of each step; empty for a method without shares."""
     synthesis: str
-    """How the steps become the answer: ``last_step``, ``join`` or ``call``."""
+    """Way in which the steps become the answer: ``last_step``, ``join`` or ``call``."""
     tokens: int
     """Completion tokens that planning took."""
     warnings: list[ReportWarning]

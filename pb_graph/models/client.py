@@ -260,7 +260,7 @@ class ChatClient(ModelClient):
             blocking = partial(model.invoke, *given, **arguments)
             awaitable = partial(model.ainvoke, *given, **arguments)
             message = await io.within(limit, blocking, awaitable)
-            return without_beginning(message, messages[-1].text) if goes_on else message
+            return _without_beginning(message, messages[-1].text) if goes_on else message
 
         done = await attempt(
             send, accounts, options.cap, call, messages, self._provider, io, wait_for=left
@@ -316,23 +316,6 @@ class ChatClient(ModelClient):
         )
 
 
-def without_beginning(message: AIMessage, begun: str) -> AIMessage:
-    """Return what a call added to the message that it went on with.
-
-    Some servers, such as llama.cpp, repeat the beginning, which this call did not write and which
-    must not be counted; others strip its last spaces.
-
-    Args:
-        message: The reply.
-        begun: The text that the reply goes on with.
-    """
-    if isinstance(message.content, str):
-        is_whole = message.content.startswith(begun)
-        added = message.content.removeprefix(begun if is_whole else begun.rstrip())
-        return message.model_copy(update={"content": added})
-    return message
-
-
 class FallbackClient(ModelClient):
     """A client that calls the next of its clients when a model fails for good."""
 
@@ -379,3 +362,16 @@ def _charge(done: Attempt, purpose: Purpose) -> Charge | None:
         seconds=round(done.seconds, 4),
         finish="error" if done.message is None else finish_of(done.message),
     )
+
+
+def _without_beginning(message: AIMessage, begun: str) -> AIMessage:
+    """Return what a call added to the message that it went on with.
+
+    Some servers, such as llama.cpp, repeat the beginning, which this call did not write and which
+    must not be counted; others strip its last spaces.
+    """
+    if not isinstance(message.content, str):
+        return message
+    is_whole = message.content.startswith(begun)
+    added = message.content.removeprefix(begun if is_whole else begun.rstrip())
+    return message.model_copy(update={"content": added})

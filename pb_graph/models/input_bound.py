@@ -208,7 +208,7 @@ class _Part(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """What a call sends: to which model, the tools, other texts, and a part for each message."""
+    """A call as it is sent: its model, the tools, other texts, and a part for each message."""
 
     key: str
     tools: list[Any]
