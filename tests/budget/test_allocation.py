@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from optim import bam
 from pb_graph.budget import (
     LEVELS,
     BudgetRule,
@@ -22,6 +21,7 @@ from pb_graph.budget import (
     split,
 )
 from pb_graph.budget.allocation import Remainder, ScheduleName
+from tests.benchmarks.schedules import optimum
 
 SCHEDULE = st.sampled_from(get_args(ScheduleName))
 REMAINDER = st.sampled_from(get_args(Remainder))
@@ -141,7 +141,7 @@ def test_the_allocation_of_least_uncertainty_is_the_exact_optimum(
     query: list[tuple[float, float]], total: float
 ) -> None:
     c, beta = [one for one, _ in query], [one for _, one in query]
-    expected = bam.optimal_allocation(c, beta, total)
+    expected = optimum(c, beta, total)
     assert optimal_allocation(c, beta, total) == pytest.approx(expected.tolist(), rel=1e-9)
 
 

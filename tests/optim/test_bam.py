@@ -3,16 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optim.bam import (
-    RULES,
-    World,
-    closed_form_allocation,
-    fit,
-    level_shares,
-    optimal_allocation,
-    simulate,
-)
+from optim.bam import fit, level_shares
 from pb_graph.errors import InputError
+from tests.benchmarks.schedules import RULES, closed_form, optimum, simulate
 
 
 def is_unimodal(shares: list[float]) -> bool:
@@ -29,12 +22,11 @@ def test_the_closed_form_gives_the_middle_level_most() -> None:
 
 
 def test_no_rule_beats_the_exact_optimum_in_its_world() -> None:
-    outcomes = simulate(World(), [200, 800], questions=2000)
-    assert [one.rule for one in outcomes] == [*RULES, *RULES]
     for budget in (200, 800):
-        utility = {one.rule: one.utility for one in outcomes if one.budget == budget}
-        assert max(utility, key=utility.__getitem__) == "optimal"
-    assert simulate(World(), [200, 800], questions=2000) == outcomes
+        outcomes = simulate(budget, questions=2000)
+        assert tuple(outcomes) == RULES
+        assert max(outcomes, key=lambda rule: outcomes[rule].utility) == "optimal"
+        assert simulate(budget, questions=2000) == outcomes
 
 
 def test_a_fit_recovers_c_and_beta() -> None:
@@ -57,9 +49,9 @@ def test_answers_that_never_change_do_not_bound_beta() -> None:
 def test_no_token_of_an_optimum_is_better_moved() -> None:
     rng = np.random.default_rng(0)
     c, beta = rng.uniform(0.1, 10, (3, 4)), rng.uniform(0.5, 4, (3, 4))
-    tokens = optimal_allocation(c, beta, [20, 100, 900])
+    tokens = optimum(c, beta, [20, 100, 900])
     assert tokens.sum(axis=-1) == pytest.approx([20, 100, 900])
     worth = c * beta / tokens ** (beta + 1)
     assert worth == pytest.approx(np.broadcast_to(worth[:, :1], worth.shape))
     same = np.full_like(beta, 1.5)
-    assert closed_form_allocation(c, same, 90) == pytest.approx(optimal_allocation(c, same, 90))
+    assert closed_form(c, same, 90) == pytest.approx(optimum(c, same, 90))
