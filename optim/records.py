@@ -40,7 +40,7 @@ PLANNING: Final = frozenset({"plan", "estimate"})
 """The nodes whose calls are planning; the others solve."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One answer to one question.
 
@@ -67,20 +67,20 @@ class Record:
             temperature, top_p, the settings in full, and the prompts of one answer.
     """
 
-    dataset: str
+    dataset: str = ""
     method: str
     model: str
     planner: str
     question: str
     epoch: int
     level: int | None
-    score: float | None
-    error: str | None
+    score: float | None = None
+    error: str | None = None
     output: str
     target: str
     report: Report
     question_text: str
-    explanation: str
+    explanation: str = ""
     level_source: LevelSource | None = None
     score_metadata: Mapping[str, Any] = field(default_factory=dict)
     made_by: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -172,11 +172,9 @@ def solving_calls(nodes: Mapping[str, Any]) -> int:
     return sum(part["calls"] for name, part in nodes.items() if name not in PLANNING)
 
 
-def level_source(
-    report: Report, label: int | None, *, uses_level: bool, estimates: bool
-) -> LevelSource | None:
-    """Return the source of the level that an answer used; None where it used none."""
-    if report["level"] is None or not uses_level:
+def level_source(report: Report, label: int | None, *, estimates: bool) -> LevelSource | None:
+    """Return the source of an answer's level; None where it has none."""
+    if report["level"] is None:
         return None
     return "estimated" if label is None or estimates else "label"
 
@@ -438,7 +436,8 @@ def _other_version(log: EvalLog, reason: str) -> InputError:
 def _record(task: Mapping[str, Any], sample: EvalSample, made_by: Mapping[str, Any]) -> Record:
     """Return the record of a sample of a task with this metadata."""
     report: Report = sample.store["report"]
-    level = (sample.metadata or {}).get("level")
+    metadata, estimates = sample.metadata or {}, task["conditions"]["estimate_level"]
+    level = metadata.get("level")
     score = next((s for s in (sample.scores or {}).values() if isinstance(s.value, dict)), None)
     value: Any = score.value if score else {}
     reason = sample.error.message if sample.error else "the sample was not finished"
@@ -453,13 +452,10 @@ def _record(task: Mapping[str, Any], sample: EvalSample, made_by: Mapping[str, A
         target=sample.target if isinstance(sample.target, str) else "\n".join(sample.target),
         report=report,
         question_text=str(sample.input),
-        identity=(sample.metadata or {}).get("identity", ""),
+        identity=metadata.get("identity", ""),
         explanation=(score.explanation or "") if score else "",
-        level_source=level_source(
-            report,
-            level,
-            uses_level=task["uses_level"],
-            estimates=task["conditions"]["estimate_level"],
+        level_source=(
+            level_source(report, level, estimates=estimates) if task["uses_level"] else None
         ),
         score_metadata=(score.metadata or {}) if score else {},
         made_by=made_by,

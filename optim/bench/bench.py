@@ -196,27 +196,22 @@ class Runner:
                 error = f"{type(failure).__name__}: {failure}"
         notes = (note["message"] for note in report["warnings"] if note["code"] == "call_failed")
         error = error or next(notes, None)
-        settings = self.method.settings
+        settings, estimates = self.method.settings, self.method.estimate_level
+        uses_level = settings.has_plan or settings.needs_level
         return Record(
-            dataset="",
             method=self.method.name,
             model=self.models.model,
             planner=self.models.planner_model,
             question=question.id,
             epoch=record.sample,
             level=question.level,
-            score=None,
             error=error,
             output=report["answer"],
             target="\n".join(question.targets),
             report=report,
             question_text=question.question,
-            explanation="",
-            level_source=level_source(
-                report,
-                question.level,
-                uses_level=settings.has_plan or settings.needs_level,
-                estimates=self.method.estimate_level,
+            level_source=(
+                level_source(report, question.level, estimates=estimates) if uses_level else None
             ),
             identity=question.identity,
         )

@@ -29,7 +29,7 @@ from optim.cli.options import (
 from optim.datasets import Question, Questions, sample
 from optim.datasets.questions import option
 from optim.evaluation.experiment import Experiment
-from optim.scorers import scorer_name
+from optim.scorers import as_scorer, scorer_name
 from optim.tuning.options import TuneOptions, resolve_optimizer
 from pb_graph.cli.options import Version, run_command
 from pb_graph.errors import InputError
@@ -337,7 +337,7 @@ def tune_program(command: TuneCommand, *, as_json: AsJson = False) -> None:
     train: list[Question] = []
     if optimizer.learns:
         train, dev = draw(dev, 4, command.seed)
-    scorer = command.scorer or command.source.scorer
+    scorer = as_scorer(command.scorer or command.source.scorer)
     origin = command.origin() | {"dataset": command.label, "scorer": scorer_name(scorer)}
     keys = ("dataset", "data", "split", "scorer", "command")
     result = tuning.tune(

@@ -14,7 +14,7 @@ from optim.datasets.questions import Limits, option
 from optim.methods import NAMES, PAPER, PUBLISHED, Method, methods, over_budgets
 from optim.records import REMOTE
 from optim.scorers import NAMES as SCORERS
-from optim.scorers import ScorerLike, scorer_code, scorer_name
+from optim.scorers import ScorerLike
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
@@ -136,12 +136,6 @@ class Experiment(Limits, Questions):
     def chosen_scorer(self) -> ScorerLike:
         """The scorer, else the name of the data set's own."""
         return self.scorer or self.source.scorer
-
-    def origin(self) -> dict[str, Any]:
-        """Return the origin of a run, with absolute paths shortened to their last part."""
-        scorer = self.chosen_scorer
-        about = {"scorer": scorer_name(scorer), "scorer_code": scorer_code(scorer)}
-        return super().origin() | about
 
 
 def read_part(text: str) -> tuple[int, int]:

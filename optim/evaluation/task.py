@@ -54,7 +54,7 @@ from optim.e3 import interval
 from optim.evaluation.experiment import Experiment, part_of, read_part
 from optim.methods import Method, methods
 from optim.records import PLANNING, planning_tokens
-from optim.scorers import Scorer, as_scorer
+from optim.scorers import Scorer, as_scorer, scorer_code, scorer_name
 from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError, PlanAndBudgetError
 from pb_graph.models.client import ChatClient, RetryPolicy
@@ -92,7 +92,7 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
         for question in by_id.values()
     ]
     dataset = experiment.label
-    metadata = _metadata(experiment, method, questions, models)
+    metadata = _metadata(experiment, method, questions, models, judge)
     if meter is None:  # these are options of Inspect's own command line
         del metadata["made_by"]["epochs"], metadata["made_by"]["temperature"]
     return Task(
@@ -108,10 +108,15 @@ def make_task(  # noqa: PLR0913, PLR0917 -- what a run has
 
 
 def _metadata(
-    experiment: Experiment, method: Method, questions: Sequence[Question], models: Models
+    experiment: Experiment,
+    method: Method,
+    questions: Sequence[Question],
+    models: Models,
+    judge: Scorer,
 ) -> dict[str, Any]:
     """Return a log's metadata, for `optim.records`: names, conditions, origin, part."""
     settings, about = method.settings, experiment.origin()
+    about |= {"scorer": scorer_name(judge), "scorer_code": scorer_code(judge)}
     number, parts = read_part(experiment.part) if experiment.part else (None, None)
     matters = conditions(
         method,

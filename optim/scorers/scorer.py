@@ -100,7 +100,8 @@ def register(name: str) -> Callable[[_Made], _Made]:
     """
 
     def decorate(scorer: _Made) -> _Made:
-        SCORERS[name] = scorer
+        made: Any = scorer
+        made.name, SCORERS[name] = name, scorer
         return scorer
 
     return decorate
@@ -154,30 +155,24 @@ def as_scorer(value: ScorerLike) -> Scorer:
     return FunctionScorer(value)
 
 
-def scorer_name(scorer: object) -> str:
+def scorer_name(scorer: ScorerLike) -> str:
     """Return the name of a scorer, else that of its function or class."""
-    if isinstance(scorer, str) and scorer not in SCORERS:
-        scorer = named_object(scorer) or scorer
-    if isinstance(scorer, str):
-        return scorer
-    return InspectScorer(scorer).name if _is_inspect(scorer) else _name_of(scorer)
+    return _name_of(as_scorer(scorer))
 
 
-def scorer_code(scorer: object) -> str:
+def scorer_code(scorer: ScorerLike) -> str:
     """Return a digest of the code that decides a scorer's verdicts, or "" where there is none.
 
     The digest covers the scorer's module, the modules beside it that this module uses, and how an
     answer is found in an output, because all of them change scores. For a scorer of Inspect the
     arguments are digested.
     """
-    if isinstance(scorer, str):
-        scorer = SCORERS.get(scorer) or named_object(scorer)
-    if isinstance(scorer, FunctionScorer):
-        scorer = inspect.unwrap(scorer.function)
-    if _is_inspect(scorer):
-        return InspectScorer(scorer).arguments
-    has_source = inspect.isroutine(scorer) or isinstance(scorer, type)
-    source: Any = scorer if has_source else type(scorer)
+    source: Any = as_scorer(scorer)
+    if isinstance(source, InspectScorer):
+        return source.arguments
+    if isinstance(source, FunctionScorer):
+        source = inspect.unwrap(source.function)
+    source = source if inspect.isroutine(source) else type(source)
     try:
         lines, number = inspect.findsource(source)
     except (OSError, TypeError):  # typed at a prompt, or not in Python

@@ -81,7 +81,8 @@ class Evaluator(SharedOnDeepcopy):
     def __init__(self, program: GraphProgram, scorer: ScorerLike, options: TuneOptions) -> None:
         self.program, self.options, self.run_dir = program, options, Path(options.run_dir)
         self.prompt_price = 1 / options.price_ratio if options.objective == "money" else 0.0
-        self.scorer, self._judge = (scorer_name(scorer), scorer_code(scorer)), as_scorer(scorer)
+        self._judge = as_scorer(scorer)
+        self.scorer = scorer_name(self._judge), scorer_code(self._judge)
         with ExitStack() as opened:
             opened.enter_context(lock_run_dir(self.run_dir))
             self.replies = ReplyCache(self.run_dir / REPLIES, options.account())
