@@ -18,14 +18,7 @@ from typing import Any
 
 from optim.datasets.dataset import question_of
 from optim.scorers import ScorerLike, as_scorer
-from optim.statistics.comparison import (
-    MIN_UNBIASED_QUESTIONS,
-    Comparison,
-    Sample,
-    compare,
-    describe,
-    holm,
-)
+from optim.statistics.comparison import Comparison, Sample, compare, describe, holm
 from optim.statistics.estimates import (
     PERCENT,
     Answers,
@@ -42,7 +35,7 @@ from pb_graph.errors import InputError
 from pb_graph.types import Report
 
 __all__ = [
-    "MIN_UNBIASED_QUESTIONS", "Comparison", "E3Metric", "Interval", "ReferencePoint", "Sample",
+    "Comparison", "E3Metric", "Interval", "ReferencePoint", "Sample",
     "accuracy_interval", "compare", "describe", "e3", "holm", "interval", "metric", "smoothed_e3",
     "surrogate", "token_interval",
 ]  # fmt: skip

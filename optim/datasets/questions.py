@@ -40,6 +40,7 @@ FILE = "jsonl"
 """The data set of a file of one's own."""
 
 _KINDS = ".jsonl, .ndjson, .json, .csv or .tsv, each also as .gz, or .parquet"
+_NAMED = 5  # question ids that an error names
 _MAX_CELL = 16 * 2**20  # characters; TravelPlanner's reference exceeds csv's own limit
 _log = logging.getLogger(__name__)
 
@@ -130,9 +131,9 @@ class Questions:
             questions = self._read()
         else:
             questions = list(self.dataset or ())
-            ids = {question.id for question in questions}
-            if len(ids) < len(questions):
-                msg = f"{len(questions)} questions have {len(ids)} ids: give each its own"
+            counts = Counter(question.id for question in questions)
+            if repeated := [name for name, count in counts.items() if count > 1]:
+                msg = f"duplicate questions: {', '.join(repeated[:_NAMED])}. Remove one of each."
                 raise InputError(msg)
         levels = self.levels
         matching = [item for item in questions if not levels or item.level in levels]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Any
 
 from optim.datasets import Question
 from optim.extras import require_modules
@@ -46,12 +47,18 @@ _WRAPPED = re.compile(
     r"\{(?!\s*[eidTxyzn]?\s*\})|\{\\(?:bf|rm|it)\s)(?P<inner>(?:[^{}]|\{[^{}]*\})*)\}"
 )
 _NUMBER = r"-?(?:\d[\d.,]*(?:\s+\d+/\d+|/\d+)?|\.\d+)"
-_REWRITTEN: tuple[tuple[str, str], ...] = (
+# 1 234 567 and 1'234; 1.234.567 and 1.234,5; 1,234,567 and 12,34,567
+_GROUPED = re.compile(
+    r"(?<![\d.,/^_'])[1-9]\d{0,2}(?:(?:\{,\}|[ '_])\d{3})+(?![\d/])"
+    r"|(?<![\d.,])[1-9]\d{0,2}(?:(?:\.\d{3}){2,}(?!\d)|(?:\.\d{3})+(?=,\d))"
+)
+_REWRITTEN: tuple[tuple[str | re.Pattern[str], Any], ...] = (  # and what is put there
     (r"^(?:(?:USD|US|EUR|GBP|CHF|CAD|AUD|INR|Rs\.?|R(?=\\?\$))\s*)?\\?\$?\s*(?=[-\d])", ""),
     (r"^([^&\\]+)&([^&\\]+)$", r"\1, \2"),
     (r"^(?:minus|negative)\s+(?=\d)", "-"),
     (r"\\!\s*|\\displaystyle|\\(?:text)?color\s*\{\w+\}", ""),
     (r"\\(?:[,;: ]|q?quad(?![A-Za-z]))", " "),
+    (_GROUPED, lambda found: re.sub(r"\D", "", found[0])),
     (r"(?<![\d.,/])(\d+)\s+(\d+)/(\d+)(?![.,/]?\d)", r"\1\\frac{\2}{\3}"),  # 3 1/2
     (r"(?<=\d)\{,\}(?=\d)", "."),
     (r"\s*(?:\\text\s*\{\s*)?(?:percent(?:age)?|pct)(?![A-Za-z])\s*\}?", r"\\%"),
@@ -64,11 +71,6 @@ _REWRITTEN: tuple[tuple[str, str], ...] = (
     (r"(?<=\d)[ij](?![A-Za-z])", r"\\cdot i"),
     (r"\\varnothing|^\s*\\\{\s*\\\}\s*$", r"\\emptyset"),
     (r"^(?=[<>=]|\\(?:[lgn]eq?|[lg]t)(?![A-Za-z]))", "x "),  # "> 4" is not 4
-)
-# 1 234 567 and 1'234; 1.234.567 and 1.234,5; 1,234,567 and 12,34,567
-_GROUPED = re.compile(
-    r"(?<![\d.,/^_'])[1-9]\d{0,2}(?:(?:\{,\}|[ '_])\d{3})+(?![\d/])"
-    r"|(?<![\d.,])[1-9]\d{0,2}(?:(?:\.\d{3}){2,}(?!\d)|(?:\.\d{3})+(?=,\d))"
 )
 _COMMAS = re.compile(
     r"(?:[^,]*=\s*)?-?(?P<number>[1-9]\d{0,2}(?:,\d{2,3})*,\d{3}|\d+,\d+)(?!\d)[^,]*"
@@ -284,9 +286,7 @@ def readings(formula: str, *, is_target: bool = False) -> list[str]:
         return [rf"\text{{{unwrapped(formula)}}}"]
     if re.fullmatch(r"-?[\d.]+(?: -?[\d.]+)+", formula) and not _GROUPED.fullmatch(formula):
         formula = formula.replace(" ", ", ")  # 1 7 is not 17
-    for place, (written, read) in enumerate(_REWRITTEN):
-        if place == 5:  # noqa: PLR2004 -- behind the spaces of LaTeX
-            formula = _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), formula)
+    for written, read in _REWRITTEN:
         formula = re.sub(written, read, formula)
     pieces = _UNIT.split(unwrapped(formula))
     terms = [_term(*pair) for pair in zip(pieces[::2], pieces[1::2], strict=False)]

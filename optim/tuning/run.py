@@ -7,7 +7,6 @@ carries it unread.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -191,13 +190,10 @@ def tune(  # noqa: PLR0913 -- all but three by name
 
 def questions_of(given: Questions | Iterable[Any]) -> list[Question]:
     """Return the questions that are chosen or listed, and examples as questions."""
-    listed = given.load() if isinstance(given, Questions) else given
-    questions = [question_of(item) for item in listed]
-    counts = Counter(question.id for question in questions)
-    if repeated := [id_ for id_, count in counts.items() if count > 1]:
-        msg = f"duplicate questions: {', '.join(repeated[:_NAMED])}. Remove one of each."
-        raise InputError(msg)
-    return questions
+    if isinstance(given, Questions):
+        return given.load()
+    questions = [question_of(item) for item in given]
+    return Questions(dataset=questions).load() if questions else []
 
 
 def split_of(

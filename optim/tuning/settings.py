@@ -15,7 +15,7 @@ import random
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from optim.datasets.questions import sample
 from optim.e3 import smoothed_e3
@@ -24,6 +24,7 @@ from optim.tuning.evaluator import OutageError, SearchEndedError
 from optim.tuning.optimizers import OptimizerTask
 from optim.tuning.program import Candidate
 from optim.tuning.search import Trial
+from pb_graph.budget.allocation import ScheduleName
 from pb_graph.errors import InputError
 from pb_graph.settings import PLANNED, Settings
 
@@ -36,12 +37,7 @@ REFERENCES = ("vanilla", "global_budget")
 DIMENSIONS: dict[str, Sequence[Any]] = {
     "plan_from": (None, 1, 3, 4, 5),
     "schedule": (
-        "uniform",
-        "weighted",
-        "linear",
-        "polynomial",
-        "exponential",
-        "cosine",
+        *get_args(ScheduleName),
         "bam",
         {"name": "polynomial", "power": 3},
         {"name": "exponential", "gamma": 0.7},

@@ -73,7 +73,7 @@ def test_questions_are_a_data_set_a_file_or_a_list(good: Path, tmp_path: Path) -
     assert (found.label, found.load()[0].question) == ("own", "What is 4?")
     complaints = {
         "give the questions: --dataset NAME": Questions,
-        "2 questions have 1 ids": lambda: Questions(dataset=[Question("q", "?")] * 2).load(),
+        "duplicate questions: q": lambda: Questions(dataset=[Question("q", "?")] * 2).load(),
         "is no data set: put @dataset": lambda: load(f"{own}:Question"),
         "list has no question of level 5": lambda: Questions(
             dataset=[Question("q", "?")], levels=[5]
