@@ -224,8 +224,7 @@ def certify(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     )
     rows = to_rows(result.rows)
     if as_json:
-        about = {n: getattr(result, n) for n in result.__slots__ if n != "rows"}
-        echo(about | {"rows": rows})
+        echo(asdict(result) | {"rows": rows})
         return
     trials = [
         {

@@ -34,16 +34,6 @@ Logs = Annotated[
     list[str], typer.Argument(metavar="DIR...", help="One or several --log-dir of `pb-optim eval`.")
 ]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept missing or unfinished parts.")]
-PricesOption = Annotated[
-    str,
-    typer.Option(
-        "--prices",
-        metavar="FILE",
-        help="Prices in US $: auto, none or a JSON file.",
-        show_default=False,
-        rich_help_panel="Output",
-    ),
-]
 PriceRatio = Annotated[
     float,
     typer.Option(
@@ -135,27 +125,33 @@ def with_options(
     return decorate
 
 
-def _parameter(field: dataclasses.Field[Any], metadata: Mapping[str, Any]) -> inspect.Parameter:
-    """Return the parameter from which Typer makes the option."""
+def _option(name: str, metadata: Mapping[str, Any]) -> Any:  # noqa: ANN401 -- as Typer says
+    """Return Typer's option of a field."""
     listed = f" {', '.join(metadata['names'])}." if "names" in metadata else ""
-    info = typer.Option(
-        metadata.get("flags") or f"--{field.name.replace('_', '-')}",  # a flag has no --no-… form
+    return typer.Option(
+        metadata.get("flags") or f"--{name.replace('_', '-')}",  # a flag has no --no-… form
         help=metadata["help"] + listed,
         metavar=metadata.get("metavar"),
         rich_help_panel=metadata.get("panel"),
     )
+
+
+def _parameter(field: dataclasses.Field[Any], metadata: Mapping[str, Any]) -> inspect.Parameter:
+    """Return the parameter from which Typer makes the option."""
     is_mapping = field.default is dataclasses.MISSING
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None if is_mapping else field.default,
         annotation=Annotated[
-            list[str] | None if is_mapping else _TYPES.get(field.type, str | None), info
+            list[str] | None if is_mapping else _TYPES.get(field.type, str | None),
+            _option(field.name, metadata),
         ],
     )
 
 
 _EXPERIMENT = {field.name: field.metadata for field in dataclasses.fields(Experiment)}
+PricesOption = Annotated[str, _option("prices", _EXPERIMENT["prices"])]
 
 
 @contextmanager

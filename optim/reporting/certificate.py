@@ -121,8 +121,8 @@ def certify(
         name: group.groupby("question", sort=False).right.agg(list).to_dict()
         for name, group in rest.groupby("method")
     }
-    ends = {"loss": loss / PERCENT, "confidence": confidence / PERCENT}
-    tests = list(run_in_order(order, scores[baseline], scores, **ends))
+    share, level = loss / PERCENT, confidence / PERCENT
+    tests = list(run_in_order(order, scores[baseline], scores, loss=share, confidence=level))
     trials = pd.DataFrame(tests, columns=NonInferiorityTest._fields)
     trials = trials.astype({"loss": float, "bound": float}).assign(place=range(1, len(tests) + 1))
     trials[["loss", "bound"]] *= PERCENT
@@ -135,8 +135,10 @@ def certify(
         ratio = PAIR_COLUMNS["ratio of T"].show(pair)
         sentence = f"{certified} loses {goal}, at {ratio} times its tokens."
     elif tests:
-        tested = _fewest(tests[-1].kind, **ends)
-        minimum = tested + (tested - 1) // (_CHOOSE - 1)  # a fifth chooses the order
+        equal = math.ceil(math.log(1 - level) / math.log(1 - share))
+        while tests[-1].kind == "betting" and betting_upper_bound([0.0] * equal, level) > share:
+            equal += 1
+        minimum = equal + (equal - 1) // (_CHOOSE - 1)  # a fifth chooses the order
         sentence = (
             f"No method is proven to lose {goal}. A proof needs at least {minimum} questions, even "
             "if both methods have the same scores."
@@ -144,14 +146,6 @@ def certify(
     else:
         sentence = f"No method is cheaper than {baseline} on the questions that chose the order."
     return Certificate(certified, sentence, baseline, loss, confidence, count, rows)
-
-
-def _fewest(kind: str, *, loss: float, confidence: float) -> int:
-    """Return the number of equal questions that prove a loss, by the exact test or by betting."""
-    count = math.ceil(math.log(1 - confidence) / math.log(1 - loss))
-    while kind == "betting" and betting_upper_bound([0.0] * count, confidence) > loss:
-        count += 1
-    return count
 
 
 class NonInferiorityTest(NamedTuple):
