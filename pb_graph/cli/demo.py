@@ -26,7 +26,6 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from pb_graph import Budget, TokenBudgetMiddleware
-from pb_graph.models.reply import tokens_of
 
 BUDGET = 4000  # completion tokens of the team
 _WORKERS, _SEARCHES = 8, 7
@@ -36,11 +35,10 @@ _ANSWER = "Supplier 5 is the cheapest. Final answer: supplier 5"
 
 
 class ScriptedModel(BaseChatModel):
-    """Calls its tool in each of its rounds, or else answers. A token is a word."""
+    """Calls its tool as often as each of its rounds says, then answers. A token is a word."""
 
     run: Any  # pays for the tokens
-    calls: int  # tool calls of one message
-    rounds: int  # messages with tool calls before the answer
+    rounds: Sequence[int]
     answer: str
 
     @property
@@ -55,23 +53,23 @@ class ScriptedModel(BaseChatModel):
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:  # noqa: ANN401
         done = sum(isinstance(message, AIMessage) for message in messages)
-        tools = kwargs.get("tools", []) if done < self.rounds else []
+        names = kwargs.get("tools", []) if done < len(self.rounds) else []
         length = 150 + (37 * sum(map(ord, messages[0].text)) + 53 * done) % 100  # by job and round
-        words = ["hmm"] * length if tools else self.answer.split()
-        count = min(len(words), kwargs.get("max_tokens", len(words)))
-        for _token in range(count):  # the agents take turns, in the same order each time
+        words = ["hmm"] * length if names else self.answer.split()
+        written = words[: kwargs.get("max_tokens")]
+        for _token in written:  # the agents take turns, in the same order each time
             self.run.spent += 1
             if self.run.spent % _PAUSE_EVERY == 0:
                 sleep(_SECONDS)  # noqa: ASYNC251 -- with timers, the order would depend on the machine
             await asyncio.sleep(0)
-        is_cut = count < len(words)
+        is_cut, count = len(written) < len(words), len(written)
         calls = [
             ToolCall(name=name, args={"job": f"job {n}"}, id=f"{done} {n}")
-            for name in tools
-            for n in range(0 if is_cut else self.calls)
+            for name in ([] if is_cut else names)
+            for n in range(self.rounds[done])
         ]
         message = AIMessage(
-            " ".join(words[:count]),
+            " ".join(written),
             tool_calls=calls,
             usage_metadata={"input_tokens": 9, "output_tokens": count, "total_tokens": count + 9},
             response_metadata={"finish_reason": "length" if is_cut else "stop"},
@@ -90,8 +88,8 @@ class CheckAfterEachCall(AgentMiddleware[AgentState[Any], Any]):
 
     async def aafter_model(self, state: AgentState[Any], runtime: object) -> None:  # noqa: ARG002
         """Count the call that has just ended."""
-        message = state["messages"][-1]
-        self.spent += tokens_of(message, [], BUDGET).output if isinstance(message, AIMessage) else 0
+        message: Any = state["messages"][-1]
+        self.spent += message.usage_metadata["output_tokens"]
         if self.spent > BUDGET:
             raise OverBudgetError
 
@@ -116,16 +114,16 @@ class Run:
         @tool
         async def delegate(job: str) -> str:
             """Hand a job to a sub-agent."""
-            return await ask(job, search, calls=1, rounds=_SEARCHES, answer=f"{job} is done")
+            return await ask(job, search, [1] * _SEARCHES, f"{job} is done")
 
-        async def ask(job: str, its_tool: BaseTool, **script: Any) -> str:  # noqa: ANN401
-            model = ScriptedModel(run=self, **script)
+        async def ask(job: str, its_tool: BaseTool, rounds: list[int], answer: str) -> str:
+            model = ScriptedModel(run=self, rounds=rounds, answer=answer)
             agent = create_agent(model, [its_tool], middleware=self.middleware)
             out = await agent.ainvoke({"messages": [HumanMessage(job)]})
             return str(out["messages"][-1].text)
 
         with suppress(OverBudgetError):
-            reply = await ask("Go.", delegate, calls=_WORKERS, rounds=1, answer=_ANSWER)
+            reply = await ask("Go.", delegate, [_WORKERS], _ANSWER)
             self.end = "an answer" if reply.endswith(_ANSWER) else self.end
 
 

@@ -75,23 +75,46 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-model_option = partial(typer.Option, rich_help_panel="Models and prompts")
-budget_option = partial(typer.Option, rich_help_panel="Method and budget")
+_model_option = partial(typer.Option, rich_help_panel="Models and prompts")
+_budget_option = partial(typer.Option, rich_help_panel="Method and budget")
+_server_option = partial(typer.Option, rich_help_panel="Server")
 
 Version = Annotated[
     bool,
     typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
 ]
 Model = Annotated[
-    str | None, model_option(help="Solver: 'provider:model' or 'local:NAME'. Default: PB_MODEL.")
+    str | None, _model_option(help="Solver: 'provider:model' or 'local:NAME'. Default: PB_MODEL.")
 ]
-Planner = Annotated[str | None, model_option(help="Planner. Default: the solver.")]
-Program = Annotated[str | None, model_option(help="File of tuned prompts, by `pb-optim tune`.")]
-CapPolicy = Annotated[str | None, model_option(help="Cap policy, such as vllm; `probe` names it.")]
+Planner = Annotated[str | None, _model_option(help="Planner. Default: the solver.")]
+Program = Annotated[str | None, _model_option(help="File of tuned prompts, by `pb-optim tune`.")]
+CapPolicy = Annotated[str | None, _model_option(help="Cap policy, such as vllm; `probe` names it.")]
+_METHODS = "vanilla, global_budget, planned_vanilla, planned_global_budget"
+Method = Annotated[
+    str | None, _budget_option(help=f"plan_and_budget (default), or a baseline: {_METHODS}.")
+]
+Level = Annotated[int | None, _budget_option(help="Difficulty, 1 to 5. Default: estimated.")]
+Budget = Annotated[
+    int | None, _budget_option(help="Completion tokens for solving. Default: by level.")
+]
+Limit = Annotated[
+    int | None, _budget_option(min=1, help="Most completion tokens, planning included.")
+]
+LimitUsd = Annotated[
+    float | None, _budget_option(min=1e-6, help="Most dollars, input and planning included.")
+]
+Plan = Annotated[
+    bool, _budget_option("--plan", help="Plan at every level, and solve each step on its own.")
+]
 Sets = Annotated[
     list[str] | None,
-    budget_option("--set", metavar="NAME=VALUE", help="A setting: schedule=linear; repeatable."),
+    _budget_option("--set", metavar="NAME=VALUE", help="A setting: schedule=linear; repeatable."),
 ]
+KEY_VARIABLE = "PB_API_KEY"
+Host = Annotated[
+    str, _server_option(help=f"Addresses other than this machine need {KEY_VARIABLE}.")
+]
+Port = Annotated[int, _server_option(min=0, max=65535, help="Port; 0 for a free port.")]
 
 
 def read_assignments(option: str, texts: Sequence[str] | None) -> dict[str, str]:

@@ -24,9 +24,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from pb_graph.budget.account import Budget
-from pb_graph.budget.rates import Prices
-from pb_graph.budget.scope import use_budget
 from pb_graph.errors import (
     InputError,
     NoAnswerError,
@@ -39,18 +36,10 @@ from pb_graph.settings import Context, Settings
 from pb_graph.state import Input, Output, State
 from pb_graph.types import Report
 
-_DOLLARS = "X-Limit-Usd"
 _KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
 _CLIENT_LEFT = 499  # nginx's number
 MAX_BODY = 10_000_000
 """The largest body of a request, in bytes."""
-# Status, type and code of errors, as OpenAI names them.
-_REFUSALS: tuple[tuple[type[Exception], int, str, str | None], ...] = (
-    (InputError, 400, "invalid_request_error", None),
-    (NoAnswerError, 502, "server_error", "no_answer"),
-    (PlanAndBudgetError, 502, "server_error", "model_unavailable"),
-    (Exception, 500, "server_error", None),
-)
 _INPUTS = ("reference", "instruction", "answer_format", "domain", "level")
 _UNSUPPORTED = ("tools", "response_format", "stop")
 _NOTHING: tuple[object, ...] = (None, [], {"type": "text"})
@@ -65,12 +54,10 @@ class Endpoint:
     Attributes:
         graph: Answers the questions.
         api_key: API key that clients must send. None: only requests from this machine are accepted.
-        prices: As in `Budget`, for questions whose client gives them dollars.
     """
 
     graph: CompiledStateGraph[State, Context, Input, Output]
     api_key: str | None = None
-    prices: Prices | Literal["auto"] = "auto"
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -97,11 +84,10 @@ class Endpoint:
         """
         self._admit(request)
         completion = Completion(ChatRequest.read(await _read_body(request)))
-        own = self._dollars(request.headers.get(_DOLLARS))
         # If a client leaves, Starlette cancels an anyio scope, in which LangGraph cannot clean up.
         # So the run is an asyncio task of its own.
         events: asyncio.Queue[bytes] = asyncio.Queue()
-        run = asyncio.create_task(self._run(completion, own, events.put_nowait))
+        run = asyncio.create_task(self._run(completion, events.put_nowait))
         run.add_done_callback(lambda _: events.put_nowait(b""))
         leaving = asyncio.create_task(_cancel_without_client(run, request))
         first = await events.get()
@@ -129,33 +115,22 @@ class Endpoint:
         headers = {"cache-control": "no-cache"}
         return StreamingResponse(body(), headers=headers, media_type="text/event-stream")
 
-    async def _run(
-        self, completion: Completion, own: Budget | None, tell: Callable[[bytes], None]
-    ) -> Report:
-        """Run the graph within the client's dollars, send a stream's events, return the report."""
+    async def _run(self, completion: Completion, tell: Callable[[bytes], None]) -> Report:
+        """Run the graph, send the events of a stream, and return the report."""
         chat, shown = completion.request, ""
         context = Context(settings=chat.to_settings(), limit=chat.limit)
         modes: Any = ["values", "messages", "custom"] if chat.stream else ["values"]
-        with use_budget(own):
-            run: Any = self.graph.astream(chat.to_input(), context=context, stream_mode=modes)
-            async for mode, data in run:
-                if mode == "values":
-                    state = data
-                elif mode == "custom" and data["event"] == "call":
-                    tell(_KEEP_ALIVE)
-                elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
-                    gap = "\n\n" if shown not in ("", data[0].id) else ""  # a forced ending follows
-                    shown = data[0].id or ""
-                    tell(_event(completion.chunk({"content": gap + data[0].text})))
+        run: Any = self.graph.astream(chat.to_input(), context=context, stream_mode=modes)
+        async for mode, data in run:
+            if mode == "values":
+                state = data
+            elif mode == "custom" and data["event"] == "call":
+                tell(_KEEP_ALIVE)
+            elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
+                gap = "\n\n" if shown not in ("", data[0].id) else ""  # a forced ending follows
+                shown = data[0].id or ""
+                tell(_event(completion.chunk({"content": gap + data[0].text})))
         return cast("Report", state["report"])  # the last node either writes it or raises
-
-    def _dollars(self, usd: str | None) -> Budget | None:
-        """Return the budget of the client's header."""
-        try:
-            return None if usd is None else Budget(usd=float(usd), prices=self.prices)
-        except ValueError as error:
-            msg = f"the header {_DOLLARS} must be dollars, such as 0.02, not {usd!r:.100}"
-            raise InputError(msg) from error
 
     def _admit(self, request: Request) -> None:
         """Admit a request that brings the key or, without a key, comes from this machine.
@@ -326,19 +301,20 @@ async def _error(_: Request, error: Exception) -> Response:
 
 
 def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
-    """Return the HTTP status and the body of an error in OpenAI's format."""
-    _, status, kind, code = next(row for row in _REFUSALS if isinstance(error, row[0]))
-    message, report = str(error), {}
-    if isinstance(error, HTTPException):
-        status, message, kind = error.status_code, error.detail, "invalid_request_error"
+    """Return the HTTP status and the body of an error, with OpenAI's names for types and codes."""
+    status, kind, code, message = 502, "server_error", "model_unavailable", str(error)
+    report = {}
+    if isinstance(error, HTTPException | InputError):
+        kind, code = "invalid_request_error", ""
+        status, message = getattr(error, "status_code", 400), getattr(error, "detail", message)
         if status == HTTPStatus.UNAUTHORIZED:
             kind, code = "authentication_error", "invalid_api_key"
     elif isinstance(error, NoAnswerError):
-        report = {"report": error.report}
+        code, report = "no_answer", {"report": error.report}
     elif not isinstance(error, PlanAndBudgetError):
         _log.error("a request failed", exc_info=error)
-        message = "the server failed; its log says why"
-    document = {"message": message, "type": kind, "param": None, "code": code}
+        status, code, message = 500, "", "the server failed; its log says why"
+    document = {"message": message, "type": kind, "param": None, "code": code or None}
     return status, {"error": document, **report}
 
 

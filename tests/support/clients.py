@@ -48,9 +48,7 @@ def client_to(server: FaultServer) -> ChatClient:
 
 
 @contextmanager
-def endpoint_of(
-    model: Any, *, api_key: str | None = None, prices: Any = "auto", **settings: Any
-) -> Iterator[str]:
+def endpoint_of(model: Any, *, api_key: str | None = None, **settings: Any) -> Iterator[str]:
     """Serve a model for as long as the context lasts.
 
     Yields:
@@ -58,7 +56,7 @@ def endpoint_of(
     """
     base = Settings(**settings)
     graph = build_graph(model, settings=base)
-    endpoint = Endpoint(graph, api_key, prices)
+    endpoint = Endpoint(graph, api_key)
     config = uvicorn.Config(endpoint.app(), port=0, log_level="error", ws="none", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
