@@ -13,20 +13,18 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from pb_graph.budget.bill import Bill, plain_name
 from pb_graph.budget.rates import SURCHARGES
 from pb_graph.errors import InputError
-from pb_graph.local import server
 from pb_graph.models.caps import policy_for
 from pb_graph.models.options import (
     address_of,
@@ -96,7 +94,6 @@ _TEXT_BLOCKS = {
 _IMAGE_BLOCKS = {"image", "image_url", "input_image"}
 _TOOL_FORMS = ("function", "name", "parameters", "properties")
 _SURCHARGED = ("service_tier", "serviceTier", "inference_geo")
-_BUSY = 2.0  # seconds to wait for a local server's tokenizer
 _MARGIN = 1.25  # over the most tokens per byte that were seen
 _MIN_LEARNED = 400  # bytes: of shorter prompts, the template is too large a part
 _MAX_PROMPTS = 10_000
@@ -104,7 +101,7 @@ _PLAIN = re.compile(r"(?<![A-Za-z])[A-Z]?[a-z]{1,15}(?![A-Za-z])| ")
 
 
 def bound_input(
-    model: BaseChatModel | str,
+    model: BaseChatModel,
     messages: Sequence[BaseMessage],
     arguments: Mapping[str, Any] | None = None,
     *,
@@ -112,13 +109,13 @@ def bound_input(
 ) -> Bill:
     """Return a bill with the largest possible input of a call, for `Budget.reserve`.
 
-    A local model counts its prompts itself, and OpenAI's models have a public tokenizer. For other
-    models one token per byte is assumed, because a token of today's tokenizers has at least one
-    byte, until settled calls of the same model and server show how many tokens a byte has. A
-    beginning of the prompt that this process has sent before counts as it was reported.
+    OpenAI's models have a public tokenizer. For other models one token per byte is assumed, because
+    a token of today's tokenizers has at least one byte, until settled calls of the same model and
+    server show how many tokens a byte has. A beginning of the prompt that this process has sent
+    before counts as it was reported.
 
     Args:
-        model: The chat model. A key from `key_of` counts in bytes.
+        model: The chat model.
         messages: The prompt.
         arguments: The other arguments of the call, tools included.
         is_learned: Whether settled calls count; otherwise each byte is a token.
@@ -128,32 +125,26 @@ def bound_input(
             that the provider runs, input that the provider stores.
     """
     arguments = arguments or {}
-    sent = _Sent.of(model, messages, arguments)
-    counter = _counter(model)
+    sent, counter = _Sent.of(model, messages, arguments), _counter(model)
     count = counter or _bytes
     known, tokens = PROMPT_SIZES.known(sent, messages) if is_learned else (0, 0)
     if not known:
         tokens = (_TOOLS if sent.tools else 0) + sum(map(count, [*sent.tools, *sent.others]))
     parts = sent.parts[known:]
     tokens += sum(part.images for part in parts)
-    sizes = [max(count(part.text), part.written) for part in parts]
-    bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(parts) + sum(sizes)
+    sizes = sum(max(count(part.text), part.written) for part in parts)
+    bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(parts) + sizes
     if is_learned and counter is None:
         learned = PROMPT_SIZES.bound(sent.key, [part.text for part in parts], is_whole=not known)
         learned = max(learned, sum(part.written for part in parts))
         bound = min(bound, tokens + _PER_REPLY + _LEARNED_PER_MESSAGE * len(parts) + learned)
-    body = {**arguments.get("extra_body", {}), "tools": sent.tools}
-    if counted := _count_locally(model, messages, body):
-        bound = min(bound, counted + _PER_REQUEST + sum(map(count, sent.others)))
-    key, said = (
-        sent.key,
-        ([m.content for m in messages], sent.tools, arguments.get("cache_control")),
-    )
-    lasting = bound if '"1h"' in json.dumps(said, default=str) else 0  # of a prompt cache
-    if isinstance(model, BaseChatModel):
-        settings = vars(model) | {**arguments}
-        key += next((f" ({settings[n]})" for n in _SURCHARGED if settings.get(n) in SURCHARGES), "")
-    return Bill(key, input=bound, written=bound, lasting=lasting, is_measured=False)
+    said = "".join(part.text for part in sent.parts)
+    said += _json([sent.tools, arguments.get("cache_control")])
+    lasting = bound if '"1h"' in said else 0  # of a prompt cache
+    settings = {**vars(model), **arguments}
+    tiers = (settings.get(name) for name in _SURCHARGED)
+    tier = next((f" ({tier})" for tier in tiers if tier in SURCHARGES), "")
+    return Bill(sent.key + tier, input=bound, written=bound, lasting=lasting, is_measured=False)
 
 
 def learn_input(
@@ -163,7 +154,7 @@ def learn_input(
     reply: AIMessage,
     tokens: Bill,
 ) -> None:
-    """Remember the size of a prompt, after the call is settled.
+    """Remember the size of a prompt and its reply, after the call is settled.
 
     Args:
         model: The chat model.
@@ -174,7 +165,8 @@ def learn_input(
     """
     if tokens.is_measured:
         sent = _Sent.of(model, messages, arguments)
-        PROMPT_SIZES.learn(sent, [*messages, reply], tokens)
+        *_, asked, answered = digests_of([*messages, reply], sent[:3])
+        PROMPT_SIZES.learn(sent, {asked: tokens.input, answered: tokens.input + tokens.output})
 
 
 def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]:
@@ -217,13 +209,11 @@ class _Sent(NamedTuple):
 
     @classmethod
     def of(
-        cls, model: BaseChatModel | str, messages: Sequence[BaseMessage], given: Mapping[str, Any]
+        cls, model: BaseChatModel, messages: Sequence[BaseMessage], given: Mapping[str, Any]
     ) -> _Sent:
         """Read a call; raise InputError if it sends something that has no bound."""
-        key = model if isinstance(model, str) else key_of(model)
-        tools = [_schema(tool) for tool in given.get("tools") or ()]
-        parts = [_part(message, key) for message in messages]
-        return cls(key, tools, [*_texts(model, given)], parts)
+        key, tools = key_of(model), [_schema(tool) for tool in given.get("tools") or ()]
+        return cls(key, tools, [*_texts(model, given)], [_part(each, key) for each in messages])
 
 
 class _PromptSizes:
@@ -243,24 +233,21 @@ class _PromptSizes:
             ((n, sizes[n - 1] or 0) for n in range(len(sizes), 0, -1) if sizes[n - 1]), (0, 0)
         )
 
-    def learn(self, sent: _Sent, messages: Sequence[BaseMessage], tokens: Bill) -> None:
-        """Remember the size of a prompt and its reply, and how many tokens a byte has.
-
-        Args:
-            sent: The prompt, as it was sent.
-            messages: The messages of the prompt, and the reply.
-            tokens: The tokens of the call.
-        """
-        *_, asked, answered = digests_of(messages, sent[:3])
+    def learn(self, sent: _Sent, sizes: dict[str, int]) -> None:
+        """Remember the tokens of a prompt, alone and with its reply, and those of a byte."""
         text = _json(([part.text for part in sent.parts], sent.tools, sent.others))
         size, odd = _bytes(text), _odd_bytes(text)
         with self._lock:
-            self._tokens |= {asked: tokens.input, answered: tokens.input + tokens.output}
+            self._tokens |= sizes
             while len(self._tokens) > _MAX_PROMPTS:
                 self._tokens.popitem(last=False)
             if size >= _MIN_LEARNED and not any(part.images for part in sent.parts):
                 most, plain, smallest = self._ratios.get(sent.key, (0.0, 1.0, size))
-                found = max(most, tokens.input / size), min(plain, odd / size), min(smallest, size)
+                found = (
+                    max(most, min(sizes.values()) / size),
+                    min(plain, odd / size),
+                    min(smallest, size),
+                )
                 self._ratios[sent.key] = found
 
     def bound(self, key: str, texts: Sequence[str], *, is_whole: bool) -> int:
@@ -283,17 +270,17 @@ PROMPT_SIZES = _PromptSizes()
 """The sizes of this process's prompts."""
 
 
-def _texts(model: BaseChatModel | str, arguments: Mapping[str, Any]) -> Iterator[Any]:  # noqa: C901
+def _texts(model: BaseChatModel, arguments: Mapping[str, Any]) -> Iterator[Any]:  # noqa: C901
     """Yield what is sent besides the messages and the tools; refuse what has no bound."""
-    name, fields = (model, {}) if isinstance(model, str) else (name_of(model), vars(model))
-    if found := _SEARCHING.search(name):
+    fields = vars(model)
+    if found := _SEARCHING.search(name_of(model)):
         _refuse(f"A model whose name has {found[0]!r}")
     for given in (fields, arguments):
         if stored := [name for name in _STORED if given.get(name) not in (None, False)]:
             _refuse(stored[0])  # an empty object turns a search on
     yield fields.get("system", "")  # Bedrock's
     # The arguments of a class that is not known here may have any name.
-    is_known = not isinstance(model, str) and policy_for(model) is not generic
+    is_known = policy_for(model) is not generic
     sent = {**arguments, "tools": None}
     own = {name: value for name, value in fields.items() if plain_field(name) not in _FREE}
     bodies = [sent, *(value for name, value in own.items() if is_merged(name, value))]
@@ -383,14 +370,12 @@ def _odd_bytes(text: str) -> int:
     return _bytes(text) - sum(map(len, _PLAIN.findall(text)))
 
 
-def _counter(model: BaseChatModel | str) -> Callable[[Any], int] | None:
+def _counter(model: BaseChatModel) -> Callable[[Any], int] | None:
     """Return a count of JSON in tokens, for a known model of OpenAI's own server; else None.
 
     The tokenizer files come with LiteLLM, which DSPy needs, so nothing is downloaded.
     """
-    if isinstance(model, str) or not is_openai_like(model):
-        return None
-    if "//api.openai.com/" not in address_of(model):
+    if not is_openai_like(model) or "//api.openai.com/" not in address_of(model):
         return None
     import tiktoken  # noqa: PLC0415 -- installed with the model's class
 
@@ -402,22 +387,3 @@ def _counter(model: BaseChatModel | str) -> Callable[[Any], int] | None:
     except (KeyError, OSError):
         return None
     return lambda value: len(encode(_json(value), disallowed_special=()))
-
-
-def _count_locally(
-    model: Any,  # noqa: ANN401
-    messages: Sequence[BaseMessage],
-    body: dict[str, Any],
-) -> int:
-    """Return the count of a model that this process serves, chat template included; else 0."""
-    is_protocol = not isinstance(model, str) and is_openai_like(model)
-    if not (is_protocol and server.is_served(address_of(model))):
-        return 0
-    from openai import OpenAIError  # noqa: PLC0415 -- installed with the model's class
-
-    body["messages"] = convert_to_openai_messages(messages)
-    with suppress(OpenAIError):
-        path, options = "/chat/completions/input_tokens", {"timeout": _BUSY, "max_retries": 0}
-        counted = model.root_client.post(path, cast_to=object, body=body, options=options)
-        return int(counted["input_tokens"])
-    return 0

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +19,6 @@ from pb_graph.budget.bill import Bill, spending_of
 from pb_graph.budget.rates import Dollars
 from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
-from pb_graph.local import server
 from pb_graph.models.input_bound import PROMPT_SIZES, bound_input, learn_input
 from tests.support.chat_model import ScriptedChat
 
@@ -271,27 +268,6 @@ class TestBoundOfTheInput:
         for name, address, least in cases:
             model = ChatOpenAI(model=name, base_url=address, api_key=key)
             assert least < bound_input(model, words).input < least + 150
-
-    @pytest.mark.parametrize(("status", "expected"), [(200, 700), (503, 5000)])
-    def test_a_local_model_counts_its_prompt_and_bytes_do_if_it_is_busy(
-        self, status: int, expected: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        asked: list[Any] = []
-
-        def count(request: httpx.Request) -> httpx.Response:
-            asked.append(json.loads(request.content))
-            return httpx.Response(status, json={"input_tokens": 700})
-
-        monkeypatch.setattr(server, "is_served", lambda _: True)
-        client = httpx.Client(transport=httpx.MockTransport(count))
-        model = ChatOpenAI(model="m", base_url=URL, api_key=SecretStr("any"), http_client=client)
-        tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
-        arguments = {"tools": [tool], "extra_body": {"chat_template_kwargs": {"a": 1}}}
-        bound = bound_input(model, [HumanMessage("word " * 1000)], arguments)
-        assert expected <= bound.input < expected + 1000
-        message = {"role": "user", "content": "word " * 1000}
-        sent = {"chat_template_kwargs": {"a": 1}, "tools": [tool], "messages": [message]}
-        assert asked == [sent]
 
     @pytest.mark.parametrize(
         ("content", "arguments", "said"),
