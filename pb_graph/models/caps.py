@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
 
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.local import server
@@ -29,7 +28,6 @@ from pb_graph.models.options import (
     uses_responses,
 )
 
-M = TypeVar("M", bound=BaseChatModel)
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
 """Turns a model and the options of a call into the call's arguments, with at least its cap."""
 
@@ -46,45 +44,6 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
     if host.endswith("deepseek.com"):
         return deepseek
     return llama_cpp if server.is_served(address_of(model)) else openai_compatible
-
-
-_NO_PREFILL = re.compile(r"claude-(?!3-|(opus|sonnet|haiku)-4-([015]\b|\d{8}))")
-
-
-def can_continue(model: BaseChatModel, policy: CapPolicy) -> bool:
-    """Return whether a model's server is known to continue an unfinished last AI message.
-
-    Claude does before version 4.6, if it does not think.
-    """
-    return policy in CONTINUING or (policy is anthropic and not _NO_PREFILL.search(model.model))  # type: ignore[attr-defined]
-
-
-def continuing(
-    model: M, messages: Sequence[BaseMessage], arguments: dict[str, Any], policy: CapPolicy
-) -> tuple[M, Sequence[BaseMessage], dict[str, Any]]:
-    """Return the model, messages and arguments of a call that continues the last message.
-
-    Args:
-        model: The model.
-        messages: The prompt.
-        arguments: The arguments, as the policy gives them.
-        policy: The policy, for which `can_continue` holds.
-    """
-    *before, last = messages
-    if policy is anthropic:  # refuses a space at the end
-        return model, [*before, AIMessage(last.text.rstrip())], arguments
-    if policy is not deepseek:
-        return model, messages, arguments
-    # LangChain has no name for DeepSeek's mark, so the messages of the body are replaced.
-    *others, begun = convert_to_openai_messages(list(messages))
-    body = {**arguments["extra_body"], "messages": [*others, begun | {"prefix": True}]}
-    beta = urlsplit(address_of(model))._replace(path="/beta").geturl()
-    change: dict[str, Any] = {}
-    for side in ("client", "async_client"):
-        if sdk := getattr(model, f"root_{side}", None):
-            sdk = sdk.with_options(base_url=beta)
-            change |= {f"root_{side}": sdk, side: sdk.chat.completions}
-    return model.model_copy(update=change), messages, arguments | {"extra_body": body}
 
 
 def effort_level(
@@ -360,7 +319,7 @@ _BY_CLASS: dict[str, CapPolicy] = {
 _POLICIES = (generic, openai, openai_compatible, deepseek, vllm, llama_cpp, *_BY_CLASS.values())
 POLICIES: dict[str, CapPolicy] = {policy.__name__: policy for policy in _POLICIES}
 """The policies by name."""
-CONTINUING: set[CapPolicy] = {vllm, llama_cpp, deepseek}
+CONTINUING: set[CapPolicy] = {vllm, llama_cpp}
 """Policies of servers that continue an unfinished last AI message."""
 
 

@@ -20,24 +20,21 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError, PlanAndBudgetError
-from pb_graph.models.caps import CapPolicy, can_continue, continuing, policy_for
+from pb_graph.models.caps import CONTINUING, CapPolicy, policy_for
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import (
     CallOptions,
     caps_in,
     copy_for_calls,
     describe_effort,
-    describe_model,
     key_of,
     ls_params_of,
     name_of,
 )
 from pb_graph.models.provider_errors import (
-    is_transient,
+    fault_of,
     refuses_stream_options,
     retry_after,
-    safe_cause,
-    secrets_of,
     status_of,
     to_model_call_error,
 )
@@ -115,7 +112,7 @@ class RetryPolicy:
                 no attempt follows, because it would be refused.
         """
         delay = retry_after(error)
-        if failed > self.max_retries or delay > longest or not is_transient(error):
+        if failed > self.max_retries or delay > longest or not fault_of(error).is_transient:
             return None
         ceiling = min(self.max_interval, self.initial_interval * 2.0 ** (failed - 1))
         return delay + random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
@@ -168,7 +165,6 @@ class ChatClient(ModelClient):
     ) -> None:
         self._policy = policy or policy_for(model)
         self._retry_policy = retry_policy or RetryPolicy()
-        self._secrets = secrets_of(model)
         self._own_caps = caps_in({name: getattr(model, name) for name in model.model_fields_set})
         limits = (getattr(model, name, None) for name in _TIMEOUTS)
         limits = (getattr(limit, "read", limit) for limit in limits)  # of an httpx.Timeout
@@ -186,7 +182,7 @@ class ChatClient(ModelClient):
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, as `ModelClient.call` describes it."""
-        if options.continue_last and not can_continue(self.model, self._policy):
+        if options.continue_last and self._policy not in CONTINUING:
             raise ModelSetupError(_NO_CONTINUATION)
         enclosing = ACCOUNTS.get()
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
@@ -212,13 +208,8 @@ class ChatClient(ModelClient):
         except PlanAndBudgetError:  # of the budget, such as a model without a price
             raise
         except Exception as error:  # noqa: BLE001 -- of the model, of which there are many kinds
-            raise to_model_call_error(
-                error,
-                secrets=self._secrets,
-                lost=tuple(lost),
-                attempts=attempts,
-                model=describe_model(self.model),
-            ) from safe_cause(error, self._secrets)
+            failure = to_model_call_error(error, self.model, tuple(lost), attempts)
+            raise failure from failure.__cause__
 
     async def _reply(
         self,
@@ -229,61 +220,85 @@ class ChatClient(ModelClient):
         io: IO,
     ) -> Reply:
         """Return the reply to one attempt. The charge of a failed attempt is added to `lost`."""
-        options = replace(options, schema=None) if self._refuses_schema else options
-        goes_on = options.continue_last and messages[-1].type == "ai"  # else nothing has begun
-        asked = replace(options, continue_last=goes_on)
-        arguments: dict[str, Any] = {}
         call = self._bill  # without input where no budget counts it
         if any(account.needs_input for account in accounts):
-            arguments = self._arguments(asked)
             is_learned = all(account.is_learned for account in accounts)
             bound = partial(bound_input, is_learned=is_learned)
-            call = await io.load(bound, self.model, messages, arguments)
-        left = min(map(Budget.tokens_left, accounts))
+            call = await io.load(bound, self.model, messages, self._arguments(options))
+        goes_on = options.continue_last and messages[-1].type == "ai"  # else nothing has begun
         effort: str | None = None
 
-        async def send(reservation: Reservation, watch: BaseCallbackHandler) -> AIMessage:
+        async def send(reserved: Reservation, watch: BaseCallbackHandler) -> AIMessage:
             nonlocal effort
-            capped = replace(asked, cap=reservation.tokens)
-            model, prompt, arguments = self._model_for(options), messages, self._arguments(capped)
+            capped = replace(options, cap=reserved.tokens, continue_last=goes_on)
+            arguments = self._arguments(capped)
             effort = describe_effort(arguments, capped)
-            own = model.callbacks
-            handlers = own.handlers if isinstance(own, BaseCallbackManager) else own or ()
-            model = model.model_copy(update={"callbacks": [*handlers, watch]})
-            if goes_on:
-                model, prompt, arguments = continuing(model, prompt, arguments, self._policy)
-            # The model's own limit is that of one read, and a stream has many.
-            limit = max(options.timeout, self._timeout) if options.stream else self._timeout
-            limit = limit or options.timeout
-            config = {} if options.stream else _SILENT
-            given: Any = [*prompt], config
-            blocking = partial(model.invoke, *given, **arguments)
-            awaitable = partial(model.ainvoke, *given, **arguments)
-            message = await io.within(limit, blocking, awaitable)
-            return _without_beginning(message, messages[-1].text) if goes_on else message
+            return await self._send(messages, capped, arguments, watch, io)
 
+        left = min(map(Budget.tokens_left, accounts))
         done = await attempt(
             send, accounts, options.cap, call, messages, self._provider, io, wait_for=left
         )
         charge = _charge(done, options.purpose)
-        if done.message is not None and charge:
-            if call.input:
-                learn_input(self.model, messages, arguments, done.message, done.tokens or call)
-            reply = self._read(done, charge, options)
-            return replace(reply, lost=tuple(lost), effort=effort)
-        lost += [charge] if charge else []
-        error = cast("Exception", done.error)
-        if options.schema is not None and status_of(error) in REFUSED:
-            bare = replace(options, schema=None)
-            reply = await self._reply(messages, bare, accounts, lost, io)
-            self._refuses_schema = True
-            return reply
-        if options.stream and refuses_stream_options(self._streaming, error):
-            self._streaming = self._streaming.model_copy(update={"stream_usage": False})
-            return await self._reply(messages, options, accounts, lost, io)
-        raise error
+        if done.message is None or charge is None:
+            lost += [charge] if charge else []
+            raise cast("Exception", done.error)
+        if call.input:
+            sent = self._arguments(options)
+            learn_input(self.model, messages, sent, done.message, done.tokens or call)
+        output, cap = charge["usage"]["output_tokens"], charge["cap"]
+        note = f"{self.name} ignored its cap of {cap} tokens and wrote {output}"
+        ignored = ReportWarning(code="cap_ignored", message=note)
+        message, text = done.message, done.message.text
+        return Reply(
+            text if options.continue_last else without_thinking(text),
+            charge["finish"],
+            charge,
+            tuple(lost),
+            warnings=(ignored,) if output > cap else (),
+            tool_message=message_to_dict(message) if message.tool_calls else None,
+            message_id=message.id,
+            effort=effort,
+            thought=thought_of(message)[-MAX_THOUGHT:],
+        )
+
+    async def _send(
+        self,
+        messages: Sequence[BaseMessage],
+        options: CallOptions,
+        arguments: dict[str, Any],
+        watch: BaseCallbackHandler,
+        io: IO,
+    ) -> AIMessage:
+        """Send one request, and send it again without what its server refuses to take."""
+        model = self._model_for(options)
+        own = model.callbacks
+        handlers = own.handlers if isinstance(own, BaseCallbackManager) else own or ()
+        model = model.model_copy(update={"callbacks": [*handlers, watch]})
+        # The model's own limit is that of one read, and a stream has many.
+        limit = max(options.timeout, self._timeout) if options.stream else self._timeout
+        given: Any = [*messages], {} if options.stream else _SILENT
+        blocking = partial(model.invoke, *given, **arguments)
+        awaitable = partial(model.ainvoke, *given, **arguments)
+        try:
+            message = await io.within(limit or options.timeout, blocking, awaitable)
+            begun = messages[-1].text if options.continue_last else ""
+            return _without_beginning(message, begun) if begun else message
+        except Exception as error:
+            is_bare = options.schema is not None and status_of(error) in REFUSED
+            if is_bare and not self._refuses_schema:
+                options = replace(options, schema=None)
+            elif options.stream and refuses_stream_options(model, error):
+                self._streaming = self._streaming.model_copy(update={"stream_usage": False})
+            else:
+                raise
+        message = await self._send(messages, options, self._arguments(options), watch, io)
+        self._refuses_schema |= is_bare
+        return message
 
     def _arguments(self, options: CallOptions) -> dict[str, Any]:
+        if self._refuses_schema:
+            options = replace(options, schema=None)
         tools: Any = self.model.bind_tools(options.tools) if options.tools else None
         policy = self._policy(self._model_for(options), options)
         return {**(tools.kwargs if tools else {}), **policy}
@@ -297,23 +312,6 @@ class ChatClient(ModelClient):
         if getattr(model, "temperature", None) == 0:
             change["temperature"] = _SAMPLING_TEMPERATURE
         return model.model_copy(update=change)
-
-    def _read(self, done: Attempt, charge: Charge, options: CallOptions) -> Reply:
-        message = cast("AIMessage", done.message)
-        output = charge["usage"]["output_tokens"]
-        warnings: list[ReportWarning] = []
-        if output > charge["cap"]:
-            note = f"{self.name} ignored its cap of {charge['cap']} tokens and wrote {output}"
-            warnings.append(ReportWarning(code="cap_ignored", message=note))
-        return Reply(
-            message.text if options.continue_last else without_thinking(message.text),
-            charge["finish"],
-            charge,
-            warnings=tuple(warnings),
-            tool_message=message_to_dict(message) if message.tool_calls else None,
-            message_id=message.id,
-            thought=thought_of(message)[-MAX_THOUGHT:],
-        )
 
 
 class FallbackClient(ModelClient):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from langchain_core.exceptions import ModelError
@@ -39,54 +39,98 @@ _HOLDS_SECRETS = re.compile(
     r"|(api|access|auth|bearer|secret|session|hub)\w*(key|token)"
 )
 _HOLDS_ADDRESS = re.compile(r"(api_base|base_url|endpoint|url|proxy)$")
-_MAX_DETAIL, _MAX_READ = 300, 10_000
-_PAYMENT, _SERVER_FAULTS = 402, range(500, 600)
-_TRANSIENT_STATUS = {408, 409, 429, *_SERVER_FAULTS} - {501}
-_FREE_STATUS = {*range(400, 500), 501, 503, 529}  # the server, or one before it, refused at once
-# Errors that leave open whether the server answered the request.
-_LOST = {
-    *("TimeoutError", "ConnectionError", "JSONDecodeError"),
-    *("APIError", "TransportError", "ClientConnectionError", "ClientPayloadError"),
-}
-# Raised by LangChain if a response is no completion, or lacks a field.
-_UNREADABLE = {"AttributeError", "LookupError", "TypeError", "ValidationError"}
-_NO_COMPLETION = re.compile(r"Unexpected response type|No generation|content filter being")
-_NO_SERVER = {"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"}
-_REFUSED = {
-    *("ModelAuthenticationError", "ModelPermissionDeniedError", "ModelInvalidRequestError"),
-    *("ModelNotFoundError", "ModelRateLimitError", "ContextOverflowError"),
-}
-_UNSENT = {"ValueError", "NotImplementedError", "ImportError"}  # of arguments that make no request
-_NEVER_SENT = _NO_SERVER | {"PoolTimeout", "UnsupportedProtocol", "LocalProtocolError"}
+_MAX_DETAIL, _MAX_READ, _PAYMENT = 300, 10_000, 402
+
+
+class Fault(NamedTuple):
+    """What a failed call means.
+
+    Attributes:
+        is_transient: Whether the same request may succeed later.
+        may_be_billed: Whether the model may have written an answer, which the provider charges for.
+        remedy: What to do.
+    """
+
+    is_transient: bool
+    may_be_billed: bool
+    remedy: str
+
+
+_SLOW = "Raise Settings.timeout, or the model object's own, or lower the budget."
+_DOWN = "Check that the model's server is running and reachable."
+_UNREADABLE = "The reply could not be read: check the base URL, or the model class if it is yours."
+_OTHER = "The error is that of the model's class: check its arguments."
+_REFUSED = "The request was refused; a prompt longer than the model's context is a common cause."
 _REMEDIES = {
-    400: "The request was refused; a prompt longer than the model's context is a common cause.",
     401: "The server refused the API key: check the provider's key variable.",
     _PAYMENT: "The account has no credit left: top it up, or use another key.",
     403: "This key may not use this model: check its permissions.",
     404: "The server does not know this model or path: check the model's name and the base URL.",
     429: "The server's rate limit is reached: wait, or lower the concurrency.",
 }
+_BUSY = {408, 409, 429, 503, 529}  # refused at once, and worth another attempt
+_LOST = {*range(500, 600)} - _BUSY - {501}  # behind a gateway, the model may have answered
+_NO_SERVER = {"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"}
+# Errors without a status, by the names of the classes of an error and its causes. The first row
+# that has one of them holds.
+_FAULTS: list[tuple[set[str], Fault]] = [
+    ({"ConnectTimeout", "PoolTimeout"}, Fault(True, False, _SLOW)),
+    (_NO_SERVER | {"UnsupportedProtocol", "LocalProtocolError"}, Fault(True, False, _DOWN)),
+    ({"ModelAuthenticationError", "ModelPermissionDeniedError"}, Fault(False, False, _OTHER)),
+    ({"ModelInvalidRequestError", "ContextOverflowError"}, Fault(False, False, _OTHER)),
+    ({"ModelNotFoundError", "ModelRateLimitError"}, Fault(False, False, _OTHER)),
+    ({"TimeoutError", "TimeoutException"}, Fault(True, True, _SLOW)),
+    ({"JSONDecodeError", "APIResponseValidationError"}, Fault(True, True, _UNREADABLE)),
+    ({"ConnectionError", "APIError", "TransportError"}, Fault(True, True, _DOWN)),
+    ({"ClientConnectionError", "ClientPayloadError"}, Fault(True, True, _DOWN)),
+    ({"AttributeError", "LookupError", "TypeError"}, Fault(False, True, _UNREADABLE)),
+    ({"ValidationError"}, Fault(False, True, _UNREADABLE)),
+]
+# Raised by LangChain if a response is no completion.
+_NO_COMPLETION = re.compile(r"Unexpected response type|No generation|content filter being")
+_UNSENT = {"ValueError", "NotImplementedError", "ImportError"}  # of arguments that make no request
+
+
+def fault_of(error: Exception) -> Fault:
+    """Return what an exception of a model call means.
+
+    A refused request is not charged, and neither is a request that was never sent. After any other
+    error the model may have written the whole answer, as behind a gateway that answers 502 or 504.
+    """
+    status, text, names = status_of(error), _message(error), _names(error)
+    if status == _PAYMENT or "insufficient_quota" in text:  # which is no rate limit
+        return Fault(False, False, _REMEDIES[_PAYMENT])
+    if status is not None:
+        default = _REFUSED if status < min(_LOST) else "The server is in trouble: try again later."
+        remedy = _REMEDIES.get(status, default)
+        fault = Fault(status in _BUSY | _LOST, status in _LOST, remedy)
+    elif _NO_COMPLETION.search(text):
+        fault = Fault(False, True, _UNREADABLE)
+    else:
+        other = Fault(False, type(error).__name__ not in _UNSENT, _OTHER)
+        fault = next((fault for known, fault in _FAULTS if known & names), other)
+    return (
+        fault._replace(is_transient=error.is_retryable) if isinstance(error, ModelError) else fault
+    )
 
 
 def to_model_call_error(
     error: Exception,
-    *,
-    secrets: Sequence[str] = (),
+    model: BaseChatModel | None = None,
     lost: tuple[Charge, ...] = (),
     attempts: int = 1,
-    model: str = "",
 ) -> ModelCallError:
-    """Convert an exception of a model call to an error of this package.
+    """Convert an exception of a model call to an error of this package, whose cause it is.
 
     Args:
         error: Any exception of a model call. An error of this package is returned unchanged.
-        secrets: Texts to blank out, as `secrets_of` returns them.
+        model: The model, whose secrets are blanked out.
         lost: Charges of the attempts that failed.
         attempts: Number of attempts that failed.
-        model: Name of the model.
     """
     if isinstance(error, ModelCallError):
         return error
+    secrets, name = (secrets_of(model), describe_model(model)) if model else ((), "")
     status = status_of(error)
     kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
     text = _message(error)
@@ -96,16 +140,17 @@ def to_model_call_error(
     detail = " ".join(redact(text, secrets).split())[:_MAX_DETAIL].rstrip(". ")
     reason = f"{kind}: {detail}." if detail else f"{kind}."
     times = f", {attempts} times," if attempts > 1 else ""
-    to = f" to {redact(model, secrets)}" if model else ""
-    msg = f"The model call{to} failed{times} with {reason} {_remedy(error, status)}"
-    return ModelCallError(msg, status=status, lost=lost)
+    to = f" to {redact(name, secrets)}" if name else ""
+    msg = f"The model call{to} failed{times} with {reason} {fault_of(error).remedy}"
+    made = ModelCallError(msg, status=status, lost=lost)
+    made.__cause__ = safe_cause(error, secrets)
+    return made
 
 
 def explain(error: Exception, model: BaseChatModel) -> None:
     """Put the model's address and the remedy into a provider's exception, which keeps its type."""
     if error.args and isinstance(error.args[0], str):
-        said = to_model_call_error(error, secrets=secrets_of(model), model=describe_model(model))
-        error.args = (str(said), *error.args[1:])
+        error.args = (str(to_model_call_error(error, model)), *error.args[1:])
 
 
 def status_of(error: Exception) -> int | None:
@@ -121,31 +166,9 @@ def status_of(error: Exception) -> int | None:
     return None
 
 
-def is_transient(error: Exception) -> bool:
-    """Return whether the same request may succeed later; exhausted credit is no rate limit."""
-    if _is_out_of_credit(error):
-        return False
-    if isinstance(error, ModelError):
-        return error.is_retryable
-    status = status_of(error)
-    return status in _TRANSIENT_STATUS if status else _is_a(error, _LOST | _NEVER_SENT)
-
-
 def is_lasting(failure: ModelCallError) -> bool:
     """Return whether a failure will last: a key or a name is refused, or no server listens."""
-    return failure.status in {401, 403, 404} or _is_a(failure, _NO_SERVER)
-
-
-def may_be_billed(error: Exception) -> bool:
-    """Return whether the provider may charge for a failed attempt.
-
-    A refused request is not charged, and neither is a request that was never sent. After any other
-    error the model may have written the whole answer, as behind a gateway that answers 502 or 504.
-    """
-    if (status := status_of(error)) is not None:
-        return status not in _FREE_STATUS
-    is_refused = _is_a(error, _NEVER_SENT | _REFUSED) or type(error).__name__ in _UNSENT
-    return not is_refused or _is_unreadable(error)
+    return failure.status in {401, 403, 404} or not _names(failure).isdisjoint(_NO_SERVER)
 
 
 def tokens_of_error(error: Exception) -> Bill | None:
@@ -161,7 +184,7 @@ def tokens_of_error(error: Exception) -> Bill | None:
     usage: Any = getattr(getattr(error, "completion", None), "usage", None)
     with suppress(InputError, AttributeError):
         return Bill(input=usage.prompt_tokens, output=usage.completion_tokens)
-    return Bill(is_measured=False) if usage or may_be_billed(error) else None
+    return Bill(is_measured=False) if usage or fault_of(error).may_be_billed else None
 
 
 def retry_after(error: Exception) -> float:
@@ -223,34 +246,14 @@ def safe_cause(error: Exception, secrets: Sequence[str]) -> Exception | None:
     return error if redact(text, secrets) == text else None
 
 
-def _remedy(error: Exception, status: int | None) -> str:
-    if _is_out_of_credit(error):
-        return _REMEDIES[_PAYMENT]
-    if status is not None:
-        default = "The server is in trouble: try again later."
-        return _REMEDIES.get(status, default if status in _SERVER_FAULTS else _REMEDIES[400])
-    if "timeout" in type(error).__name__.lower():
-        return "Raise Settings.timeout, or the model object's own, or lower the budget."
-    if _is_unreadable(error):
-        return "The reply could not be read: check the base URL, or the model class if it is yours."
-    if _is_a(error, _LOST | _NEVER_SENT):
-        return "Check that the model's server is running and reachable."
-    return "The error is that of the model's class: check its arguments."
-
-
 def _message(error: Exception) -> str:
     """Return the whole message of a refusal; OpenAI's SDK 3 shows only a part."""
     return str(getattr(error, "body", None) or error)[:_MAX_READ]
 
 
-def _is_unreadable(error: Exception) -> bool:
-    is_broken = _is_a(error, _UNREADABLE | {"JSONDecodeError", "APIResponseValidationError"})
-    return is_broken or bool(_NO_COMPLETION.search(_message(error)))
-
-
-def _is_a(error: BaseException, names: set[str]) -> bool:
-    """Return whether an error or one of its causes has a class with one of these names."""
-    return any(kind.__name__ in names for cause in _chain(error) for kind in type(cause).__mro__)
+def _names(error: BaseException) -> set[str]:
+    """Return the names of the classes of an error and of its causes, base classes included."""
+    return {kind.__name__ for cause in _chain(error) for kind in type(cause).__mro__}
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -259,7 +262,3 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     while cause is not None:
         yield cause
         cause = cause.__cause__ or cause.__context__
-
-
-def _is_out_of_credit(error: Exception) -> bool:
-    return "insufficient_quota" in _message(error) or status_of(error) == _PAYMENT

@@ -26,8 +26,7 @@ from pb_graph.budget.bill import Bill
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
-    is_transient,
-    may_be_billed,
+    fault_of,
     redact,
     safe_cause,
     secrets_of,
@@ -220,7 +219,7 @@ def test_the_first_cause_is_told_where_clients_repeat_each_other() -> None:
 def test_an_attempt_may_be_billed_once_the_request_is_on_its_way(
     error: Exception, *, is_tried_again: bool, is_billed: bool
 ) -> None:
-    assert (is_transient(error), may_be_billed(error)) == (is_tried_again, is_billed)
+    assert fault_of(error)[:2] == (is_tried_again, is_billed)
 
 
 def with_status(status: int) -> Exception:
