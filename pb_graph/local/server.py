@@ -68,9 +68,8 @@ def serve(name_or_path: str | Path) -> LocalServer:
             ``.gguf`` file, which is trusted as it is.
 
     Raises:
-        ModelSetupError: If the name is unknown, llama.cpp cannot load the file, or the ``[local]``
-            extra is missing.
-        ModelSetupError: If the weights of a named model cannot be fetched or verified.
+        ModelSetupError: If the name is unknown, the weights cannot be fetched or loaded, or the
+            ``[local]`` extra is missing.
     """
     is_named = not is_path(name_or_path)
     path = weights.fetch(str(name_or_path)) if is_named else Path(name_or_path).expanduser()

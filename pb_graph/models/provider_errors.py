@@ -79,7 +79,7 @@ _FAULTS: list[tuple[set[str], Fault]] = [
     ({"ModelAuthenticationError", "ModelPermissionDeniedError"}, Fault(False, False, _OTHER)),
     ({"ModelInvalidRequestError", "ContextOverflowError"}, Fault(False, False, _OTHER)),
     ({"ModelNotFoundError", "ModelRateLimitError"}, Fault(False, False, _OTHER)),
-    ({"TimeoutError", "TimeoutException"}, Fault(True, True, _SLOW)),
+    ({"TimeoutError", "TimeoutException", "ModelTimeoutError"}, Fault(True, True, _SLOW)),
     ({"JSONDecodeError", "APIResponseValidationError"}, Fault(True, True, _UNREADABLE)),
     ({"ConnectionError", "APIError", "TransportError"}, Fault(True, True, _DOWN)),
     ({"ClientConnectionError", "ClientPayloadError"}, Fault(True, True, _DOWN)),

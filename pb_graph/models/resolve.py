@@ -56,9 +56,8 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
         **options: Further arguments of the chat model, such as ``temperature``.
 
     Raises:
-        ModelSetupError: If the provider is unknown, its package or key is missing, or the local
-            server does not start.
-        ModelSetupError: If a local model's weights cannot be fetched or verified.
+        ModelSetupError: If the provider is unknown, its package or key is missing, or a local
+            model cannot be fetched or started.
     """
     if name.startswith(LOCAL_PREFIX):
         timeout = server.TIMEOUT if settings.timeout is None else settings.timeout
