@@ -19,8 +19,7 @@ from pydantic import BaseModel
 
 from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import spent
-from pb_graph.budget.rates import Dollars, Prices
+from pb_graph.budget.bill import Dollars, Prices, spent
 from pb_graph.budget.rules import Limit
 from pb_graph.budget.scope import use_budget
 from pb_graph.errors import InputError
@@ -217,7 +216,7 @@ class Node(Runnable[Any, State | Command[str]]):
             account.charge(earlier, run=run)
             return account
 
-        return cast("Budget", self._parts.accounts.get((run, limit), make))
+        return cast("Budget", self._parts.accounts.once((run, limit), make))
 
 
 class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):

@@ -20,7 +20,7 @@ import typer
 
 from optim.evaluation.experiment import Experiment
 from optim.extras import missing_extra
-from pb_graph.budget.rates import Dollars, Prices
+from pb_graph.budget.bill import Dollars, Prices
 from pb_graph.cli.options import INTERRUPTED, Exits, read_assignments, read_set
 from pb_graph.errors import InputError
 

@@ -31,7 +31,7 @@ import pb_graph
 from optim.datasets.dataset import DATASETS, DataSet, Question, Row, SkipRow, data_set
 from optim.extras import import_or_explain
 from pb_graph.budget.account import Budget
-from pb_graph.budget.rates import Prices
+from pb_graph.budget.bill import Prices
 from pb_graph.errors import InputError
 
 _PANEL = "Questions"

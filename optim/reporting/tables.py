@@ -21,8 +21,7 @@ from optim.e3 import Comparison, Sample, accuracy_interval, compare, holm, inter
 from optim.records import PLANNING, Record, Records
 from optim.scorers.travelplanner import rates
 from optim.statistics.estimates import PERCENT
-from pb_graph.budget.bill import Bill
-from pb_graph.budget.rates import Dollars, Prices
+from pb_graph.budget.bill import Bill, Dollars, Prices
 from pb_graph.errors import InputError
 
 STUDY = ("dataset", "model", "planner")

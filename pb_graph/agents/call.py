@@ -24,8 +24,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from pb_graph import errors
 from pb_graph.agents import notes
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import Bill, Reservation
-from pb_graph.budget.rates import MAX_TOKENS
+from pb_graph.budget.bill import MAX_TOKENS, Bill, Reservation
 from pb_graph.errors import InputError
 from pb_graph.models.caps import policy_for
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input
@@ -137,12 +136,6 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
     own_fields = {name: getattr(plain, name) for name in changed}
     vars(made).update(_generate=call, _agenerate=acall, _limits=limits, _own=own_fields)
     return made
-
-
-def limits_of(model: BaseChatModel) -> CallLimits:
-    """Return the limits of a charged model."""
-    limits: CallLimits = vars(model)["_limits"]
-    return limits
 
 
 @dataclass

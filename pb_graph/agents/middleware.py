@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import fields, replace
 from functools import partial
-from typing import Annotated, Any, NotRequired, cast, get_args
+from typing import Annotated, Any, NotRequired, Self, cast, get_args
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -28,7 +28,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Overwrite
 
-from pb_graph.agents.call import Answer, CallLimits, charged, limits_of, reserve_of
+from pb_graph.agents.call import Answer, CallLimits, charged, reserve_of
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import add_spending, subtract_spending, whole_number
 from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
@@ -66,104 +66,81 @@ class BudgetedModelRequest(ModelRequest[Any]):
     """A request whose model is charged, also the one that another middleware puts in its place."""
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401
-        own = charged(value, limits_of(self.model)) if name == "model" else value
+        own = charged(value, vars(self.model)["_limits"]) if name == "model" else value
         super().__setattr__(name, own)
 
     def override(self, **changes: Any) -> ModelRequest[Any]:  # noqa: ANN401
         """Return a request with changes; another model is charged as that of this request."""
         if "model" in changes:
-            changes["model"] = charged(changes["model"], limits_of(self.model))
+            changes["model"] = charged(changes["model"], vars(self.model)["_limits"])
         return super().override(**changes)
 
 
-class Log:
+class _Log:
     """The log of a node that calls models, or of a tool call. It outlives a kill.
 
     Without a checkpointer nothing is stored. An agent that ended before the tool that it runs in
     was killed is not asked again, so its calls stand in the log of the tool call, too.
-
-    Args:
-        io: How to wait, `BLOCKING` or `ASYNC`.
-        run: Identity of the agent's run.
-        tool_call: Identity of the tool call; None for the log of a node that calls models.
-
-    Attributes:
-        journal: Stores the entries; None without a checkpointer.
-        entries: What was written before the node started over, and since.
     """
 
-    def __init__(self, io: IO, run: str = "", tool_call: str | None = None) -> None:
-        self._run, self._key = run, ""
+    def __init__(self, io: IO, tool_call: str | None = None) -> None:
         self._name = ["TokenBudgetMiddleware", tool_call]
-        self.journal = _journal(io)
-        self.entries: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Any]] = []  # from before the node started over, and since
+        self._key, self.journal = "", None  # the key is that of the next entry
+        with suppress(RuntimeError, KeyError):  # outside a graph
+            saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)
+            info = get_runtime().execution_info
+            if saver and info and info.checkpoint_id:
+                self.journal = Journal(saver, info, io)
 
-    async def read(self) -> Log:
+    async def read(self) -> Self:
         """Read what was written before the node started over."""
-        if self.journal:
+        while self.journal:
             self._key, entry = await self.journal.find(self._name)
-            while entry:
-                self.entries.append(entry)
-                self._key, entry = await self.journal.find(self._name)
+            if not entry:
+                break
+            self.entries.append(entry)
         return self
 
-    async def add(self, account: Budget, **entry: Any) -> None:  # noqa: ANN401 -- plain JSON
-        """Add an entry with the spending of the run so far, as an entry before it may be lost.
-
-        Args:
-            account: The account of the run.
-            **entry: The digest of a `request` and its `reply`, or a `pause`.
-        """
-        known = {"tokens": account.spending, "total": account.total, "process": _process()}
-        await self._write(known | entry)
-
-    async def once(
-        self, account: Budget, request: str, make: Callable[[], Awaitable[AIMessage]]
-    ) -> AIMessage:
-        """Return the reply that another process has paid for, once; else make the call.
-
-        A call that this process repeats, as after an error in another middleware, is made again.
-        The cost of a call also goes to the logs of the tool calls around the agent.
-
-        Args:
-            account: The account of the run.
-            request: Digest of the request.
-            make: Makes the call.
-        """
-        for entry in self.entries:
-            is_elsewhere = entry.get("process") != _process()
-            if is_elsewhere and entry.get("reply") and entry["request"] == request:
-                entry["request"] = None
-                (known,) = messages_from_dict([entry["reply"]])
-                return cast("AIMessage", known)
-        before, reply = account.spending, None
-        try:
-            message = await make()
-            reply = message_to_dict(message)
-            return message
-        finally:  # a call that was cancelled counts with its cap
-            await self.add(account, request=request, reply=reply)
-            if cost := subtract_spending(account.spending, before):
-                for log in _TOOL_LOGS.get():
-                    await log._write({"run": self._run, "tokens": cost})  # noqa: SLF001 -- of a Log
-
-    @property
-    def runs(self) -> dict[str, Spending]:
-        """The spending of each agent run within a tool call, without that of runs below it."""
-        runs: dict[str, Spending] = {}
-        for entry in (entry for entry in self.entries if "run" in entry):
-            runs[entry["run"]] = add_spending(runs.get(entry["run"]), entry["tokens"])
-        return runs
-
-    async def _write(self, entry: dict[str, Any]) -> None:
+    async def add(self, **entry: Any) -> None:  # noqa: ANN401 -- plain JSON
+        """Add an entry."""
         self.entries.append(entry)
         if self.journal:
             key = self._key
             self._key, _ = await self.journal.find(self._name)
             await self.journal.write(key, entry)
 
+    async def add_spending(self, account: Budget, **entry: Any) -> None:  # noqa: ANN401
+        """Add an entry with the spending of the run so far, as an entry before it may be lost."""
+        known = {"tokens": account.spending, "total": account.total, "process": _process()}
+        await self.add(**known, **entry)
 
-_TOOL_LOGS: ContextVar[tuple[Log, ...]] = ContextVar("pb_graph_tool_logs", default=())
+    async def once(
+        self, account: Budget, run: str, request: str, make: Callable[[], Awaitable[AIMessage]]
+    ) -> AIMessage:
+        """Return the reply that another process has paid for, once; else make the call.
+
+        A call that this process repeats, as after an error in another middleware, is made again.
+        The cost of a call also goes to the logs of the tool calls around the agent.
+        """
+        for entry in self.entries:
+            is_elsewhere = entry["process"] != _process()
+            if is_elsewhere and entry.get("reply") and entry["request"] == request:
+                entry["request"] = None
+                return cast("AIMessage", messages_from_dict([entry["reply"]])[0])
+        before, reply = account.spending, None
+        try:
+            message = await make()
+            reply = message_to_dict(message)
+            return message
+        finally:  # a call that was cancelled counts with its cap
+            await self.add_spending(account, request=request, reply=reply)
+            if cost := subtract_spending(account.spending, before):
+                for log in _TOOL_LOGS.get():
+                    await log.add(run=run, tokens=cost)
+
+
+_TOOL_LOGS: ContextVar[tuple[_Log, ...]] = ContextVar("pb_graph_tool_logs", default=())
 """The logs of the tool calls around a caller."""
 
 
@@ -261,21 +238,15 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
         """Make a tool call; the agents that the tool runs share its part of the budget."""
-        log = run_sync(Log(BLOCKING, tool_call=request.tool_call["id"]).read())
-        with self._part(request.state, log) as part, use_budget(part):
-            result = handler(request)
-        return _with_tokens_spent(result, part)
+        return run_sync(self._result(request, handler, BLOCKING))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:  # noqa: ANN401
         """Make a tool call; the agents that the tool runs share its part of the budget."""
-        log = await Log(ASYNC, tool_call=request.tool_call["id"]).read()
-        with self._part(request.state, log) as part, use_budget(part):
-            result = await handler(request)
-        return _with_tokens_spent(result, part)
+        return await self._result(request, handler, ASYNC)
 
-    def _account(self, state: Mapping[str, Any], log: Log | None = None) -> Budget:
+    def _account(self, state: Mapping[str, Any], log: _Log | None = None) -> Budget:
         """Return the existing account of a run, or a new account that starts from the state.
 
         The existing account also knows the cost of attempts that left no trace in the state, such
@@ -325,11 +296,11 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 raise error
             prompt = str(request.messages[-1].text) if request.messages else ""
             pause = pause_of(account, error, prompt)
-            await log.add(account, pause=pause)
+            await log.add_spending(account, pause=pause)
             return read_decision(account, pause)
 
         state: Mapping[str, Any] = request.state
-        log = await Log(io, state.get("token_budget_run", "")).read()
+        run, log = state.get("token_budget_run", ""), await _Log(io).read()
         account = self._account(state, log)
         paused = next((entry["pause"] for entry in log.entries if "pause" in entry), None)
         limits = CallLimits(
@@ -337,7 +308,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             per_call=self.per_call,
             is_owner=True,
             tell_every=self.tell_every,
-            once=partial(log.once, account) if log.journal else None,
+            once=partial(log.once, account, run) if log.journal else None,
         )
         answer = Answer(request, limits, ask, self.reserve)
         answer.on_used_up = None if self.on_used_up == "answer" else on_used_up
@@ -354,38 +325,33 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         }
         return ExtendedModelResponse(response, Command(update=update))
 
-    @contextmanager
-    def _part(self, state: Mapping[str, Any], log: Log) -> Iterator[Budget]:
-        """Open the part of the run's account that one tool call may spend.
-
-        Args:
-            state: The state of the run.
-            log: What the agents below the tool have spent, if the tool was cut off before.
-        """
+    async def _result(self, request: ToolCallRequest, handler: Callable[..., Any], io: IO) -> Any:  # noqa: ANN401
+        log = await _Log(io, request.tool_call["id"]).read()
+        runs: dict[str, Spending] = {}  # what agents below spent, if the tool was cut off before
+        for entry in log.entries:
+            runs[entry["run"]] = add_spending(runs.get(entry["run"]), entry["tokens"])
+        state: Mapping[str, Any] = request.state
         account = self._account(state)
         share = min(account.left, state.get("budget_per_tool_call", account.left))
+        token = _TOOL_LOGS.set((*_TOOL_LOGS.get(), log))
         try:
             with account.limit(share if account.unit == "dollars" else int(share)) as part:
-                for run, tokens in log.runs.items():
+                for run, tokens in runs.items():
                     part.charge(tokens, run=run)
-                token = _TOOL_LOGS.set((*_TOOL_LOGS.get(), log))
-                try:
-                    yield part
-                finally:
-                    _TOOL_LOGS.reset(token)
+                with use_budget(part):
+                    result = await io.call(handler, handler, request)
         except GraphInterrupt:  # the run continues from its state, perhaps in another process
             self._runs.pop(state.get("token_budget_run", ""), None)
             raise
-
-
-def _journal(io: IO) -> Journal | None:
-    """Return the journal of the running node; None without a checkpointer."""
-    try:
-        saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)
-        info = get_runtime().execution_info
-    except (RuntimeError, KeyError):  # outside a graph
-        return None
-    return Journal(saver, info, io) if saver and info and info.checkpoint_id else None
+        finally:
+            _TOOL_LOGS.reset(token)
+        # The cost of the result replaces the count of a sub-agent.
+        spent = {"tokens_spent": _output(part.spending), "tokens_by_model": part.spending}
+        if isinstance(result, ToolMessage):
+            return Command(update={"messages": [result], **spent})
+        if isinstance(result, Command) and result.graph is None and isinstance(result.update, dict):
+            return replace(result, update={**result.update, **spent})
+        return result
 
 
 def _process() -> str:
@@ -395,13 +361,3 @@ def _process() -> str:
 def _output(spending: Spending) -> int:
     """Return the completion tokens of all models."""
     return sum(usage["output_tokens"] for usage in spending.values())
-
-
-def _with_tokens_spent(result: Any, part: Budget) -> Any:  # noqa: ANN401 -- a message or a command
-    """Return a tool's result with its cost, which replaces the count of a sub-agent."""
-    spent = {"tokens_spent": _output(part.spending), "tokens_by_model": part.spending}
-    if isinstance(result, ToolMessage):
-        return Command(update={"messages": [result], **spent})
-    if isinstance(result, Command) and result.graph is None and isinstance(result.update, dict):
-        return replace(result, update={**result.update, **spent})
-    return result

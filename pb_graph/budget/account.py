@@ -15,12 +15,22 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pb_graph.budget.bill import Bill, Reservation, add_bills, bills_of, spending_of, whole_number
-from pb_graph.budget.rates import ALL_TOKENS, COMPLETION_TOKENS, MAX_TOKENS, Dollars, Prices, Rate
+from pb_graph.budget.bill import (
+    ALL_TOKENS,
+    COMPLETION_TOKENS,
+    MAX_TOKENS,
+    Bill,
+    Dollars,
+    Prices,
+    Rate,
+    Reservation,
+    add_bills,
+    bills_of,
+    spending_of,
+    whole_number,
+)
 from pb_graph.errors import BudgetUsedUpError, InputError
 
 if TYPE_CHECKING:
@@ -55,6 +65,7 @@ class Budget:
     Attributes:
         unit: The unit of all figures: completion tokens, tokens or dollars.
         parent: The account that this one draws on.
+        line: This account and every account above it, up to the root.
 
     Raises:
         InputError: If not exactly one total is given, a price is no number, or a figure, here and
@@ -89,6 +100,13 @@ class Budget:
         self.rate, self.unit, self.parent = rate, rate.unit, parent
         self.is_learned = parent is None or parent.is_learned
         self.needs_input: bool = rate.needs_input or (parent is not None and parent.needs_input)
+        self.line: list[Budget] = [self, *(parent.line if parent else ())]
+        above = parent._chains if parent else []
+        is_same = parent is not None and parent.rate is rate
+        # The line in one list for each unit.
+        self._chains: list[list[Budget]] = (
+            [[self, *above[0]], *above[1:]] if is_same else [[self], *above]
+        )
         self._own = size  # None: the size of the parent
         self._spent = self._unknown = 0
         self._pending = self._kept = 0  # caps of unsettled calls; what is kept for a last answer
@@ -139,11 +157,6 @@ class Budget:
         """Spent tokens by model, whatever the budget's unit. An unknown bill counts in full."""
         with _LOCK:
             return spending_of(self._bills)
-
-    @property
-    def line(self) -> list[Budget]:
-        """This account and every account above it, up to the root."""
-        return [self, *(self.parent.line if self.parent else ())]
 
     def reserve(  # noqa: PLR0913 -- all but the first by name
         self,
@@ -208,7 +221,7 @@ class Budget:
         if isinstance(tokens, dict):
             bills = bills_of(tokens) if tokens else []
         else:
-            bills = [Bill(output=whole_number("tokens", tokens, minimum=0))]
+            bills = [Bill(output=_whole("tokens", tokens, minimum=0))]
             if self.needs_input:
                 msg = f"{tokens} tokens cannot be charged to a budget that counts the input. "
                 raise InputError(msg + "Give the `spending` of the other budget.")
@@ -256,7 +269,7 @@ class Budget:
             grant._is_grant = True
             for account in self._until_grant():
                 account._grants.add(grant)
-            return grant
+        return grant
 
     def amount(self, call: Bill) -> float:
         """Return the cost of a call in the unit of this budget."""
@@ -307,7 +320,7 @@ class Budget:
                 msg = f"total must not fall below {self.rate.text(self.total)}, but is {total}"
                 raise InputError(msg)
             target = self._free(settled=True, from_kept=True) + more
-            for account in self._chains()[0]:
+            for account in self._chains[0]:
                 short = more if account is self else target - account._rest(settled=True)
                 if account._own is not None:
                     account._own += max(0, short)
@@ -340,6 +353,9 @@ class Budget:
         parse = Dollars.units if self.unit == "dollars" else _whole
         return parse(name, figure, minimum=minimum)
 
+    def _value(self, units: int) -> float:
+        return units if self.rate.scale == 1 else units / self.rate.scale
+
     def _part(self, amount: float) -> int:
         units = self._units("amount", amount)
         if self.unit == "dollars" and units > self._size():
@@ -347,19 +363,12 @@ class Budget:
             raise InputError(msg + "has. Its parts are given in dollars, not in tokens.")
         return units
 
-    def _value(self, units: int) -> float:
-        return units if self.rate.scale == 1 else units / self.rate.scale
-
     # Callers of the methods from here to `_try_reserve` hold the lock. `settled` asks for the
     # figure if pending calls cost nothing.
 
-    def _chains(self) -> list[list[Budget]]:
-        """Return this account and every account above it, in one list for each unit."""
-        return [[*chain] for _, chain in groupby(self.line, attrgetter("rate"))]
-
     def _until_grant(self) -> list[Budget]:
         """Return this account and those of its unit above it, up to a grant."""
-        chain = self._chains()[0]
+        chain = self._chains[0]
         grants = [place for place, account in enumerate(chain, 1) if account._is_grant]
         return chain[: grants[0]] if grants else chain
 
@@ -382,7 +391,7 @@ class Budget:
         own = len(self._until_grant())
         rests = [
             account._rest(settled=settled, from_kept=from_kept and account is self)
-            for account in self._chains()[0]
+            for account in self._chains[0]
         ]
         # Parents have what they set aside, unless a server ignored a cap and spent it.
         return min(rests[:own]) + sum(min(0, rest) for rest in rests[own:])
@@ -395,7 +404,7 @@ class Budget:
         A kept amount pays for one more call, whose input also contains the completion of this call.
         """
         cap, tokens = MAX_TOKENS, 0
-        for first, *_ in self._chains():
+        for first, *_ in self._chains:
             free = first._free(settled=settled, from_kept=from_kept and first is self)
             if not first.rate.needs_input:
                 cap = min(cap, max(0, free - keep))
@@ -435,7 +444,7 @@ class Budget:
             cap = min(most, own, *(account._cap(call) for account in also))
             # No wait inside a reservation's block: the call might wait for itself.
             if cap < min(most, wait_for) and not Reservation.OPEN.get():
-                chains = [chain for account in accounts for chain in account._chains()]
+                chains = [chain for account in accounts for chain in account._chains]
                 busy = [account for chain in chains for account in chain[0]._until_grant()]
                 if any(account._rest() < account._rest(settled=True) for account in busy):
                     future: Future[None] = Future()
@@ -465,8 +474,8 @@ def _settle(
 
 
 def _whole(name: str, value: object, *, minimum: int) -> int:
-    plain = value if type(value) is int and value >= minimum else None
-    return whole_number(name, value, minimum=minimum) if plain is None else plain
+    is_plain = type(value) is int and value >= minimum
+    return value if is_plain else whole_number(name, value, minimum=minimum)  # type: ignore[return-value]
 
 
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:

@@ -1,19 +1,39 @@
-"""The record of what calls cost: a `Bill`, and its sums by model, by node and for a question."""
+"""What calls cost: a `Bill`, its sums by model and node, and how an account counts a bill.
+
+An account counts completion tokens, all tokens, or dollars by the prices of models.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from numbers import Integral, Real
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from pb_graph.errors import InputError
 
 if TYPE_CHECKING:
     from pb_graph.types import Charge, Spending, TokenUsage, Usage
 
+Unit = Literal["completion tokens", "tokens", "dollars"]
+Prices = Mapping[str, Sequence[float]]
+"""Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
+
+SURCHARGES = {"priority": 20, "us": 11}
+"""Price of a service tier or a region, in tenths of the usual one; part of a model's key."""
+MAX_TOKENS = 10**9
+"""Completion tokens of a call or a question that nothing limits."""
+_PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
 _COUNTS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting")
+
+_Rates = Annotated[list[Annotated[Decimal, Field(ge=0)]], Field(min_length=2, max_length=3)]
+_TABLE = TypeAdapter(dict[str, _Rates])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +111,7 @@ class Bill:
 
     @classmethod
     def of(cls, model: str, usage: Mapping[str, Any]) -> Bill:
-        """Return the bill that `usage` made.
-
-        Args:
-            model: The model's key.
-            usage: The tokens.
-
-        Raises:
-            InputError: If a number of tokens is not whole, or is negative.
-        """
+        """Return the bill of a model that `usage` tells."""
         details: Mapping[str, Any] = usage.get("input_token_details") or {}
         thought: Mapping[str, Any] = usage.get("output_token_details") or {}
         lasting = details.get("ephemeral_1h_input_tokens") or 0
@@ -126,7 +138,8 @@ def add_bills(bills: Iterable[Bill]) -> list[Bill]:
     total: dict[str, Bill] = {}
     for bill in bills:
         if bill.output or bill.input:
-            total[bill.model] = (total.get(bill.model) or Bill(bill.model)).plus(bill)
+            known = total.get(bill.model)
+            total[bill.model] = known.plus(bill) if known else bill
     return [*total.values()]
 
 
@@ -145,6 +158,24 @@ def subtract_spending(whole: Spending, part: Spending) -> Spending:
     earlier = {bill.model: bill for bill in bills_of(part)}
     rest = [bill.plus(earlier.get(bill.model) or Bill(), -1) for bill in bills_of(whole)]
     return spending_of(rest)
+
+
+def spending(charges: Iterable[Charge]) -> Spending:
+    """Return the largest possible bill of calls for each model, as budgets count it."""
+    return spending_of(Bill.of(row["model"], row["most"]) for row in charges)
+
+
+def spent(charges: Iterable[Charge]) -> int:
+    """Return the completion tokens of ``charges``."""
+    return sum(row["usage"]["output_tokens"] for row in charges)
+
+
+def most_billed(charges: Iterable[Charge]) -> int:
+    """Return the most completion tokens that the provider may have charged for.
+
+    A lost attempt, whose bill is unknown, counts as its whole cap.
+    """
+    return sum(row["most"]["output_tokens"] for row in charges)
 
 
 def usage_of(
@@ -186,24 +217,6 @@ def plain_name(model: str) -> str:
     return name if " at " in model else (name.partition(":")[2] or name)
 
 
-def spent(charges: Iterable[Charge]) -> int:
-    """Return the completion tokens of ``charges``."""
-    return sum(row["usage"]["output_tokens"] for row in charges)
-
-
-def most_billed(charges: Iterable[Charge]) -> int:
-    """Return the most completion tokens that the provider may have charged for.
-
-    A lost attempt, whose bill is unknown, counts as its whole cap.
-    """
-    return sum(row["most"]["output_tokens"] for row in charges)
-
-
-def spending(charges: Iterable[Charge]) -> Spending:
-    """Return the largest possible bill of calls for each model, as budgets count it."""
-    return spending_of([Bill.of(row["model"], row["most"]) for row in charges])
-
-
 def whole_number(name: str, value: object, *, minimum: int) -> int:
     """Return a whole number as an int; raise InputError for every other value.
 
@@ -212,10 +225,189 @@ def whole_number(name: str, value: object, *, minimum: int) -> int:
         value: The number, of any integral type.
         minimum: The smallest valid number.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, Integral)) or value < minimum:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
         msg = f"{name} must be a whole number of at least {minimum}, not {value!r}"
         raise InputError(msg)
     return int(value)
+
+
+class Rate:
+    """The unit of an account: counts calls in whole units.
+
+    Attributes:
+        unit: The unit of the account's figures.
+        cost: Returns the units of a bill.
+        needs_input: Whether the input of calls counts.
+        scale: Whole units of one token or dollar.
+    """
+
+    def __init__(
+        self, unit: Unit, cost: Callable[[Bill], int], *, needs_input: bool = True, scale: int = 1
+    ) -> None:
+        self.unit, self.cost, self.needs_input, self.scale = unit, cost, needs_input, scale
+
+    def tokens_for(self, units: int, call: Bill, keep: int = 0, keep_tokens: int = 0) -> int:
+        """Return the completion tokens that a call can have for so many units.
+
+        Args:
+            units: Units of this rate.
+            call: The model and the input of the call.
+            keep: Units to keep for one more call that has the same input and, besides, the
+                completion of this one.
+            keep_tokens: Completion tokens to keep for such a call.
+        """
+        base = self.cost(call)
+        each = self.cost(replace(call, output=1)) - base
+        if keep or keep_tokens:
+            units -= keep + base + keep_tokens * each
+            longer = replace(call, input=call.input + 1, written=call.written + 1)
+            each += self.cost(longer) - base
+        if base > units:
+            return 0
+        return (units - base) // each if each else MAX_TOKENS
+
+    def text(self, figure: float) -> str:
+        """Return a figure with its unit."""
+        if self.unit == "dollars":
+            return f"${figure:.6f}".rstrip("0").rstrip(".")
+        noun = "token" if round(figure) == 1 else "tokens"
+        return f"{figure:.0f} {noun}" + (", input included" if self.needs_input else "")
+
+
+COMPLETION_TOKENS = Rate("completion tokens", attrgetter("output"), needs_input=False)
+ALL_TOKENS = Rate("tokens", lambda bill: bill.input + bill.output)
+
+
+class _Price(NamedTuple):
+    """Pico-dollars per token, for calls with more than `start` input tokens."""
+
+    start: int
+    input: int
+    output: int
+    cached: int
+    written: int
+    lasting: int
+
+
+class Dollars(Rate):
+    """Counts dollars by the prices of models.
+
+    Args:
+        prices: Prices by model, or ``"auto"`` for those that genai-prices knows.
+
+    Raises:
+        InputError: If a price is not a pair or triple of numbers of at least 0.
+    """
+
+    def __init__(self, prices: Prices | Literal["auto"]) -> None:
+        super().__init__("dollars", self._cost, scale=_PER_DOLLAR)
+        self._table = None if prices == "auto" else _read_table(prices)
+
+    @staticmethod
+    def units(name: str, figure: object, *, minimum: int) -> int:
+        """Return dollars in whole units; 1 as the `minimum` demands more than 0."""
+        is_number = isinstance(figure, (Real, Decimal)) and not isinstance(figure, bool)
+        number = Decimal(str(figure)) if is_number else Decimal("NaN")
+        if not number.is_finite() or number < 0 or (minimum and number <= 0):
+            size = "more than 0" if minimum else "at least 0"
+            msg = f"{name} must be a number of dollars, {size}, not {figure!r}"
+            raise InputError(msg)
+        return int(number * _PER_DOLLAR)
+
+    def dollars(self, bill: Bill) -> float | None:
+        """Return the dollars of a bill; None if its model has no price."""
+        try:
+            return self._cost(bill) / self.scale
+        except InputError:
+            return None
+
+    def price(self, model: str) -> list[_Price]:
+        """Return the prices of a model by the length of a prompt; raise InputError without any."""
+        base, _, surcharge = model.removesuffix(")").partition(" (")
+        factor = SURCHARGES.get(surcharge, 10)
+        prices = _known_price(base) if self._table is None else self._row(base)
+        if not prices:
+            name = plain_name(model)
+            msg = f"No price is known for the model {model!r}. Give it in dollars per million "
+            msg += f'tokens of input and output: prices={{"{name}": (0.25, 2.0)}}.'
+            raise InputError(msg)
+        return [
+            _Price(start, *(-(-price * factor // 10) for price in each)) for start, *each in prices
+        ]
+
+    def _cost(self, bill: Bill) -> int:
+        if not (bill.output or bill.input):
+            return 0
+        size = bill.largest or bill.input
+        price = [tier for tier in self.price(bill.model) if size > tier.start or not tier.start][-1]
+        fresh = max(0, bill.input - bill.cached - bill.written)
+        # A bound assumes that all input is written to the cache at the highest price.
+        dearest = max(price.input, price.cached, price.written)
+        cache_cost = bill.cached * price.cached + (bill.written - bill.lasting) * dearest
+        cache_cost += bill.lasting * max(dearest, price.lasting)
+        return fresh * price.input + cache_cost + bill.output * price.output
+
+    def _row(self, model: str) -> list[_Price]:
+        """Return the row of the table for a model: its own key, else its plain name.
+
+        Else it is the row of a provider that has a model of this name: of the provider that the
+        address names, or the dearest one. A fine-tuned model (``ft:``) has only a row of its own.
+        """
+        table, name = self._table or {}, plain_name(model)
+        if exact := [table[key] for key in (model, name) if key in table]:
+            return exact[:1]
+        rows = {key.partition(":")[0]: table[key] for key in table if key.partition(":")[2] == name}
+        rows.pop("ft", None)
+        address = model.partition(" at ")[2]
+        own = [row for provider, row in rows.items() if provider in address]
+        return sorted(own or rows.values(), key=lambda row: -row.output)[:1]
+
+
+def _pico(per_million: float | Decimal) -> int:
+    return int((Decimal(str(per_million)) * 10**6).to_integral_value(ROUND_CEILING))
+
+
+def _read_table(given: Prices) -> dict[str, _Price]:
+    try:
+        table = _TABLE.validate_python(given)
+    except ValidationError as error:
+        msg = "prices must be dollars per million tokens of input and output, such as "
+        msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
+        raise InputError(msg) from error
+    prices = {}
+    for name, (fresh, output, *cached) in table.items():
+        read = cached[0] if cached else fresh
+        prices[name] = _Price(0, *map(_pico, (fresh, output, read, fresh, fresh)))
+    return prices
+
+
+@lru_cache
+def _known_price(model: str) -> list[_Price]:
+    """Return the prices of genai-prices for a model; empty if the model is unknown."""
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 -- takes 0.4 seconds
+    from genai_prices.types import calc_unit_price  # noqa: PLC0415
+
+    name, _, address = model.partition(" at ")
+    provider, _, tail = name.partition(":")
+    usage = Usage(input_tokens=0, output_tokens=0)
+    try:
+        if address:
+            known = calc_price(usage, name, provider_api_url=address).model_price
+        else:
+            owner = provider if tail else None
+            known = calc_price(usage, tail or name, provider_id=owner).model_price
+    except LookupError:
+        return []
+    fresh, output = known.input_mtok, known.output_mtok
+    if fresh is None or output is None:
+        return []
+    caches = known.cache_read_mtok, known.cache_write_mtok, known.cache_write_1h_mtok
+    fields = [fresh, output, *(fresh if price is None else price for price in caches)]
+    starts = sorted({0, *(tier.start for price in fields for tier in getattr(price, "tiers", ()))})
+    return [
+        _Price(start, *(_pico(calc_unit_price(price, 1, start + 1, 1)) for price in fields))
+        for start in starts
+    ]
 
 
 class Reservation:

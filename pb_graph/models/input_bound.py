@@ -22,8 +22,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from pb_graph.budget.bill import Bill, plain_name
-from pb_graph.budget.rates import SURCHARGES
+from pb_graph.budget.bill import SURCHARGES, Bill, plain_name
 from pb_graph.errors import InputError
 from pb_graph.models.caps import policy_for
 from pb_graph.models.options import (

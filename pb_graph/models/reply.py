@@ -25,8 +25,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from pb_graph.answers import thinking_in
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import Bill, Reservation, spent
-from pb_graph.budget.rates import MAX_TOKENS
+from pb_graph.budget.bill import MAX_TOKENS, Bill, Reservation, spent
 from pb_graph.models.options import plain_field
 from pb_graph.models.provider_errors import tokens_of_error
 from pb_graph.types import Charge, ReportWarning

@@ -21,12 +21,20 @@ from pb_graph.types import SubQuestion
 
 async def allocate(state: State, run: Run) -> State:
     """Write the budget, ``limit`` and ``shares`` before the first wave, new ``shares`` later."""
-    settings, query, plan = run.settings, state["query"], state["plan"]
-    if state["shares"]:
-        update = _reallocate(state, run)
-        run.goto = next_wave({**state, **update}, settings)
-        return update
-    (budget, is_raised), shares = await _budget(state, run), list[int]()
+    settings = run.settings
+    update = _reallocate(state, settings) if state["shares"] else await _allocate(state, run)
+    after: State = {**state, **update}
+    run.goto = next_wave(after, settings)
+    if update:
+        level, budget = after["query"]["level"], after["query"]["budget"]
+        run.emit("allocate", level=level, budget=budget, shares=after["shares"])
+    return update
+
+
+async def _allocate(state: State, run: Run) -> State:
+    """Return the budget, the limit and the shares of the first wave."""
+    settings, query, plan, limit = run.settings, state["query"], state["plan"], state["limit"]
+    budget, is_raised = await _budget(state, run)
     update = State(query={**query, "budget": budget})
     if settings.splits_budget:
         if budget < len(plan):
@@ -34,34 +42,28 @@ async def allocate(state: State, run: Run) -> State:
             run.warn("single_step", note)
             update["plan"] = plan = [single_step(query)]
             run.emit("plan", steps=plan)
-        update["shares"] = shares = _split(budget, plan, plan, query["level"], settings)
+        update["shares"] = _split(budget, plan, plan, query["level"], settings)
     to_come = settings.solving_bound(query, budget, len(plan)) + state["thinking_room"]
-    to_come = available_tokens(to_come)
-    bound = most_billed(state["charges"]) + to_come
-    limit = state["limit"]
+    bound = available_tokens(to_come) + most_billed(state["charges"])
     update["limit"] = bound if limit is None or is_raised else min(bound, limit)
-    run.emit("allocate", level=query["level"], budget=budget, shares=shares)
-    run.goto = next_wave({**state, **update}, settings)
     return update
 
 
-def _reallocate(state: State, run: Run) -> State:
+def _reallocate(state: State, settings: Settings) -> State:
     """Split the unspent tokens of finished steps over the remaining steps, in their old ratio."""
     done = {result["index"] for result in state["results"]}
     rest = [step for step in state["plan"] if step["index"] not in done]
     if not rest:
         return {}
     shares, query = state["shares"], state["query"]
-    level, budget = query["level"], query["budget"] or 0
-    left = budget - most_billed(row for row in state["charges"] if row["node"] == "solve")
-    if run.settings.enforcement == "prompt":
+    solving = [row for row in state["charges"] if row["node"] == "solve"]
+    left = (query["budget"] or 0) - most_billed(solving)
+    if settings.enforcement == "prompt":
         # Nothing enforces a stated budget: overspending must not shrink the shares of later steps.
         left = max(left, sum(shares[step["index"]] for step in rest))
     left = max(left, len(rest))  # a server that ignores caps may have used up the budget
-    new = iter(_split(left, rest, state["plan"], level, run.settings))
-    shares = [share if index in done else next(new) for index, share in enumerate(shares)]
-    run.emit("allocate", level=level, budget=budget, shares=shares)
-    return {"shares": shares}
+    new = iter(_split(left, rest, state["plan"], query["level"], settings))
+    return {"shares": [shares[n] if n in done else next(new) for n in range(len(shares))]}
 
 
 async def _budget(state: State, run: Run) -> tuple[int, bool]:

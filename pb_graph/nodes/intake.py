@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from pb_graph.budget.rules import LEVELS, LevelTable
 from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import InputError, describe_errors
+from pb_graph.methods import METHODS
 from pb_graph.models.classes import CLASSES
 from pb_graph.prompts import as_data
 from pb_graph.run.run import Run
@@ -65,10 +66,11 @@ async def intake(state: State, run: Run) -> State:
     if given.budget is not None:
         run.settings = run.settings.model_copy(update={"budget": given.budget})
     has_own = run.settings.budget is not None
-    way = run.context, run.settings, run.io
-    found = await run.parts.class_of("solver", *way)
-    planner = await run.parts.class_of("planner", *way)
+    found = planner = await run.class_of("solver")
+    if METHODS[run.settings.method].plans:
+        planner = await run.class_of("planner")
     run.settings = settings = _fitted(run.settings, query, found.name, planner.name)
+    run.goto = "plan" if settings.has_plan else "estimate" if settings.has_budget else "answer"
     planning, solving = settings.bounds(query)
     room = 0
     if found.source == "default" and not has_own and settings.has_budget:
@@ -84,7 +86,6 @@ async def intake(state: State, run: Run) -> State:
     kind = {"model_class": found.name, "model_class_source": found.source}
     ways = {"execution": settings.execution, "plan_from": settings.plan_from}
     run.emit("intake", method=settings.method, limit=limit, **kind, **ways)
-    run.goto = "plan" if settings.has_plan else "estimate" if settings.has_budget else "answer"
     update: dict[str, Any] = {  # replaces the values of an earlier question
         "query": query,
         "level_source": None if given.level is None else "given",

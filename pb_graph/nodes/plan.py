@@ -77,8 +77,7 @@ async def estimate(state: State, run: Run) -> State:
 
 async def _is_brief(run: Run) -> bool:
     """Return whether the estimator can reply in a few tokens, without thinking."""
-    found = await run.parts.class_of("estimator", run.context, run.settings, run.io)
-    if found.name != "thinking":
+    if (await run.class_of("estimator")).name != "thinking":
         return True
     model = (await run.client("estimator")).model
     return can_stop_thinking(model, run.parts.cap_policy or policy_for(model))
@@ -93,8 +92,7 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
     role: Role = "estimator" if request.node == "estimate" else "planner"
     settings, program = run.settings, run.context.planner_program
     cap = min(request.cap or settings.cutoff, settings.planner_room)
-    way = run.context, settings, run.io
-    client, found = await run.parts.client(role, *way), await run.parts.class_of(role, *way)
+    client, found = await run.client(role), await run.class_of(role)
     planner = await run.parts.planner(program, run.io)
     from pb_graph.planner.planner import ask_planner  # noqa: PLC0415 -- loads DSPy
 

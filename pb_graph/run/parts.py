@@ -16,7 +16,7 @@ from typing_extensions import TypeIs
 
 from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
-from pb_graph.budget.rates import Dollars
+from pb_graph.budget.bill import Dollars
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.classes import FoundClass, find_class
@@ -25,7 +25,7 @@ from pb_graph.models.reply import BLOCKING, IO, run_sync
 from pb_graph.models.resolve import client_of, model_name, resolve
 from pb_graph.program import PlannerProgram
 from pb_graph.run.resume import OnUsedUp
-from pb_graph.settings import Context, Settings
+from pb_graph.settings import Settings
 
 if TYPE_CHECKING:
     from pb_graph.planner.planner import Planner
@@ -40,23 +40,19 @@ Role = Literal["solver", "easy", "planner", "estimator"]
 _MAX_MADE = 1000  # a service may give each run its own model, and runs may be abandoned
 
 
-class Made:
-    """Keep objects by key, and make each one once; the oldest of many are dropped."""
+class Made(dict[Hashable, Any]):
+    """Objects by key, each of which is made once; the oldest of many are dropped."""
 
     def __init__(self) -> None:
-        self._made: dict[Hashable, Any] = {}
+        super().__init__()
         self._lock = threading.Lock()
 
-    def find(self, key: Hashable) -> Any:  # noqa: ANN401
-        """Return what was made for a key; None if nothing was."""
-        return self._made.get(key)
-
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401
         """Return what was made for a key; make it first where it is missing."""
         with self._lock:
-            made = self._made[key] = self._made.get(key) or make()
-            if len(self._made) > _MAX_MADE:
-                del self._made[next(iter(self._made))]
+            made = self[key] = self.get(key) or make()
+            if len(self) > _MAX_MADE:
+                del self[next(iter(self))]
         return made
 
 
@@ -115,55 +111,21 @@ class GraphParts:
             if isinstance(model, str) and model.startswith(LOCAL_PREFIX):
                 model_name(model)  # raises if the model is unknown
             elif model is not None:
-                run_sync(self._client(model, self.settings, BLOCKING))
+                run_sync(self.client(model, self.settings, BLOCKING))
         if self.program is not None:
             run_sync(self.planner(None, BLOCKING))
 
-    async def client(self, role: Role, context: Context, settings: Settings, io: IO) -> ModelClient:
-        """Return the client of a role, with the time-out and the retries of these settings.
+    async def client(self, model: Model, settings: Settings, io: IO) -> ModelClient:
+        """Return the client of a model, with the time-out and the retries of these settings.
 
         Args:
-            role: Role of the model.
-            context: The context of the run, which may name its own models.
-            settings: The settings of the run. A model object keeps its own time limit.
+            model: The model, by name or by object. An object keeps its own time limit.
+            settings: The settings of the run.
             io: How to wait for a model that is made from its name.
 
         Raises:
             ModelSetupError: If the object is not a chat model, or the name cannot be resolved.
         """
-        return await self._client(self._model_for(role, context), settings, io)
-
-    async def class_of(
-        self, role: Role, context: Context, settings: Settings, io: IO
-    ) -> FoundClass:
-        """Return the class of the model of a role, and what told it; arguments as for `client`."""
-        model, given = self._model_for(role, context), settings.model_class
-        if given and (role == "solver" or model is self._model_for("solver", context)):
-            return FoundClass(given, "given")
-        if is_named(model) and (name := model_name(model)).startswith(LOCAL_PREFIX):
-            return find_class(name)  # without loading its weights
-        client = await self._client(model, settings, io)
-        if thinks := self.replied.get(client.key):
-            return FoundClass("thinking", "reply")
-        make = partial(find_class, client.model)
-        found: FoundClass = await self.made(("class", id(client)), make, io, client)
-        is_plain = found.source == "default" and thinks is False
-        return found._replace(source="reply") if is_plain else found
-
-    def _model_for(self, role: Role, context: Context) -> Model:
-        """Return the model of a role: of the run, of the graph, or of the role that it defaults to.
-
-        If a run names its own model, that model does all the solving; the same applies to the
-        planner.
-        """
-        given = self.models.get
-        if role in ("solver", "easy"):
-            return context.model or given(role) or given("solver")
-        planner = context.planner or given(role) or given("planner")
-        return planner or context.model or given("solver")
-
-    async def _client(self, model: Model, settings: Settings, io: IO) -> ModelClient:
-        """Return the client for a model by name or by object."""
 
         def make() -> ModelClient:
             if isinstance(model, ModelClient):
@@ -174,6 +136,18 @@ class GraphParts:
         source = model if is_named(model) else id(model)
         key = (source, settings.timeout, settings.max_retries)
         return cast("ModelClient", await self.made(key, make, io, model))
+
+    async def class_of(self, model: Model, settings: Settings, io: IO) -> FoundClass:
+        """Return the class of a model, and what told it; the arguments are those of `client`."""
+        if is_named(model) and (name := model_name(model)).startswith(LOCAL_PREFIX):
+            return find_class(name)  # without loading its weights
+        client = await self.client(model, settings, io)
+        if thinks := self.replied.get(client.key):
+            return FoundClass("thinking", "reply")
+        make = partial(find_class, client.model)
+        found: FoundClass = await self.made(("class", id(client)), make, io, client)
+        is_plain = found.source == "default" and thinks is False
+        return found._replace(source="reply") if is_plain else found
 
     async def planner(self, program: Program | None, io: IO) -> Planner:
         """Return the planner of a run's program, or of the graph's.
@@ -201,17 +175,13 @@ class GraphParts:
 
         The source of an object is kept as well: its `id` is unique only while it lives.
         """
-        if (entry := self._made.find(key)) is None:
-            entry = await io.load(self._made.get, key, lambda: (make(), source))
+        entry: Any = self._made.get(key)
+        if entry is None:
+            entry = await io.load(self._made.once, key, lambda: (make(), source))
         return entry[0]
 
     async def program_of(self, program: Program | None, io: IO) -> Program | None:
-        """Return a program, which may be given as the path of its file.
-
-        Args:
-            program: The program, or the path.
-            io: How to wait for the file.
-        """
+        """Return a program, which may be given as the path of its file."""
         if not isinstance(program, str | Path):
             return program
         key = ("file", str(program))

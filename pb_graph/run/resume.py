@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.rates import Unit
+from pb_graph.budget.bill import Unit
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.models.reply import IO
 from pb_graph.types import Spending
@@ -140,10 +140,9 @@ class Journal:
         self._asked[digest] += 1
         key = str(uuid5(self._task, f"{digest} {self._asked[digest]}"))
         if self._stored is None:
-            checkpoint = await self._io.call(
-                self._saver.get_tuple, self._saver.aget_tuple, self._config
-            )
-            writes = (checkpoint.pending_writes if checkpoint else None) or []
+            saver = self._saver
+            found = await self._io.call(saver.get_tuple, saver.aget_tuple, self._config)
+            writes = (found.pending_writes if found else None) or []
             self._stored = {name: entry for name, channel, entry in writes if channel == _CHANNEL}
         return key, self._stored.get(key)
 

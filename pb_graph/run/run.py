@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -23,11 +23,10 @@ from langgraph.types import Send
 
 from pb_graph.answers import boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import spending
-from pb_graph.budget.rates import MAX_TOKENS
+from pb_graph.budget.bill import MAX_TOKENS, spending
 from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
-from pb_graph.models.classes import takes_system_message
+from pb_graph.models.classes import FoundClass, takes_system_message
 from pb_graph.models.client import REFUSED, ModelClient
 from pb_graph.models.options import (
     MIN_THINKING,
@@ -39,7 +38,7 @@ from pb_graph.models.options import (
 from pb_graph.models.provider_errors import is_lasting
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
 from pb_graph.prompts import PromptMessage, continued_thought, forced_answer_prompt
-from pb_graph.run.parts import GraphParts, Role
+from pb_graph.run.parts import GraphParts, Model, Role
 from pb_graph.run.resume import Journal
 from pb_graph.run.tools import MAX_ROUNDS, call_tool, without_system, without_tools
 from pb_graph.settings import Context, Settings
@@ -144,12 +143,20 @@ class Run:
         if asked in refused:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
+        purpose, tools = options.purpose, [tool.name for tool in options.tools]
+        wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
+        contents = [(message.type, message.content) for message in messages]
+        request = [contents, wishes, purpose.node, purpose.step]
+        key, stored = await self._stored(request)
         try:
             with use_budget(self.budget):
-                if journal := self.journal:
-                    reply = await self._journaled(journal, client, messages, options)
-                else:
-                    reply = await client.call(messages, options, io)
+                reply = Reply.from_json(stored) if stored else None
+                reply = reply or await client.call(messages, options, io)
+                if self.journal and not stored:
+                    await self.journal.write(key, reply.to_json())
+                made = spending(reply.charges) if stored else {}  # perhaps in another process
+                for account in ACCOUNTS.get() if key else ():
+                    account.charge(made, run=key)
         except ModelCallError as failure:
             if is_lasting(failure):
                 self.parts.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
@@ -205,9 +212,9 @@ class Run:
         answer_type = self.parts.answer_type if closing else None
         reserve = max(self.settings.reserve or 0, answer_type.reserve if answer_type else 0)
         reserve = min(reserve, cap * 2 // 3 if closing else cap // 2) if forces else 0
-        kept = self.budget.grant(reserve) if reserve else None
+        kept = self.budget.grant(reserve)
         options = CallOptions(
-            max(1, min(cap - int(kept.left), self.budget.tokens_left())) if kept else cap,
+            max(1, min(cap - int(kept.left), self.budget.tokens_left())),
             purpose=purpose,
             # A budget that the prompt states must not change other arguments.
             thinking=thinking or ("bounded" if is_capped else free),
@@ -216,7 +223,7 @@ class Run:
             tools=self.parts.tools,
         )
         forced, is_thought = None, False
-        with kept or nullcontext():
+        with kept:
             prompt, reply, tokens, left = await self._work(prompt, options, cap, kept)
             finish: Finish = "length" if reply.finish == "length" else "stop"
             details = reply.charge["usage"]["output_token_details"]
@@ -249,8 +256,27 @@ class Run:
         return _with_ending(reply, forced, finish, tokens, closing=closing)
 
     async def client(self, role: Role) -> ModelClient:
-        """Return the client of a role."""
-        return await self.parts.client(role, self.context, self.settings, self.io)
+        """Return the client of the model of a role."""
+        return await self.parts.client(self._model(role), self.settings, self.io)
+
+    async def class_of(self, role: Role) -> FoundClass:
+        """Return the class of the model of a role, and what told it."""
+        model, given = self._model(role), self.settings.model_class
+        if given and (role == "solver" or model is self._model("solver")):
+            return FoundClass(given, "given")
+        return await self.parts.class_of(model, self.settings, self.io)
+
+    def _model(self, role: Role) -> Model:
+        """Return the model of a role: of the run, of the graph, or of the role that it defaults to.
+
+        If a run names its own model, that model does all the solving; the same applies to the
+        planner.
+        """
+        given, context = self.parts.models.get, self.context
+        if role in ("solver", "easy"):
+            return context.model or given(role) or given("solver")
+        planner = context.planner or given(role) or given("planner")
+        return planner or context.model or given("solver")
 
     @property
     def thinks(self) -> bool:
@@ -290,6 +316,10 @@ class Run:
         info = get_runtime().execution_info
         return Journal(saver, info, self.io) if saver and info else None
 
+    async def _stored(self, request: object) -> tuple[str, Any]:
+        """Return the key of a request, and what is stored for it; nothing without a journal."""
+        return await self.journal.find(request) if self.journal else ("", None)
+
     def state_update(self, node: str) -> State:
         """Return the state update of a node's calls: charges and warnings."""
         update = self._update
@@ -305,29 +335,6 @@ class Run:
             ]
         return update
 
-    async def _journaled(
-        self,
-        journal: Journal,
-        client: ModelClient,
-        messages: Sequence[BaseMessage],
-        options: CallOptions,
-    ) -> Reply:
-        """Return the stored reply, or make the call and store its reply."""
-        purpose, tools = options.purpose, [tool.name for tool in options.tools]
-        wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
-        contents = [(message.type, message.content) for message in messages]
-        request = [contents, wishes, purpose.node, purpose.step]
-        key, stored = await journal.find(request)
-        if stored is None:
-            reply = await client.call(messages, options, self.io)
-            await journal.write(key, reply.to_json())
-        else:
-            reply = Reply.from_json(stored)
-        made = spending(reply.charges) if stored else {}  # perhaps in another process
-        for account in ACCOUNTS.get():
-            account.charge(made, run=key)
-        return reply
-
     async def _use_tools(self, tool_message: Mapping[str, Any]) -> list[BaseMessage]:
         """Call the tools that a message asks for, and return the message and their results.
 
@@ -336,9 +343,7 @@ class Run:
         (message,) = messages_from_dict([dict(tool_message)])
         messages: list[BaseMessage] = [message]
         for call in cast("AIMessage", message).tool_calls:
-            key, text = "", None
-            if self.journal:
-                key, text = await self.journal.find([call["name"], call["args"]])
+            key, text = await self._stored([call["name"], call["args"]])
             if text is None:
                 text = await call_tool(self.parts.tools, call, self.io)
                 if self.journal:
@@ -350,7 +355,7 @@ class Run:
         return messages
 
     async def _work(
-        self, prompt: Prompt, options: CallOptions, left: int, kept: Budget | None
+        self, prompt: Prompt, options: CallOptions, left: int, kept: Budget
     ) -> tuple[Prompt, Reply, int, int]:
         """Ask, and while the reply calls tools ask again.
 
@@ -365,7 +370,7 @@ class Run:
             try:
                 reply = await self.ask(prompt, options)
             except BudgetUsedUpError:
-                if kept is None or kept.left < 1:
+                if kept.left < 1:
                     raise
                 kept.close()
                 options = replace(options, cap=max(1, left))
@@ -376,7 +381,7 @@ class Run:
                 left -= charge["most"]["output_tokens"]
             if not reply.tool_message or rounds > MAX_ROUNDS:
                 return prompt, reply, tokens, left
-            if (unspent := left - (int(kept.left) if kept else 0)) < 1:
+            if (unspent := left - int(kept.left)) < 1:
                 return prompt, reply, tokens, left
             account = self.budget.limit(tokens=unspent)
             with use_budget(account):
@@ -393,16 +398,15 @@ class Run:
         options: CallOptions,
         *,
         closing: bool,
-        kept: Budget | None,
+        kept: Budget,
     ) -> Reply | None:
         """Ask for the result of an unfinished reply; None after a warning where that fails.
 
         The thought of a thinking model is continued where its server can continue a message.
         """
-        account, cap = kept, int(kept.left) if kept else 0
-        if options.cap >= 2 * cap:  # as much is left beside it, or nothing was kept
-            if kept:
-                kept.close()
+        account: Budget | None = kept
+        if options.cap >= 2 * (cap := int(kept.left)):  # as much is left beside it
+            kept.close()
             account, cap = None, min(options.cap, self.budget.tokens_left())
         if cap < 1:
             return None

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from pb_graph.budget.account import WAITING, Budget
 from pb_graph.budget.bill import (
     Bill,
+    Dollars,
     Reservation,
     add_spending,
     spent,
     subtract_spending,
     usage_of,
 )
-from pb_graph.budget.rates import Dollars
 from pb_graph.budget.scope import (
     ACCOUNTS,
     accounts_in_scope,
