@@ -6,21 +6,13 @@ A prompt is plain data, pairs of a role and a text, so that reading one loads no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pb_graph.methods import METHODS
 from pb_graph.settings import Settings
-from pb_graph.styles import (
-    BY_PLAN,
-    BY_SHARES,
-    CALCULATION_BY_PLAN,
-    COMPOSED,
-    STYLES,
-    Style,
-    final_line,
-)
+from pb_graph.styles import BY_PLAN, BY_SHARES, COMPOSED, STYLES, Style, final_line
 from pb_graph.tasks import is_composed
 from pb_graph.types import Query, StepResult, SubQuestion
 
@@ -66,6 +58,7 @@ FORCE_FINAL = "Stop here. From what has been found so far, write only the final 
 _STEPS = """The plan, one way to solve it. Where a sub-question rests on a mistake, leave it and \
 find what the question needs instead:"""
 _PARTS = "The answer is made of these parts, one behind the other:"
+_OUTLINE = "These sub-questions outline one way to solve it; take a better way if you see one:"
 
 _FRAME = """The problem comes with its difficulty, a level out of 5, and with sub-questions as a \
 hint. All the credit is for a correct final answer to the whole problem. Solve it efficiently and \
@@ -100,21 +93,19 @@ def solver_style(
             examples would show neither, and are left out; a calculation becomes prose.
         shows_examples: Whether the style's own examples are shown.
     """
-    form, style = query["answer_format"], STYLES[name or "prose"]
+    style, in_words = STYLES[name or "prose"], STYLES["prose"]
     if program_style and program_style.instruction:
         style = program_style
-    elif program_style:  # examples that were shown in words
-        style = replace(
-            STYLES["prose"] if style.compute else style, examples=program_style.examples
-        )
+    elif program_style:
+        shown = in_words if style.compute else style
+        style = replace(shown, examples=program_style.examples)
+    elif name not in {"prose", "paper", "answer"} and is_composed(query):
+        return COMPOSED
     elif not shows_examples:
         style = replace(style, examples=())
-    if program_style is None and name not in {"prose", "paper", "answer"} and is_composed(query):
-        return COMPOSED
-    fits = program_style is not None or _shows_form(form)
-    if is_free and fits:
+    if is_free and (program_style or _shows_form(query["answer_format"])):
         return style
-    return STYLES["prose"] if style.compute else replace(style, examples=())
+    return in_words if style.compute else replace(style, examples=())
 
 
 def _shows_form(form: str | None) -> bool:
@@ -135,30 +126,32 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
         return _paper_prompt(given)
     parts = [question_block(query, show_level=bool(plan))]
     if plan:
-        parts.append(_outline(map(_sub_question_line, plan), settings))
-        by_plan = CALCULATION_BY_PLAN if style.compute else BY_PLAN
-        style = by_plan if style.examples else style
+        lead = _PARTS if settings.synthesis == "join" else _OUTLINE
+        parts.append("\n".join([lead, *map(_sub_question_line, plan)]))
+        style = BY_PLAN if style.examples else style
         if given.shares is not None:  # of what is thought: "step by step" would contradict them
-            shares = {n: settings.told(share, query["level"]) for n, share in given.shares.items()}
-            told = [f"{n + 1}. {_format_budget(share, settings)}" for n, share in shares.items()]
-            parts.append("\n".join(["Think briefly, and spend on each at most:", *told]))
-            style = BY_SHARES if style.examples and not style.compute else style
-            if style is STYLES["prose"]:
-                style = STYLES["plain"]
-        if not (style.instruction or style.compute):  # nothing has to be written out
+            parts.append("Think briefly, and spend on each at most:")
+            for place, share in given.shares.items():
+                told = settings.told(share, query["level"])
+                parts[-1] += f"\n{place + 1}. {_format_budget(told, settings)}"
+            brief = BY_SHARES if style.examples else STYLES["plain"]
+            style = brief if style.examples or style is STYLES["prose"] else style
+        if not style.instruction:  # nothing has to be written out
             style = replace(style, ending="")
     if budget is not None and not is_paper:
         budget = settings.told(budget, query["level"])
     limit = "" if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
     if style.examples and not plan:
-        parts.append(limit)
         form = "" if style.compute else _format(query, DEFAULT_FORMAT)
         system = [query["instruction"], style.instruction, form, style.ending]
+        parts.append(limit)
     else:
-        parts += [style.instruction, limit, _closing(query, style)]
+        form = (query["answer_format"] or WITH_WORKING) if is_paper else _closing(query, style)
         system = [query["instruction"] or ("" if is_paper else DEFAULT_INSTRUCTION)]
-    said = "\n".join(filter(None, system))
-    messages: list[PromptMessage] = [("system", said)] if said else []
+        parts += [style.instruction, limit, form]
+    messages: list[PromptMessage] = []
+    if said := "\n".join(filter(None, system)):
+        messages.append(("system", said))
     messages += _exchanges(query, style)
     return [*messages, _human("\n\n".join(filter(None, parts)), query)]
 
@@ -273,10 +266,9 @@ def forced_answer_prompt(
     unsaid = f"My thoughts so far:\n{thought}" if thought else "(still thinking)"
     if len(partial) > _MAX_PARTIAL:
         partial = f"[…] {partial[-_MAX_PARTIAL:]}"
-    start = 0  # behind the examples
-    for place, message in enumerate(messages):
-        start = place if isinstance(message, tuple) and "<question>" in str(message[1]) else start
-    system = [one for one in messages[:start] if isinstance(one, tuple) and one[0] == "system"]
+    ours = [(n, pair) for n, pair in enumerate(messages) if isinstance(pair, tuple)]
+    start = max((n for n, (_, text) in ours if "<question>" in str(text)), default=0)
+    system = [pair for n, pair in ours if n < start and pair[0] == "system"]
     return [*system, *messages[start:], ("ai", partial or unsaid), ("human", demand)]
 
 
@@ -331,7 +323,7 @@ def _exchanges(query: Query, style: Style) -> list[PromptMessage]:
         parts = [question_block(bare, show_level=False)]
         if plan:
             lines = [f"{number}. {step}" for number, step in enumerate(plan, 1)]
-            parts += [_outline(lines), style.instruction, _closing(query, style)]
+            parts += ["\n".join([_OUTLINE, *lines]), style.instruction, _closing(query, style)]
         reply = [working] if answer is None else [working, final_line(query, answer)]
         messages.append(("human", "\n\n".join(parts)))
         messages.append(("ai", "\n".join(filter(None, reply))))
@@ -350,14 +342,8 @@ def _sub_question_line(step: SubQuestion) -> str:
     return f"{step['index'] + 1}. {step['question']}{hint}"
 
 
-def _outline(lines: Iterable[str], settings: Settings | None = None) -> str:
-    lead = "These sub-questions outline one way to solve it; take a better way if you see one:"
-    return "\n".join([_PARTS if settings and settings.synthesis == "join" else lead, *lines])
-
-
 def _closing(query: Query, style: Style) -> str:
-    if style.is_paper and not style.examples:
-        return query["answer_format"] or WITH_WORKING
+    """Return the end of a request: the form of the answer, and what its style says after it."""
     form = _format(query, WITH_WORKING if style.instruction else DEFAULT_FORMAT)
     return style.ending if style.compute else f"{form} {style.ending}".strip()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -70,16 +70,13 @@ DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
 
 _LEVEL_TABLE = LevelTable()
-_SHAPES = {name: Schedule(name=name) for name in (*get_args(ScheduleName), "bam")}
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
-_LIMITS = (
-    "a limit is a whole number of completion tokens, at least 1, such as 4000, or one of "
-    '{"usd": 0.02} and {"total_tokens": 6000}'
-)
-_BUDGETS = (
-    "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, such as "
-    '{"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}'
-)
+_KINDS = {
+    "limit": "a limit is a whole number of completion tokens, at least 1, such as 4000, or one of "
+    '{"usd": 0.02} and {"total_tokens": 6000}',
+    "budget": "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, "
+    'such as {"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}',
+}
 
 
 class Settings(BaseModel, frozen=True, extra="forbid"):
@@ -93,13 +90,8 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         | None
     ) = Field(
         default=None,
-        description="How the solver writes. draft: a few words for each step, as in examples. "
-        "calculation: assignments, whose result is worked out exactly; draft if each step is a "
-        "call. concise: short sentences, as in an example. prose: step by step in its own words. "
-        "plain: as the model likes. answer: the answer alone. paper: as the paper's templates say. "
-        "auto: calculation in the domain arithmetic; concise in mathematics; the answer alone, "
-        "without level and plan, in instruction following; otherwise short numbered lines if "
-        "something has to be worked out. None: auto for plan_and_budget, paper for its baselines.",
+        description="How the solver writes; docs/concepts/methods.md describes each style. auto: by "
+        "the domain. None: auto for plan_and_budget, paper for its baselines.",
     )
     model_class: ClassName | None = Field(
         default=None,
@@ -207,7 +199,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         try:
             return validate(value)
         except ValidationError as error:
-            raise ValueError(_LIMITS if info.field_name == "limit" else _BUDGETS) from error
+            raise ValueError(_KINDS[info.field_name or ""]) from error
 
     @classmethod
     def read(cls, value: object) -> Self:
@@ -240,12 +232,12 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         Raises:
             InputError: If a field is unknown, or its value is wrong.
         """
-        row: dict[str, Any] = {"method": method, "style": "paper", "plan_from": 1}
-        row |= {"execution": "single_pass", "planning": "two_call", "planner_cap": 2048}
-        row["enforcement"] = "prompt"
+        row: dict[str, Any] = {"method": method, "style": "paper", "enforcement": "prompt"}
+        row |= {"plan_from": 1, "execution": "single_pass", "planning": "two_call"}
+        row |= {"planner_cap": 2048} | changes
         if METHODS[_known_method(method)].budgets:
-            row["budget"] = LevelTable()
-        return cls.read(row | changes)
+            row = {"budget": LevelTable()} | row
+        return cls.read(row)
 
     def merged_with(self, changes: Self | None) -> Self:
         """Return these settings, updated with the fields that the settings of a run set."""
@@ -271,23 +263,17 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
 
     def told(self, tokens: int, level: int | None) -> int:
         """Return the part of a budget or share that the solver is told: none of the thinking."""
-        rule = self.budget_rule
+        rule = self.budget
         if not isinstance(rule, LevelTable) or not rule.thinking or self.enforcement == "prompt":
             return tokens
         level = level or max(LEVELS)
         return max(1, tokens * rule.tokens[level] // rule.budget_for(level))
 
     @property
-    def budget_rule(self) -> BudgetRule | int:
-        """The rule that turns a level into the budget, or the budget of every question."""
-        return _LEVEL_TABLE if self.budget is None else self.budget
-
-    @property
     def budgets(self) -> dict[int, int]:
         """The solving tokens of a question by its level."""
-        rule = self.budget_rule
-        amounts = [rule] * len(LEVELS) if isinstance(rule, int) else map(rule.budget_for, LEVELS)
-        return dict(zip(LEVELS, amounts, strict=True))
+        rule = self.budget or _LEVEL_TABLE
+        return {n: rule if isinstance(rule, int) else rule.budget_for(n) for n in LEVELS}
 
     def budget_for(self, level: int | None) -> int:
         """Return the solving tokens of a question; the most of any level if its level is None."""
@@ -299,13 +285,14 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         style = own and (self.style or own)
         if style == "auto":
             style = DOMAIN_STYLES.get(domain.casefold(), style)
-        is_stepwise = self.is_planned(level) and self.is_stepwise
-        return "draft" if style == "calculation" and is_stepwise else style
+        # A calculation is of a whole question.
+        return "draft" if style == "calculation" and self.is_planned(level) else style
 
     @property
     def shape(self) -> Schedule:
         """The schedule with its parameters."""
-        return _SHAPES[self.schedule] if isinstance(self.schedule, str) else self.schedule
+        name = self.schedule
+        return Schedule(name=name) if isinstance(name, str) else name
 
     @property
     def is_paper(self) -> bool:
@@ -317,15 +304,15 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         """Return whether the method decomposes the question."""
         return METHODS[self.method].plans
 
+    @property
+    def first_planned(self) -> Level | None:
+        """The lowest level that is planned: 4 until the class of the model has told the level."""
+        return self.plan_from if "plan_from" in self.model_fields_set else 4
+
     def is_planned(self, level: int | None) -> bool:
         """Return whether a question of a level is decomposed; None for any level."""
         first = self.first_planned
         return self.has_plan and first is not None and (level is None or level >= first)
-
-    @property
-    def first_planned(self) -> Level | None:
-        """The lowest level that is planned: 4 until the class of the model has told the level."""
-        return self.plan_from if "plan_from" in self.model_fields_set else self.plan_from or 4
 
     @property
     def planner_room(self) -> int:
@@ -335,14 +322,13 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     @property
     def has_budget(self) -> bool:
         """Return whether the question has a budget: the method's own, or an enforced one."""
-        entry = METHODS[self.method]
-        is_enforced = self.budget is not None and self.enforcement == "force"
-        return entry.budgets or (is_enforced and entry.is_prompt)
+        method, is_set = METHODS[self.method], self.budget is not None
+        return method.budgets or (method.is_prompt and is_set and self.enforcement == "force")
 
     @property
     def needs_level(self) -> bool:
         """Return whether the plan or the budget depends on the level."""
-        return self.is_planned(None) or (self.has_budget and not isinstance(self.budget_rule, int))
+        return self.is_planned(None) or (self.has_budget and not isinstance(self.budget, int))
 
     @property
     def splits_budget(self) -> bool:
@@ -362,23 +348,18 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     def bounds(self, query: Query) -> tuple[int, int]:
         """Return the most completion tokens that planning and solving a question can cost.
 
-        Args:
-            query: The question. Without a level, the level with the largest budget counts.
-
-        Returns:
-            The bound of all planner calls, each of which may be repeated once for its form, and the
-            bound of all later calls.
+        Each planner call may be repeated once for its form. Without a level, the level with the
+        largest budget counts.
         """
-        level, planning, budget = query["level"], 0, None
+        level, planning = query["level"], 0
+        budget = self.budget_for(level) if self.has_budget else None
         if self.is_planned(level):
             is_estimated = self.needs_credits and self.planning == "two_call"
             planning = self.planner_room * (4 if is_estimated else 2)
         if level is None and self.needs_level:
             planning += LEVEL_CAP + 2 * self.planner_room
-        if self.has_budget:
-            budget = self.budget_for(level)
-            if self.enforcement == "force":  # planning costs at most the budget once more
-                planning = min(planning, budget)
+        if budget is not None and self.enforcement == "force":
+            planning = min(planning, budget)  # costs at most the budget once more
         return planning, self.solving_bound(query, budget, self.max_steps if self.has_plan else 1)
 
     def solving_bound(self, query: Query, budget: int | None, steps: int) -> int:
@@ -399,17 +380,14 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         return budget + (min(self.synthesis_cap(query, budget, 2), self.cutoff) if by_call else 0)
 
     def synthesis_cap(self, query: Query, budget: int, steps: int) -> int:
-        """Return the tokens of the closing call of a plan.
-
-        They are those of an average step, or the whole budget where a length is asked for.
+        """Return the tokens of the closing call of a plan: of an average step, or of all the text.
 
         Args:
-            query: The question.
+            query: The question; where it asks for a length, the closing call writes all of it.
             budget: The solving tokens of the question.
             steps: The sub-questions, at least 1.
         """
-        least = budget if asked_length(query) else MIN_SHARE
-        return max(-(-budget // steps), min(least, budget))
+        return budget if asked_length(query) else max(-(-budget // steps), min(MIN_SHARE, budget))
 
 
 @dataclass(kw_only=True)

@@ -131,34 +131,15 @@ _CALCULATION = Example(
     "cost = bundles * 3\n# change is what is left of $20\nanswer = 20 - cost",
 )
 _MAX_CODE, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
-_FENCED = re.compile(r"```\w*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
 def _calculated_answer(text: str, query: Query) -> str | None:
     """Return a calculation with its result, as the question wants it; None if it has no result."""
-    fenced = _FENCED.search(text)
+    fenced = re.search(r"```\w*\n(.*?)(?:```|\Z)", text, re.DOTALL)
     code = (fenced[1] if fenced else text).strip()
-    if (result := evaluate(code)) is None:
-        return None
-    return f"```python\n{code}\n```\n\n{final_line(query, result)}"
+    result = evaluate(code)
+    return result and f"```python\n{code}\n```\n\n{final_line(query, result)}"
 
-
-CALCULATION_BY_PLAN = Style(
-    "Answer the sub-questions in order by Python assignments, each under a short comment that says "
-    "what it is and why. Compute each quantity from numbers of the question and from names above; "
-    "leave the arithmetic to Python. The last line assigns the answer to the whole question to "
-    "`answer`.",
-    (
-        _CALCULATION._replace(
-            plan=(
-                *("How many bundles of 4 are 20 pears?", "What do these bundles cost?"),
-                "How much is left of $20?",
-            )
-        ),
-    ),
-    ending="Write the assignments only.",
-    compute=_calculated_answer,
-)
 
 COMPOSED = Style("Give the whole of what is asked for, in the language of the question.")
 """Replaces a style that works something out, where the reply itself is the answer."""
@@ -207,8 +188,7 @@ def evaluate(code: str) -> str | None:
     """
     if len(code) > _MAX_CODE:
         return None
-    names: dict[str, Fraction] = {}
-    value = None
+    names, value = dict[str, Fraction](), None
     try:
         for statement in ast.parse(code).body:
             match statement:
@@ -220,16 +200,15 @@ def evaluate(code: str) -> str | None:
                     pass
                 case _:
                     return None
-    except (SyntaxError, ArithmeticError, KeyError, TypeError, ValueError):
+    except (SyntaxError, ArithmeticError, LookupError, TypeError, ValueError):
         return None
     except (RecursionError, MemoryError):  # how Python's parser refuses what is nested too deeply
         return None
     value = names.get("answer", value)
-    if value is None:
-        return None
-    is_whole = value.denominator == 1
-    text = str(value) if is_whole else f"{float(value):.6f}".rstrip("0").rstrip(".")
-    return text if is_whole or float(text) else None  # too small to be written
+    if value is None or value.denominator == 1:
+        return None if value is None else str(value)
+    text = f"{float(value):.6f}".rstrip("0").rstrip(".")
+    return text if float(text) else None  # too small to be written
 
 
 def _value(node: ast.expr, names: dict[str, Fraction]) -> Fraction:

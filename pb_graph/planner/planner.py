@@ -101,14 +101,9 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     async def _plan(
         self, io: IO, question: str, level: int | None, settings: Settings, fields: dict[str, str]
     ) -> dspy.Prediction:
-        query: Query = {
-            "question": question,
-            "reference": None,
-            "instruction": None,
-            "answer_format": None,
-            "domain": settings.domain,
-            "level": level,
-        }
+        given = dict.fromkeys(("reference", "instruction", "answer_format"))
+        query = cast("Query", given | {"question": question, "domain": settings.domain})
+        query["level"] = level
         if level is None:
             query["level"] = (await self.ask(level_request(query, settings), io, fields)).level
         request = plan_request(query, settings, graded=settings.planning == "fused")
@@ -143,15 +138,11 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     @property
     def teaching(self) -> Style | None:
         """Instruction, if it was changed, and examples for the solver; None without either."""
-        examples = tuple(
-            Example(demo["problem"], demo["solution"])
-            for demo in self.solve.demos
-            if demo.get("problem") and demo.get("solution")
-        )
-        is_changed = not self.solve.signature.equals(Solve)
-        if not examples and not is_changed:
-            return None
-        return Style(self.solve.signature.instructions if is_changed else "", examples)
+        shown = [(demo.get("problem"), demo.get("solution")) for demo in self.solve.demos]
+        examples = tuple(Example(*pair) for pair in shown if all(pair))
+        signature = self.solve.signature
+        instruction = "" if signature.equals(Solve) else signature.instructions
+        return Style(instruction, examples) if examples or instruction else None
 
     def program(self) -> PlannerProgram:
         """Return the instructions and demos as they are saved, without a model."""
@@ -181,9 +172,8 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
                     raise InputError(msg)
             self.load_state(program.state)
         except (LookupError, TypeError, AttributeError) as error:
-            msg = (
-                f"The planner program is damaged, or of another version: {error!r}. Tune it again."
-            )
+            msg = f"The planner program is damaged, or of another version: {error!r}. Tune it "
+            msg += "again."
             raise InputError(msg) from error
         return self
 
