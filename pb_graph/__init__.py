@@ -33,35 +33,32 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Budget": "budget.account",
-    "BudgetDecision": "run.resume",
-    "BudgetPause": "run.resume",
-    "BudgetUsedUpError": "errors",
-    "BudgetedChatModel": "agents.model",
-    "Context": "settings",
-    "InputError": "errors",
-    "ModelCallError": "errors",
-    "ModelSetupError": "errors",
-    "NoAnswerError": "errors",
-    "PlanAndBudgetError": "errors",
-    "Planner": "planner.planner",
-    "PlannerProgram": "program",
-    "Report": "types",
-    "Settings": "settings",
-    "TokenBudgetMiddleware": "agents.middleware",
-    "build_graph": "graph",
-    "plan_and_budget_tool": "agents.tool",
+_NAMES = {
+    "agents.middleware": "TokenBudgetMiddleware",
+    "agents.model": "BudgetedChatModel",
+    "agents.tool": "plan_and_budget_tool",
+    "budget.account": "Budget",
+    "errors": "BudgetUsedUpError InputError ModelCallError ModelSetupError NoAnswerError "
+    "PlanAndBudgetError",
+    "graph": "build_graph",
+    "planner.planner": "Planner",
+    "program": "PlannerProgram",
+    "run.resume": "BudgetDecision BudgetPause",
+    "settings": "Context Settings",
+    "types": "Report",
 }
+_HOME_OF = dict(
+    sorted((name, module) for module, names in _NAMES.items() for name in names.split())
+)
 
-__all__ = list(_HOMES)
+__all__ = list(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for
-    if name not in _HOMES:
+    if name not in _HOME_OF:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -48,7 +48,8 @@ _PLAIN = (
 _IS_WORD = "(?:is|是|为|為|は|es|est|ist)"
 _COLON = rf"[ \t]*(?:{_IS_WORD}?[ \t]*[:：]|$)[ \t]*"
 _SAYS = rf"[ \t]*(?:{_IS_WORD}?[ \t]*[:：]|is\b|是|$)[ \t]*"
-_PAIRS = ("**", "__", "*", "_", "$$", "$", "`", '"', "'", "“”", "«»", "「」")
+_PAIRS = {mark: mark for mark in ("**", "__", "*", "_", "$$", "$", "`", '"', "'")}
+_PAIRS |= {"“": "”", "«": "»", "「": "」"}
 # "**Final answer**: X", "**Final answer:** X", or "**Final answer: X**"
 _FINAL_LINE, _ANSWER_LINE = (
     re.compile(
@@ -62,7 +63,8 @@ _ASKS = re.compile(
     r"^\W*(?:question|q|frage|pregunta|вопрос|问题|問題|질문)\W*\d*[:：]",
     re.IGNORECASE | re.MULTILINE,
 )
-_IS = re.compile(r"(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s*", re.IGNORECASE)
+_IS = re.compile(r"\A(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s*", re.IGNORECASE)
+_MAX_LENGTH = 20_000  # characters read from the end, where the answer stands
 
 
 def without_thinking(output: str) -> str:
@@ -76,8 +78,9 @@ def without_thinking(output: str) -> str:
     thinking = _THINKING.match(output)
     text = output[thinking.end() if thinking else 0 :]
     closed = _CLOSE.search(text)
-    is_open = closed is None or _OPEN.search(text, 0, closed.start())
-    return (text if is_open or closed is None else text[closed.end() :]).strip()
+    if closed and not _OPEN.search(text, 0, closed.start()):
+        text = text[closed.end() :]
+    return text.strip()
 
 
 def thinking_in(output: str) -> str:
@@ -92,8 +95,8 @@ def boxed_answer(text: str) -> str | None:
 
     A repeated box is not a second answer.
     """
-    boxes: list[tuple[int, int, str]] = []  # start, end and content, nested ones included
-    opened: list[re.Match[str]] = []
+    boxes = list[tuple[int, int, str]]()  # start, end and content, nested ones included
+    opened, contents, later = list[re.Match[str]](), list[str](), 0
     for token in _BRACES.finditer(text):
         if token[0].endswith("{") and token[0] != r"\{":
             opened.append(token)
@@ -101,15 +104,12 @@ def boxed_answer(text: str) -> str | None:
             box = opened.pop()
             if box[0] != "{":
                 boxes.append((box.start(), token.end(), text[box.end() : token.start()]))
-    contents: list[str] = []
-    next_start = None
     for start, end, content in sorted(boxes, reverse=True):
-        if next_start is not None and not (
-            0 <= next_start - end <= _WIDEST_GAP and _BETWEEN.fullmatch(text, end, next_start)
-        ):
+        is_near = 0 <= later - end <= _WIDEST_GAP and _BETWEEN.fullmatch(text, end, later)
+        if contents and not is_near:
             break
         contents.append(content.strip())
-        next_start = start
+        later = start
     return ", ".join(dict.fromkeys(reversed(contents))) if contents else None
 
 
@@ -125,16 +125,16 @@ def final_answer(text: str, *, is_whole: bool = False) -> str | None:
     Returns:
         The answer without the marks around it. None where there is none.
     """
-    lines = list(_FINAL_LINE.finditer(text))
-    if not lines and not _ASKS.search(text):
-        lines = list(_ANSWER_LINE.finditer(text))
-        lines = lines if len(lines) == 1 else []
+    lines = [*_FINAL_LINE.finditer(text)]
+    plain = [*_ANSWER_LINE.finditer(text)]
+    if not lines and len(plain) == 1 and not _ASKS.search(text):
+        lines = plain
     return _said_by(lines, text, is_whole=is_whole)
 
 
 def last_answer(text: str) -> str | None:
     """Return what the last "Final answer:" says, or the last of several "Answer:"."""
-    return final_answer(text) or _said_by(list(_ANSWER_LINE.finditer(text)), text, is_whole=False)
+    return final_answer(text) or _said_by([*_ANSWER_LINE.finditer(text)], text, is_whole=False)
 
 
 def _said_by(lines: list[re.Match[str]], text: str, *, is_whole: bool) -> str | None:
@@ -152,8 +152,7 @@ def unmarked(text: str) -> str:
     text = re.sub(r"(?<=[*_`$\"”»」])[.。]$", "", text)
     fence = re.fullmatch(r"```\w*\n([^\n]*)\n?```", text)
     text = fence[1] if fence else text
-    for pair in _PAIRS:
-        left, right = (pair[0], pair[1]) if pair in {"“”", "«»", "「」"} else (pair, pair)
+    for left, right in _PAIRS.items():
         inner = text.removeprefix(left).removesuffix(right)
         if inner.strip() and text == left + inner + right and left not in inner:
             text = inner.strip()
@@ -162,11 +161,7 @@ def unmarked(text: str) -> str:
 
 def without_lead(text: str) -> str:
     """Return a text without a leading "The answer is"."""
-    lead = _IS.match(text)
-    return text[lead.end() :] if lead else text
-
-
-_MAX_LENGTH = 20_000  # characters read from the end, where the answer stands
+    return _IS.sub("", text)
 
 
 def stated_answer(output: str) -> str | None:

@@ -6,7 +6,7 @@ A prompt is plain data, pairs of a role and a text, so that reading one loads no
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -57,7 +57,9 @@ FORCE_FINAL = "Stop here. From what has been found so far, write only the final 
 
 _STEPS = """The plan, one way to solve it. Where a sub-question rests on a mistake, leave it and \
 find what the question needs instead:"""
+_SOLVE = "Solve sub-question {} now, and only that: {} Think briefly and use at most {}."
 _PARTS = "The answer is made of these parts, one behind the other:"
+_WRITE = "Write part {} now, and only that: {} Use at most {}."
 _OUTLINE = "These sub-questions outline one way to solve it; take a better way if you see one:"
 
 _FRAME = """The problem comes with its difficulty, a level out of 5, and with sub-questions as a \
@@ -149,11 +151,7 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
         form = (query["answer_format"] or WITH_WORKING) if is_paper else _closing(query, style)
         system = [query["instruction"] or ("" if is_paper else DEFAULT_INSTRUCTION)]
         parts += [style.instruction, limit, form]
-    messages: list[PromptMessage] = []
-    if said := "\n".join(filter(None, system)):
-        messages.append(("system", said))
-    messages += _exchanges(query, style)
-    return [*messages, _human("\n\n".join(filter(None, parts)), query)]
+    return _prompt(query, system, filter(None, parts), style)
 
 
 def _paper_prompt(given: MethodInput) -> list[PromptMessage]:
@@ -175,8 +173,7 @@ def _paper_prompt(given: MethodInput) -> list[PromptMessage]:
     parts.append(f"Give the final answer{strictly} in this format:\n{wanted}")
     if budget is not None:
         parts.append(f"Think step by step, and use less than {budget} tokens.")
-    system: list[PromptMessage] = [("system", query["instruction"])] if query["instruction"] else []
-    return [*system, _human("\n\n".join(parts), query)]
+    return _prompt(query, [query["instruction"]], parts)
 
 
 def step_prompt(task: SolveTask, settings: Settings, style: Style) -> list[PromptMessage]:
@@ -191,12 +188,7 @@ def step_prompt(task: SolveTask, settings: Settings, style: Style) -> list[Promp
         style: How to write.
     """
     query, plan, earlier = task["query"], task["plan"], task["results"]
-    lead, ask = (
-        _STEPS,
-        "Solve sub-question {} now, and only that: {} Think briefly and use at most {}.",
-    )
-    if settings.synthesis == "join":
-        lead, ask = _PARTS, "Write part {} now, and only that: {} Use at most {}."
+    lead, ask = (_PARTS, _WRITE) if settings.synthesis == "join" else (_STEPS, _SOLVE)
     opening = [question_block(query, show_level=True), "", lead, *map(_sub_question_line, plan)]
     system = [query["instruction"] or DEFAULT_INSTRUCTION]
     if style.examples:
@@ -212,12 +204,10 @@ def step_prompt(task: SolveTask, settings: Settings, style: Style) -> list[Promp
     if task["closes"]:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
         asks[-1] += f"{_format(query, WITH_WORKING)} {style.ending}".rstrip()
-    messages: list[PromptMessage] = [("system", "\n".join(system)), *_exchanges(query, style)]
-    for place, text in enumerate(asks):
-        messages.append(("human", text) if place else _human(text, query))
-        if place < len(earlier):
-            result = earlier[place]["answer"]
-            messages.append(("ai", result or "(This sub-question was cut off without a result.)"))
+    messages = _prompt(query, ["\n".join(system)], asks[:1], style)
+    for done, text in zip(earlier, asks[1:], strict=True):
+        result = done["answer"] or "(This sub-question was cut off without a result.)"
+        messages += [("ai", result), ("human", text)]
     return messages
 
 
@@ -239,8 +229,7 @@ def synthesis_prompt(given: MethodInput, results: Sequence[StepResult]) -> list[
         f"From these, answer the question in at most {share}.",
         _format(query, DEFAULT_FORMAT),
     ]
-    system = query["instruction"] or DEFAULT_INSTRUCTION
-    return [("system", system), _human("\n\n".join(parts), query)]
+    return _prompt(query, [query["instruction"] or DEFAULT_INSTRUCTION], parts)
 
 
 def forced_answer_prompt(
@@ -315,6 +304,19 @@ def as_data(text: str) -> str:
     return _OUR_TAGS.sub("&lt;", text)
 
 
+def _prompt(
+    query: Query, system: Iterable[str | None], parts: Iterable[str], style: Style | None = None
+) -> list[PromptMessage]:
+    """Return a system message, the examples of a style, and a question with its images and files.
+
+    A system message that says nothing is left out.
+    """
+    said, text, media = "\n".join(filter(None, system)), "\n\n".join(parts), query.get("media")
+    messages: list[PromptMessage] = [("system", said)] if said else []
+    messages += _exchanges(query, style) if style else []
+    return [*messages, ("human", [{"type": "text", "text": text}, *media] if media else text)]
+
+
 def _exchanges(query: Query, style: Style) -> list[PromptMessage]:
     """Return the examples as earlier exchanges that look exactly as the question does."""
     messages: list[PromptMessage] = []
@@ -328,12 +330,6 @@ def _exchanges(query: Query, style: Style) -> list[PromptMessage]:
         messages.append(("human", "\n\n".join(parts)))
         messages.append(("ai", "\n".join(filter(None, reply))))
     return messages
-
-
-def _human(text: str, query: Query) -> PromptMessage:
-    """Return the message that asks the question, with its images and files."""
-    media = query.get("media")
-    return ("human", [{"type": "text", "text": text}, *media] if media else text)
 
 
 def _sub_question_line(step: SubQuestion) -> str:

@@ -90,8 +90,8 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         | None
     ) = Field(
         default=None,
-        description="How the solver writes; docs/concepts/methods.md describes each style. auto: by "
-        "the domain. None: auto for plan_and_budget, paper for its baselines.",
+        description="How the solver writes; docs/concepts/methods.md describes each style. auto: "
+        "by the domain. None: auto for plan_and_budget, paper for its baselines.",
     )
     model_class: ClassName | None = Field(
         default=None,

@@ -159,24 +159,18 @@ class QuestionPlan(TypedDict):
 
 
 class Report(TypedDict):
-    """The account of one query, plain JSON. ``usage["output_tokens"]`` is its T."""
+    """The account of one query, plain JSON. docs/report.md says what each field holds."""
 
     method: str
     execution: str | None
     schedule: str | None
     style: str | None
-    """The solver's style; None for methods with a style of their own."""
     effort: str | None
-    """The reasoning effort that the answer was asked with, and why; None if none was asked for."""
     model_class: str
-    """The class of the solver: small, large or thinking."""
     model_class_source: str
-    """Source of the class: given, catalog, model (its own setting), profile, name, reply (which
-    brought thinking), or default (nothing)."""
     level: int | None
     level_source: LevelSource | None
     budget: int | None
-    """Solving tokens the question was given; None for methods without a budget."""
     limit: int | None
     """Completion tokens that this query cannot exceed, planning included. Known before the first
     call; it may fall afterwards, and only a reviewer or a decision raises it."""
@@ -185,10 +179,8 @@ class Report(TypedDict):
     attempt was lost on the way: its bill is unknown, so it counts as its whole cap."""
     answer: str
     result: str | None
-    """The bare answer, such as "9": without its working, its box or its "Final answer:". None where
-    the answer states no result, or was cut off before it did."""
+    """The bare answer, such as "9"; None where the answer states no result, or was cut off."""
     finish: Finish | None
-    """The end of the answer; None where a method makes it of several replies."""
     cut_off: bool
     """True if the solver reached its cap before it was done."""
     steps: list[StepReport]

@@ -12,12 +12,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self, TypeVar
 
 import dspy
 from anyio.from_thread import start_blocking_portal
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 
 from optim.bench.bench import Runner, build_models, model_identity, score_answer
 from optim.bench.store import (
@@ -39,7 +41,6 @@ from pb_graph.models.client import RetryPolicy
 from pb_graph.models.options import TIMEOUT, CallOptions
 from pb_graph.models.reply import ASYNC, Reply
 from pb_graph.models.resolve import client_of, model_name, resolve
-from pb_graph.planner.planner import language_model
 from pb_graph.types import Purpose
 
 _OUTAGE = 8  # failed answers in a row
@@ -285,11 +286,7 @@ class Reflector:
 
     def language_model(self) -> dspy.LM:
         """Return the model for the optimizers of DSPy that write instructions themselves."""
-
-        async def call(messages: Sequence[BaseMessage], *_: object) -> Reply:
-            return self._evaluator.run(self._reply, messages)
-
-        return language_model(call, self._options)
+        return language_model(lambda messages: self._evaluator.run(self._reply, messages))
 
     async def _reply(self, messages: Sequence[BaseMessage]) -> Reply:
         try:
@@ -303,3 +300,29 @@ class Reflector:
             self._evaluator.refusal = error
             raise
         return reply
+
+
+def language_model(ask: Callable[[Sequence[BaseMessage]], Reply]) -> dspy.LM:
+    """Return a language model for DSPy without a cache, retries, or rules of a model family.
+
+    All contact with DSPy's engine contract (``dspy.lm15``, DSPy 3.4) is here.
+
+    Args:
+        ask: Makes one call.
+    """
+
+    def complete(request: Request) -> Response:
+        messages = [("system", request.system)] if request.system else []
+        messages += [(message.role, message.text or "") for message in request.messages]
+        reply = ask(convert_to_messages(messages))
+        usage = reply.charge["usage"]
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant([TextPart(reply.text)]),
+            finish_reason="stop",
+            usage=Usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"]),
+        )
+
+    engine = SimpleNamespace(complete=complete)
+    return dspy.LM("chat:reflection", engine=engine, cache=False, num_retries=0)

@@ -1,26 +1,17 @@
-"""Define the planner as a DSPy module: called, tuned, saved, loaded, and asked by a chat model.
-
-All contact with DSPy's engine contract (``dspy.lm15``, DSPy 3.4) is in this module. An engine makes
-one attempt per call: no cache (a hit would report no tokens), no retries (the client has its own),
-no history.
-"""
+"""Define the planner as a DSPy module: called, tuned, saved, loaded, and asked by a chat model."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Self, TypeVar, cast
 
 import dspy
-from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import BaseMessage, convert_to_messages
 
 from pb_graph.errors import InputError
 from pb_graph.models.options import CallOptions
-from pb_graph.models.provider_errors import to_model_call_error
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
 from pb_graph.planner.plans import clean_plan
 from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
@@ -105,34 +96,19 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         query = cast("Query", given | {"question": question, "domain": settings.domain})
         query["level"] = level
         if level is None:
-            query["level"] = (await self.ask(level_request(query, settings), io, fields)).level
+            query["level"] = (await self._ask(level_request(query, settings), io, fields)).level
         request = plan_request(query, settings, graded=settings.planning == "fused")
-        raw_plan = await self.ask(request, io, fields)
+        raw_plan = await self._ask(request, io, fields)
         plan, warnings = clean_plan(raw_plan, query, settings.max_steps)
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
 
-    async def ask(
-        self,
-        request: PlannerRequest[T],
-        io: IO,
-        fields: Mapping[str, str],
-        lm: dspy.LM | None = None,
-    ) -> T:
-        """Make one request to DSPy's current language model.
-
-        Args:
-            request: The request. Inputs that the signature has no field for are left out.
-            io: How to wait, `BLOCKING` or `ASYNC`.
-            fields: Values of further input fields.
-            lm: The language model to ask instead. A saved predictor may have one of its own, which
-                nobody would cap or count.
-        """
+    async def _ask(self, request: PlannerRequest[T], io: IO, fields: Mapping[str, str]) -> T:
+        """Make one request to DSPy's current language model, with further input fields."""
         predictor = getattr(self, request.predictor)
         values = {**request.inputs, **fields}
         inputs = {name: values[name] for name in predictor.signature.input_fields if name in values}
-        own = {} if lm is None else {"lm": lm}
         with dspy.context(adapter=PlannerAdapter(request.form, request.examples)):
-            prediction = await io.call(predictor, predictor.acall, **inputs, **own)
+            prediction = await io.call(predictor, predictor.acall, **inputs)
         return cast("T", next(iter(prediction.values())))
 
     @property
@@ -189,40 +165,6 @@ def load_planner(program: Planner | PlannerProgram | str | Path | None) -> Plann
     return Planner() if program is None else Planner().load(program)
 
 
-def language_model(call: Call, options: CallOptions, replies: list[Reply] | None = None) -> dspy.LM:
-    """Return a DSPy language model without rules of a model family.
-
-    Args:
-        call: Answers DSPy's requests.
-        options: The options of every call.
-        replies: Collects the replies.
-    """
-
-    async def complete(request: Request, io: IO) -> Response:
-        messages = [("system", request.system)] if request.system else []
-        messages += [(message.role, message.text or "") for message in request.messages]
-        reply = await call(convert_to_messages(messages), options, io)
-        if replies is not None:
-            replies.append(reply)
-        usage = reply.charge["usage"]
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant([TextPart(reply.text)]),
-            # Never "length": DSPy would log advice about its own max_tokens, which is not used.
-            finish_reason="stop",
-            usage=Usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"]),
-        )
-
-    return dspy.LM(
-        "chat:planner",
-        engine=SimpleNamespace(complete=lambda request: run_sync(complete(request, BLOCKING))),
-        async_engine=SimpleNamespace(complete=partial(complete, io=ASYNC)),
-        cache=False,
-        num_retries=0,
-    )
-
-
 async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the call
     planner: Planner,
     call: Call,
@@ -232,12 +174,13 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
     traced: bool,
     io: IO,
 ) -> tuple[T | None, str, bool]:
-    """Make one request to a planner.
+    """Make one request to a chat model with the prompts of a planner.
 
     Args:
         planner: The planner that has the predictor.
-        call: Asks the chat model behind it.
-        request: The request.
+        call: Asks the chat model. A model that was saved with a predictor is never asked, as nobody
+            would cap or count its calls.
+        request: The request. Inputs that the signature has no field for are left out.
         options: The options of the call.
         traced: Whether an active DSPy trace sees the call, as an optimizer needs. DSPy's default
             trace is one global list that only grows.
@@ -249,25 +192,21 @@ async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the cal
     Raises:
         ModelCallError: If the model call fails.
     """
-    replies, value, reason = list[Reply](), None, ""
-    with dspy.context(  # never dspy.configure, which is the host's
-        lm=language_model(call, options, replies),
-        trace=dspy.settings.trace if traced else None,
-        disable_history=True,
-        send_stream=None,
-        track_usage=False,
-    ):
-        try:
-            value = await planner.ask(request, io, {}, dspy.settings.lm)
-        except AdapterParseError as error:
-            reason = str(error.__cause__ or "it was empty")
-        except Exception as error:  # noqa: BLE001 -- raised as our own
-            fault = error.__cause__  # DSPy wraps the error of the client
-            fault = fault if isinstance(fault, Exception) else error
-            if isinstance(fault, InputError):  # such as a model without a price
-                raise fault from fault.__cause__
-            raise to_model_call_error(fault) from fault.__cause__
-    is_cut = any(reply.finish == "length" for reply in replies[-1:])
-    if is_cut and not reason and options.thinking == "off" and request.cap is None:
+    predictor = getattr(planner, request.predictor)
+    adapter = PlannerAdapter(request.form, request.examples)
+    signature, known = predictor.signature, request.inputs
+    inputs = {name: known[name] for name in signature.input_fields if name in known}
+    messages = adapter.format(signature, predictor.demos, inputs)
+    reply = await call(convert_to_messages(messages), options, io)
+    is_cut = reply.finish == "length"
+    if not reply.text:
+        return None, "it was empty", is_cut
+    try:
+        found = adapter.parse(signature, reply.text)
+    except AdapterParseError as error:
+        return None, str(error.__cause__), is_cut
+    if traced and dspy.settings.trace is not None:
+        dspy.settings.trace.append((predictor, inputs, dspy.Prediction(**found)))
+    if is_cut and options.thinking == "off" and request.cap is None:
         return None, "it was cut off", True  # a part of a plan is another plan
-    return value, reason, is_cut
+    return next(iter(found.values())), "", is_cut

@@ -232,11 +232,10 @@ def clean_plan(
     first: dict[str, int] = {}  # number (from 1) by what is asked
     keys = [_PUNCTUATION.sub(" ", step.question.casefold()).strip() for step in plan.steps]
     same = [first.setdefault(key, number) for number, key in enumerate(keys, 1)]
-    kept = [number for key, number in first.items() if key not in _FORM]
-    dropped = len(kept[max_steps - 1 : -1])  # the last one delivers the answer
-    places = [*kept[: max_steps - 1], *kept[max_steps - 1 :][-1:]]
-    known = _about(query)
-    steps, leaks = list[SubQuestion](), 0
+    places = [number for key, number in first.items() if key not in _FORM]
+    repeated, dropped, leaks = len(same) - len(places), len(places[max_steps - 1 : -1]), 0
+    del places[max_steps - 1 : -1]  # the last one delivers the answer
+    known, steps = _about(query), list[SubQuestion]()
     for place, number in enumerate(places):
         step = plan.steps[number - 1]
         known += f"\n{step.question}"
@@ -256,7 +255,7 @@ def clean_plan(
             )
         )
     corrections = {
-        "empty or repeated sub-questions dropped": len(plan.steps) - len(kept),
+        "empty or repeated sub-questions dropped": repeated,
         "hints with a value dropped": leaks,
         f"sub-questions of more than {max_steps} dropped": dropped,
     }
@@ -265,13 +264,11 @@ def clean_plan(
         for correction, count in corrections.items()
         if count
     ]
-    sources = [plan.steps[number - 1] for number in places]
-    if any(source.credit is not None for source in sources):
-        difficulty = Difficulty(
-            levels=[source.level for source in sources],
-            credits=[source.credit for source in sources],
-        )
-        _, steps, more = grade_steps(difficulty, steps, query["level"] or MIDDLE)
+    levels = [plan.steps[number - 1].level for number in places]
+    credit = [plan.steps[number - 1].credit for number in places]
+    if any(value is not None for value in credit):
+        graded = Difficulty(levels=levels, credits=credit)
+        _, steps, more = grade_steps(graded, steps, query["level"] or MIDDLE)
         warnings += more
     return steps, warnings
 

@@ -16,7 +16,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import ASYNC, BLOCKING, run_sync
-from pb_graph.planner.planner import Planner, ask_planner, language_model
+from pb_graph.planner.planner import Planner, ask_planner
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.requests import (
     LEVEL_RUBRIC,
@@ -29,7 +29,7 @@ from pb_graph.planner.requests import (
 from pb_graph.planner.signatures import Decompose, PlannerAdapter
 from pb_graph.settings import Settings
 from pb_graph.types import Purpose, Query, SubQuestion
-from tests.support.chat_model import HTTPError, ScriptedChat, runs_on, with_schema
+from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
 from tests.support.graphs import query
 
 STEPS = [
@@ -208,14 +208,3 @@ def test_an_optimizers_trace_sees_a_call_only_if_it_is_traced(ask: Ask) -> None:
     assert predictor is planner.decompose
     assert inputs["problem"] == "What is 6 * 7?"
     assert isinstance(prediction.plan, Plan)
-
-
-@pytest.mark.parametrize(("solve", "tokens"), [("one two", 2), (runs_on, 12)])
-def test_any_dspy_program_is_told_the_usage_but_not_of_a_cap_that_is_not_its_own(
-    solve: object, tokens: int
-) -> None:
-    model = language_model(ChatClient(ScriptedChat(solve=solve)).call, CallOptions(12, 5.0))
-    with dspy.context(disable_history=False):
-        model("Hello?")
-    response = model.history[-1]["response"]
-    assert (response.usage.output_tokens, response.finish_reason) == (tokens, "stop")

@@ -23,6 +23,7 @@ from optim.datasets.mathematics import parse_arithmetic
 from optim.scorers import Score
 from optim.tuning import GraphProgram
 from optim.tuning.evaluator import Evaluator, Reflector
+from optim.tuning.evaluator import language_model as model_for_dspy
 from optim.tuning.options import Optimizer, TuneOptions
 from optim.tuning.program import Candidate, predictor_of
 from optim.tuning.run import split_of
@@ -30,7 +31,7 @@ from optim.tuning.search import Search
 from pb_graph import Settings
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
-from pb_graph.planner import planner
+from pb_graph.models.reply import BLOCKING, run_sync
 from pb_graph.types import Purpose
 from tests.support.chat_model import Call, Said, ScriptedChat, with_schema
 
@@ -119,7 +120,7 @@ def language_model(*replies: Said) -> dspy.LM:
     """The same as DSPy's optimizers want it."""
     client = ChatClient(says(*replies), with_schema)
     options = CallOptions(2048, 60.0, purpose=Purpose("reflect"))
-    return planner.language_model(client.call, options)
+    return model_for_dspy(lambda asked: run_sync(client.call(asked, options, BLOCKING)))
 
 
 def _in_form(call: Call, said: Said) -> Said:
