@@ -78,9 +78,7 @@ def evaluate_methods(
     ] = None,
     yes: Annotated[
         bool,
-        typer.Option(
-            "--yes", "-y", help="Do not ask before a large run.", rich_help_panel="Limits"
-        ),
+        typer.Option("--yes", "-y", help="Begin without asking.", rich_help_panel="Limits"),
     ] = False,
     price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,

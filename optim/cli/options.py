@@ -37,10 +37,7 @@ Partial = Annotated[bool, typer.Option("--partial", help="Accept missing or unfi
 PriceRatio = Annotated[
     float,
     typer.Option(
-        metavar="N",
-        help="Price of a completion token in units (4).",
-        show_default=False,
-        rich_help_panel="Output",
+        metavar="N", help="Units that a completion token costs.", rich_help_panel="Output"
     ),
 ]
 
