@@ -36,7 +36,6 @@ from pb_graph.models.options import (
     copy_for_calls,
     key_of,
     least_cap,
-    ls_params_of,
     without_caps,
 )
 from pb_graph.models.provider_errors import explain, refuses_stream_options
@@ -203,7 +202,7 @@ class Call:
             call = await io.load(self._bound) if needs_input else Bill(made.key)
             parts["keep"], least = tries[-1]
             parts["at_least"] = min(max(least, made.least_cap), cap or MAX_TOKENS)
-            sent = (self._send, accounts, cap, call, self.messages, made.provider, io)
+            sent = (self._send, accounts, cap, call, self.messages, io)
             try:
                 done = await attempt(*sent, **parts)
             except errors.BudgetUsedUpError as error:
@@ -283,7 +282,6 @@ class _Prepared:
     def __init__(self, source: BaseChatModel) -> None:
         self._source = source  # keeps the values alive, whose ids are its key in `_PREPARED`
         self.key, self.least_cap = key_of(source), least_cap(source)
-        self.provider = ls_params_of(source)().get("ls_provider") or ""
         self.model, self._policy = copy_for_calls(source), policy_for(source)
 
     def arguments(self, given: dict[str, Any], cap: int, *, is_last: bool) -> dict[str, Any]:

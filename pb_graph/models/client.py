@@ -28,7 +28,6 @@ from pb_graph.models.options import (
     copy_for_calls,
     describe_effort,
     key_of,
-    ls_params_of,
     name_of,
 )
 from pb_graph.models.provider_errors import (
@@ -169,7 +168,6 @@ class ChatClient(ModelClient):
         limits = (getattr(model, name, None) for name in _TIMEOUTS)
         limits = (getattr(limit, "read", limit) for limit in limits)  # of an httpx.Timeout
         self._timeout = next((limit for limit in limits if isinstance(limit, int | float)), 0)
-        self._provider = ls_params_of(model)().get("ls_provider") or ""
         fields, copy = type(model).model_fields, copy_for_calls(model)
         plain: dict[str, object] = {"disable_streaming": True}
         if "streaming" in fields:
@@ -236,9 +234,7 @@ class ChatClient(ModelClient):
             return await self._send(messages, capped, arguments, watch, io)
 
         left = min(map(Budget.tokens_left, accounts))
-        done = await attempt(
-            send, accounts, options.cap, call, messages, self._provider, io, wait_for=left
-        )
+        done = await attempt(send, accounts, options.cap, call, messages, io, wait_for=left)
         charge = _charge(done, options.purpose)
         if done.message is None or charge is None:
             lost += [charge] if charge else []

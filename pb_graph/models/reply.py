@@ -205,7 +205,6 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
     cap: int | None,
     call: Bill,
     prompt: Sequence[BaseMessage],
-    provider: str,
     io: IO,
     **limits: Any,  # noqa: ANN401 -- those of `Budget.reserve`
 ) -> Attempt:
@@ -218,7 +217,6 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
         cap: Completion tokens that the attempt may cost; None for all that is left.
         call: The model and the bound of the input, where an account counts it.
         prompt: The messages that are sent.
-        provider: LangChain's name of the model's provider.
         io: How to wait, `BLOCKING` or `ASYNC`.
         **limits: The other arguments of `Budget.reserve`, such as `at_least`.
 
@@ -232,7 +230,7 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
     with reserved:
         try:
             message = await send(reserved, watch)
-            watch.mend(message, provider)
+            watch.mend(message, call.model.partition(":")[0])
         except Exception as error:  # noqa: BLE001 -- of the model, of which there are many kinds
             failure, tokens = error, tokens_of_error(error)
             if tokens is None and watch.has_begun:
