@@ -9,9 +9,8 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from langchain_core.language_models import BaseChatModel
 
@@ -51,16 +50,19 @@ Share = Callable[["Meter"], Awaitable[float]]
 _ENDPOINTS = ("openai_api_base", "base_url", "azure_endpoint", "endpoint")
 
 
-@dataclass(frozen=True, slots=True)
-class Models:
+class NamedClient(NamedTuple):
+    """A client of a model, with the model's name in logs and its identity."""
+
+    client: ModelClient
+    name: str
+    identity: str
+
+
+class Models(NamedTuple):
     """The models of a run."""
 
-    solver: ModelClient
-    planner: ModelClient
-    solver_identity: str
-    planner_identity: str
-    model: str
-    planner_model: str
+    solver: NamedClient
+    planner: NamedClient
     temperature: float | None = None
 
 
@@ -78,13 +80,9 @@ def build_models(  # noqa: PLR0913 -- all but two by name
     solves = _client(model, settings, cap_policy, temperature)
     plans = solves if planner is None else _client(planner, settings, cap_policy, temperature)
     return Models(
-        solver=CachedClient(*solves, cache),
-        planner=CachedClient(*plans, cache, one_sample=True),
-        solver_identity=solves[2],
-        planner_identity=plans[2],
-        model=solves[1],
-        planner_model=plans[1],
-        temperature=getattr(solves[0].model, "temperature", None),
+        solves._replace(client=CachedClient(*solves, cache)),
+        plans._replace(client=CachedClient(*plans, cache, one_sample=True)),
+        getattr(solves.client.model, "temperature", None),
     )
 
 
@@ -107,8 +105,8 @@ def model_identity(model: BaseChatModel, name: str | None) -> str:
 
 def _client(
     spec: ModelSpec, settings: Settings, cap_policy: CapPolicy | None, temperature: float | None
-) -> tuple[ChatClient, str, str]:
-    """Return the client of a model, its name in logs, and its identity."""
+) -> NamedClient:
+    """Return the client of a model."""
     sampling = {} if temperature is None else {"temperature": temperature}
     name = label = None
     if isinstance(spec, BaseChatModel):
@@ -125,7 +123,7 @@ def _client(
             label = LOCAL_PREFIX + server.public_name(file)
     client = ChatClient(model, cap_policy, RetryPolicy(settings.max_retries))
     suffix = "" if temperature is None else f" temperature={temperature}"
-    return client, label or client.name, model_identity(model, name) + suffix
+    return NamedClient(client, label or client.name, model_identity(model, name) + suffix)
 
 
 def conditions(
@@ -145,8 +143,8 @@ def conditions(
     """
     return {
         "settings": method.settings.model_dump(mode="json", exclude=RETRY_SETTINGS),
-        "solver": models.solver_identity,
-        "planner": models.planner_identity,
+        "solver": models.solver.identity,
+        "planner": models.planner.identity,
         "program": method.program_digest,
         "estimate_level": method.estimate_level,
         "temperature": models.temperature,
@@ -162,8 +160,8 @@ class Runner:
     def __init__(self, method: Method, models: Models) -> None:
         self.method, self.models = method, models
         self._graph = build_graph(
-            models.solver,
-            planner=models.planner,
+            models.solver.client,
+            planner=models.planner.client,
             settings=method.settings,
             planner_program=method.program,
         )
@@ -200,8 +198,8 @@ class Runner:
         uses_level = settings.has_plan or settings.needs_level
         return Record(
             method=self.method.name,
-            model=self.models.model,
-            planner=self.models.planner_model,
+            model=self.models.solver.name,
+            planner=self.models.planner.name,
             question=question.id,
             epoch=record.sample,
             level=question.level,

@@ -30,7 +30,6 @@ from inspect_ai.model import (
     ChatMessageSystem,
     ChatMessageUser,
     GenerateConfig,
-    Model,
     ModelAPI,
     ModelOutput,
     ModelUsage,
@@ -46,7 +45,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import JsonValue
 
-from optim.bench.bench import Meter, Models, Runner, conditions, score_answer
+from optim.bench.bench import Meter, Models, NamedClient, Runner, conditions, score_answer
 from optim.bench.store import CacheMissError, Call, Recording
 from optim.datasets import Question
 from optim.datasets.dataset import digest
@@ -131,8 +130,8 @@ def _metadata(
     metadata: dict[str, Any] = {
         "dataset": experiment.label,
         "method": method.name,
-        "model": models.model,
-        "planner": models.planner_model,
+        "model": models.solver.name,
+        "planner": models.planner.name,
         "uses_level": settings.has_plan or settings.needs_level,
         "conditions": matters,
         "made_by": about
@@ -300,21 +299,16 @@ def task_for(
         **options,
     )
     questions = experiment.load()
-    solver, planner = get_model(), get_model(role=_PLANNER)
-    models = Models(  # the log has all of their calls, so none is cached
-        solver=ChatClient(InspectChat(), generic, RetryPolicy(max_retries=0)),
-        planner=ChatClient(InspectChat(role=_PLANNER), generic, RetryPolicy(max_retries=0)),
-        solver_identity=_identity(solver),
-        planner_identity=_identity(planner),
-        model=str(solver),
-        planner_model=str(planner),
-    )
+    models = Models(_client(None), _client(_PLANNER))
     row, judge = experiment.chosen_methods(questions)[0], as_scorer(experiment.chosen_scorer)
     return make_task(experiment, row, questions, models, judge)
 
 
-def _identity(model: Model) -> str:
-    return f"{model} {digest(model.config.model_dump(exclude_none=True))}"
+def _client(role: str | None) -> NamedClient:
+    """Return a client of Inspect's model of a role; the log has all calls, so none is cached."""
+    model, chat = get_model(role=role), InspectChat(role=role)
+    identity = f"{model} {digest(model.config.model_dump(exclude_none=True))}"
+    return NamedClient(ChatClient(chat, generic, RetryPolicy(max_retries=0)), str(model), identity)
 
 
 def to_inspect(messages: Sequence[BaseMessage]) -> list[ChatMessage]:
@@ -385,7 +379,7 @@ class InspectChat(BaseChatModel):
         run_manager: object = None,  # noqa: ARG002 -- inherited
         **given: Any,  # noqa: ANN401
     ) -> ChatResult:
-        model = get_model(role=self.role) if self.role else get_model()
+        model = get_model(role=self.role)
         options = {name: given[name] for name in ("max_tokens", "temperature") if name in given}
         config = GenerateConfig(stop_seqs=stop, **options)
         output = await model.generate(to_inspect(messages), config=config)

@@ -257,8 +257,8 @@ def record_of(search: Search, answered: Records, about: Mapping[str, Any]) -> Re
     facts = {
         "optimizer": search.optimizer.name,
         "seed": evaluator.options.seed,
-        "solver": evaluator.models.model,
-        "planner": evaluator.models.planner_model,
+        "solver": evaluator.models.solver.name,
+        "planner": evaluator.models.planner.name,
         "reflection": search.reflector.name if search.reflector else None,
         "train": 0 if split.train is split.dev else len(split.train),
         "dev": len(split.dev),

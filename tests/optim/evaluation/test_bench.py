@@ -192,7 +192,7 @@ def test_logs_name_a_model_but_not_where_its_file_lies(
     (tmp_path / "some-model.gguf").write_bytes(b"GGUF")
     monkeypatch.setattr("optim.bench.bench.resolve", lambda *_: ScriptedChat())
     models = built(tmp_path, f"local:{tmp_path}/some-model.gguf")
-    assert (models.model, models.planner_model) == ("local:some-model", "local:some-model")
+    assert (models.solver.name, models.planner.name) == ("local:some-model", "local:some-model")
 
 
 def test_a_model_of_a_name_or_a_copy_of_a_chat_model_gets_the_temperature(
@@ -202,8 +202,8 @@ def test_a_model_of_a_name_or_a_copy_of_a_chat_model_gets_the_temperature(
     model = Warm()
     for spec in ("fake:model", model):
         models = built(tmp_path, spec, temperature=0.7)
-        assert models.temperature == models.solver.wrapped.model.temperature == 0.7
-        assert models.solver_identity != built(tmp_path, spec).solver_identity
+        assert models.temperature == models.solver.client.wrapped.model.temperature == 0.7
+        assert models.solver.identity != built(tmp_path, spec).solver.identity
     assert model.temperature is None
     with pytest.raises(InputError, match="ScriptedChat has no temperature"):
         built(tmp_path, ScriptedChat(), temperature=0.7)
@@ -218,10 +218,10 @@ def test_a_model_that_tells_nothing_of_itself_is_known_by_its_fields(tmp_path: P
     first, other = ChatOllama(model="a"), ChatOllama(model="b")
     assert not first._identifying_params
     models = first, other, ChatOllama(model="a", temperature=0.7), Counting(model="a")
-    known = [built(tmp_path, model).solver_identity for model in models]
+    known = [built(tmp_path, model).solver.identity for model in models]
     assert len(set(known)) == 4
     for same, place in ((ChatOllama(model="a"), 0), (Counting(model="a", calls=9), 3)):
-        assert built(tmp_path, same).solver_identity == known[place]
+        assert built(tmp_path, same).solver.identity == known[place]
 
 
 def test_the_address_of_a_server_makes_no_other_model() -> None:
