@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from langgraph.types import interrupt
@@ -93,10 +92,7 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
     settings, program = run.settings, run.context.planner_program
     cap = min(request.cap or settings.cutoff, settings.planner_room)
     client, found = await run.client(role), await run.class_of(role)
-    planner = await run.parts.planner(program, run.io)
-    from pb_graph.planner.planner import ask_planner  # noqa: PLC0415 -- loads DSPy
-
-    complaint = ""
+    planner, complaint = await run.parts.planner(program, run.io), ""
     for _ in range(1 if request.cap else 2):
         options = CallOptions(
             max(min(cap, settings.cutoff), least_cap(client.model)),
@@ -105,13 +101,15 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
             thinking="off" if request.cap or found.name == "thinking" else "bounded",
             purpose=Purpose(request.node),
         )
-        call, traced = partial(run.call, client), program is not None
         try:
-            asked = ask_planner(planner, call, request, options, traced=traced, io=run.io)
-            value, reason, is_cut = await asked
+            reply = await run.call(client, planner.messages(request), options)
         except ModelCallError as failure:
             run.warn(failure.code, str(failure))
             return None
+        value, reason = planner.read(request, reply.text, traced=program is not None)
+        is_cut = reply.finish == "length"
+        if value is not None and is_cut and options.thinking == "off" and not request.cap:
+            value, reason = None, "it was cut off"  # a part of a plan is another plan
         if value is not None:
             if complaint:
                 run.warn("unreadable_reply", f"the first reply was unreadable ({complaint})")

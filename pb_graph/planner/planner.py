@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 from langchain_core.messages import BaseMessage, convert_to_messages
 
 from pb_graph.errors import InputError
-from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.planner.plans import clean_plan
 from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
 from pb_graph.planner.signatures import (
@@ -29,8 +29,6 @@ from pb_graph.styles import Example, Style
 from pb_graph.types import Query
 
 T = TypeVar("T")
-Call = Callable[[Sequence[BaseMessage], CallOptions, IO], Awaitable[Reply]]
-"""Makes one call, as `ModelClient.call` does."""
 
 
 class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
@@ -104,12 +102,45 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
 
     async def _ask(self, request: PlannerRequest[T], io: IO, fields: Mapping[str, str]) -> T:
         """Make one request to DSPy's current language model, with further input fields."""
-        predictor = getattr(self, request.predictor)
-        values = {**request.inputs, **fields}
-        inputs = {name: values[name] for name in predictor.signature.input_fields if name in values}
-        with dspy.context(adapter=PlannerAdapter(request.form, request.examples)):
+        request = replace(request, inputs={**request.inputs, **fields})
+        predictor, adapter, inputs = self._parts(request)
+        with dspy.context(adapter=adapter):
             prediction = await io.call(predictor, predictor.acall, **inputs)
         return cast("T", next(iter(prediction.values())))
+
+    def messages(self, request: PlannerRequest[T]) -> list[BaseMessage]:
+        """Return the messages of a request to a chat model."""
+        predictor, adapter, inputs = self._parts(request)
+        return convert_to_messages(adapter.format(predictor.signature, predictor.demos, inputs))
+
+    def read(self, request: PlannerRequest[T], text: str, *, traced: bool) -> tuple[T | None, str]:
+        """Read the reply to a request.
+
+        Args:
+            request: The request.
+            text: The text of the reply.
+            traced: Whether an active DSPy trace sees the call, as an optimizer needs. DSPy's
+                default trace is one global list that only grows.
+
+        Returns:
+            The value, None if the reply cannot be read; and why it cannot.
+        """
+        predictor, adapter, inputs = self._parts(request)
+        if not text:
+            return None, "it was empty"
+        try:
+            found = adapter.parse(predictor.signature, text)
+        except AdapterParseError as error:
+            return None, str(error.__cause__)
+        if traced and dspy.settings.trace is not None:
+            dspy.settings.trace.append((predictor, inputs, dspy.Prediction(**found)))
+        return next(iter(found.values())), ""
+
+    def _parts(self, request: PlannerRequest[T]) -> tuple[Any, PlannerAdapter, dict[str, str]]:
+        """Return the predictor of a request, its adapter, and the inputs that it has fields for."""
+        predictor, known = getattr(self, request.predictor), request.inputs
+        inputs = {name: known[name] for name in predictor.signature.input_fields if name in known}
+        return predictor, PlannerAdapter(request.form, request.examples), inputs
 
     @property
     def teaching(self) -> Style | None:
@@ -163,50 +194,3 @@ def load_planner(program: Planner | PlannerProgram | str | Path | None) -> Plann
     if isinstance(program, Planner):
         return program
     return Planner() if program is None else Planner().load(program)
-
-
-async def ask_planner(  # noqa: PLR0913 -- one argument for each part of the call
-    planner: Planner,
-    call: Call,
-    request: PlannerRequest[T],
-    options: CallOptions,
-    *,
-    traced: bool,
-    io: IO,
-) -> tuple[T | None, str, bool]:
-    """Make one request to a chat model with the prompts of a planner.
-
-    Args:
-        planner: The planner that has the predictor.
-        call: Asks the chat model. A model that was saved with a predictor is never asked, as nobody
-            would cap or count its calls.
-        request: The request. Inputs that the signature has no field for are left out.
-        options: The options of the call.
-        traced: Whether an active DSPy trace sees the call, as an optimizer needs. DSPy's default
-            trace is one global list that only grows.
-        io: How to wait, `BLOCKING` or `ASYNC`.
-
-    Returns:
-        The value, None if the reply cannot be read; why it cannot; and whether it was cut off.
-
-    Raises:
-        ModelCallError: If the model call fails.
-    """
-    predictor = getattr(planner, request.predictor)
-    adapter = PlannerAdapter(request.form, request.examples)
-    signature, known = predictor.signature, request.inputs
-    inputs = {name: known[name] for name in signature.input_fields if name in known}
-    messages = adapter.format(signature, predictor.demos, inputs)
-    reply = await call(convert_to_messages(messages), options, io)
-    is_cut = reply.finish == "length"
-    if not reply.text:
-        return None, "it was empty", is_cut
-    try:
-        found = adapter.parse(signature, reply.text)
-    except AdapterParseError as error:
-        return None, str(error.__cause__), is_cut
-    if traced and dspy.settings.trace is not None:
-        dspy.settings.trace.append((predictor, inputs, dspy.Prediction(**found)))
-    if is_cut and options.thinking == "off" and request.cap is None:
-        return None, "it was cut off", True  # a part of a plan is another plan
-    return next(iter(found.values())), "", is_cut

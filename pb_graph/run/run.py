@@ -112,7 +112,7 @@ class Run:
         messages = convert_to_messages(prompt)
         if self.thinks and not takes_system_message(client.model):
             messages = without_system(messages)
-        reply = await self.call(client, messages, options, self.io)
+        reply = await self.call(client, messages, options)
         if options.stream and reply.message_id:
             self._update["answer_id"] = reply.message_id
         if reply.effort and (options.stream or options.purpose.node in ("answer", "synthesize")):
@@ -124,7 +124,6 @@ class Run:
         client: ModelClient,
         messages: Sequence[BaseMessage],
         options: CallOptions,
-        io: IO,
     ) -> Reply:
         """Make one call and charge it to the question; a finished call of the node stands.
 
@@ -134,7 +133,6 @@ class Run:
             client: The client of a model.
             messages: The prompt.
             options: Options of this call.
-            io: How to wait, `BLOCKING` or `ASYNC`.
 
         Raises:
             ModelCallError: If the call and its retries fail.
@@ -151,7 +149,7 @@ class Run:
         try:
             with use_budget(self.budget):
                 reply = Reply.from_json(stored) if stored else None
-                reply = reply or await client.call(messages, options, io)
+                reply = reply or await client.call(messages, options, self.io)
                 if self.journal and not stored:
                     await self.journal.write(key, reply.to_json())
                 made = spending(reply.charges) if stored else {}  # perhaps in another process

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +13,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
-from pb_graph.models.reply import ASYNC, BLOCKING, run_sync
-from pb_graph.planner.planner import Planner, ask_planner
+from pb_graph.models.reply import BLOCKING, run_sync
+from pb_graph.planner.planner import Planner
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.requests import (
     LEVEL_RUBRIC,
@@ -143,38 +141,30 @@ class TestRendering:
 
 OPTIONS = CallOptions(100, purpose=Purpose("plan"))
 REQUEST = plan_request(query(domain="arithmetic"), Settings(planner_cap=100))
-Ask = Callable[..., Any]
 
 
-@pytest.fixture(params=["sync", "async"])
-def ask(request: pytest.FixtureRequest) -> Ask:
-    """Ask one way or the other."""
-
-    def ask(
-        model: ScriptedChat,
-        made: PlannerRequest[Any] = REQUEST,
-        planner: Planner | None = None,
-        *,
-        traced: bool = False,
-    ) -> Any:  # noqa: ANN401 -- the type of the request's answer
-        parts: Any = (planner or Planner(), ChatClient(model, with_schema).call, made)
-        parts += (replace(OPTIONS, schema=made.schema),)
-        if request.param == "sync":
-            return run_sync(ask_planner(*parts, traced=traced, io=BLOCKING))
-        return asyncio.run(ask_planner(*parts, traced=traced, io=ASYNC))
-
-    return ask
+def ask(
+    model: ScriptedChat,
+    made: PlannerRequest[Any] = REQUEST,
+    planner: Planner | None = None,
+    *,
+    traced: bool = False,
+) -> Any:  # noqa: ANN401 -- the type of the request's answer
+    planner, client = planner or Planner(), ChatClient(model, with_schema)
+    options = replace(OPTIONS, schema=made.schema)
+    reply = run_sync(client.call(planner.messages(made), options, BLOCKING))
+    return planner.read(made, reply.text, traced=traced)
 
 
 class TestOneRequest:
-    def test_the_value_is_of_the_type_that_was_asked_for(self, ask: Ask) -> None:
+    def test_the_value_is_of_the_type_that_was_asked_for(self) -> None:
         model = ScriptedChat()
         assert isinstance(ask(model)[0], Plan)
         assert [call.schema for call in model.calls] == [REQUEST.schema]
         kinds = [type(message) for message in model.calls[0].messages]
         assert kinds == [SystemMessage, *2 * [HumanMessage, AIMessage], HumanMessage]
 
-    def test_a_model_that_came_with_the_program_is_never_called(self, ask: Ask) -> None:
+    def test_a_model_that_came_with_the_program_is_never_called(self) -> None:
         planner, model = Planner(), ScriptedChat()
         planner.set_lm(dspy.LM("openai/some-model", cache=False, num_retries=0))
         ask(model, planner=planner)
@@ -190,7 +180,7 @@ def host_settings() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("said", ["", HTTPError(503)], ids=repr)
-def test_the_hosts_dspy_is_left_as_it_was(ask: Ask, said: object) -> None:
+def test_the_hosts_dspy_is_left_as_it_was(said: object) -> None:
     before, history = host_settings(), len(dspy.clients.base_lm.GLOBAL_HISTORY)
     with contextlib.suppress(ModelCallError):
         ask(ScriptedChat(planner=said))
@@ -198,7 +188,7 @@ def test_the_hosts_dspy_is_left_as_it_was(ask: Ask, said: object) -> None:
     assert len(dspy.clients.base_lm.GLOBAL_HISTORY) == history
 
 
-def test_an_optimizers_trace_sees_a_call_only_if_it_is_traced(ask: Ask) -> None:
+def test_an_optimizers_trace_sees_a_call_only_if_it_is_traced() -> None:
     planner = Planner()
     with dspy.context(trace=[]):
         ask(ScriptedChat(), planner=planner)
