@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pb_graph.methods import METHODS
 from pb_graph.settings import Settings
 from pb_graph.styles import BY_PLAN, BY_SHARES, COMPOSED, STYLES, Style, final_line
-from pb_graph.tasks import is_composed
+from pb_graph.tasks import RESULT, is_composed
 from pb_graph.types import Query, StepResult, SubQuestion
 
 if TYPE_CHECKING:
@@ -73,28 +73,22 @@ _WITHOUT_PLAN = "1. Solve the problem directly."
 _MAX_PARTIAL = 800  # characters that are shown of a reply that was cut off: its last 250 tokens
 
 _OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", re.IGNORECASE)
-_OUR_FORMS = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
 
 
 def solver_style(
-    name: str | None,
-    query: Query,
-    program_style: Style | None = None,
-    *,
-    is_free: bool = True,
-    shows_examples: bool = True,
+    settings: Settings, query: Query, program_style: Style | None = None, *, is_free: bool = True
 ) -> Style:
     """Return the style in which a question is solved.
 
     Args:
-        name: The style's name; None for prose.
+        settings: The settings of the run.
         query: The question. Examples are left out where its format is not one that they can show.
         program_style: Solver prompt of a planner program, which replaces the style of the settings;
             without an instruction, its examples alone.
         is_free: Whether the answer is free text. Where it has a type, or the solver has tools,
             examples would show neither, and are left out; a calculation becomes prose.
-        shows_examples: Whether the style's own examples are shown.
     """
+    name = settings.solver_style(query["domain"], query["level"])
     style, in_words = STYLES[name or "prose"], STYLES["prose"]
     if program_style and program_style.instruction:
         style = program_style
@@ -103,8 +97,8 @@ def solver_style(
         style = replace(shown, examples=program_style.examples)
     elif name not in {"prose", "paper", "answer"} and is_composed(query):
         return COMPOSED
-    elif not shows_examples:
-        style = replace(style, examples=())
+    elif settings.style in {None, "auto"} and settings.model_class != "small":
+        style = replace(style, examples=())  # a larger model needs none
     if is_free and (program_style or _shows_form(query["answer_format"])):
         return style
     return in_words if style.compute else replace(style, examples=())
@@ -112,7 +106,7 @@ def solver_style(
 
 def _shows_form(form: str | None) -> bool:
     """Return whether an answer's format is a box or a line, which examples and endings show."""
-    return form is None or bool(_OUR_FORMS.search(form))
+    return form is None or bool(RESULT.search(form))
 
 
 def single_call_prompt(given: MethodInput) -> list[PromptMessage]:

@@ -64,7 +64,8 @@ _TRAVELS = re.compile(
     r"|itin[ée]raire|viaje|itinerario|viaggio|viagem|поездк|путешеств)|旅行|行程|旅程|여행",
     re.IGNORECASE,
 )
-_RESULT = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
+RESULT = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
+"""A format of a result that ends a working: a box, or a line."""
 
 
 def is_composed(query: Query) -> bool:
@@ -74,7 +75,7 @@ def is_composed(query: Query) -> bool:
     of the domain "instruction following".
     """
     domain, form = query["domain"].casefold(), query["answer_format"] or ""
-    if domain in {*MATHEMATICS, "instruction following"} or _RESULT.search(form):
+    if domain in {*MATHEMATICS, "instruction following"} or RESULT.search(form):
         return False
     text = ends_of(query["question"])
     return domain == TRAVEL or bool(_COMPOSES.search(text)) or asked_length(query) is not None

@@ -82,9 +82,11 @@ def test_a_forced_ending_shows_neither_examples_nor_a_long_beginning() -> None:
 
 
 def test_examples_are_shown_only_where_they_can_end_as_the_answer_is_wanted() -> None:
-    foreign = query(answer_format="Answer with a JSON object.")
-    assert solver_style("auto", foreign).examples == ()
-    assert solver_style("auto", foreign, SHOWN).examples == SHOWN.examples
-    assert solver_style("auto", query(answer_format=r"In \boxed{}."), SHOWN).examples
-    assert solver_style("auto", query(), SHOWN, is_free=False).examples == ()
-    assert solver_style("calculation", foreign) == PROSE
+    foreign, small = query(answer_format="As a JSON object."), Settings(model_class="small")
+    assert solver_style(small, query()).examples
+    assert solver_style(SETTINGS, query()).examples == ()
+    assert solver_style(small, foreign).examples == ()
+    assert solver_style(small, foreign, SHOWN).examples == SHOWN.examples
+    assert solver_style(small, query(answer_format=r"In \boxed{}."), SHOWN).examples
+    assert solver_style(small, query(), SHOWN, is_free=False).examples == ()
+    assert solver_style(Settings(style="calculation", plan_from=None), foreign) == PROSE

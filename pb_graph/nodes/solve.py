@@ -142,9 +142,7 @@ async def _given(query: Query, run: Run, **more: Any) -> MethodInput:  # noqa: A
     if program is not None or run.parts.program is not None:
         program_style = (await run.parts.planner(program, run.io)).teaching
     is_free = not (run.parts.tools or run.parts.answer_type)
-    shows = settings.style not in {None, "auto"} or settings.model_class == "small"
-    name = settings.solver_style(query["domain"], query["level"])
-    style = solver_style(name, query, program_style, is_free=is_free, shows_examples=shows)
+    style = solver_style(settings, query, program_style, is_free=is_free)
     return MethodInput(query=query, settings=settings, style=style, **more)
 
 
