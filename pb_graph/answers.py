@@ -113,7 +113,7 @@ def boxed_answer(text: str) -> str | None:
     return ", ".join(dict.fromkeys(reversed(contents))) if contents else None
 
 
-def final_answer(text: str, *, is_whole: bool = False) -> str | None:
+def final_answer(text: str, *, is_whole: bool = False, is_lenient: bool = False) -> str | None:
     """Return what the last "Final answer:" says, on the same line or below.
 
     "Answer:" counts as well, unless the text has several, or questions of its own.
@@ -121,23 +121,14 @@ def final_answer(text: str, *, is_whole: bool = False) -> str | None:
     Args:
         text: A text without thinking.
         is_whole: Whether to read to the end of the text instead of the end of the paragraph.
+        is_lenient: Whether the last of several "Answer:" counts, too.
 
     Returns:
         The answer without the marks around it. None where there is none.
     """
-    lines = [*_FINAL_LINE.finditer(text)]
-    plain = [*_ANSWER_LINE.finditer(text)]
-    if not lines and len(plain) == 1 and not _ASKS.search(text):
+    lines, plain = [*_FINAL_LINE.finditer(text)], [*_ANSWER_LINE.finditer(text)]
+    if not lines and (is_lenient or (len(plain) == 1 and not _ASKS.search(text))):
         lines = plain
-    return _said_by(lines, text, is_whole=is_whole)
-
-
-def last_answer(text: str) -> str | None:
-    """Return what the last "Final answer:" says, or the last of several "Answer:"."""
-    return final_answer(text) or _said_by([*_ANSWER_LINE.finditer(text)], text, is_whole=False)
-
-
-def _said_by(lines: list[re.Match[str]], text: str, *, is_whole: bool) -> str | None:
     if not lines:
         return None
     line = lines[-1]

@@ -10,7 +10,6 @@ import pytest
 from pb_graph.answers import (
     boxed_answer,
     final_answer,
-    last_answer,
     stated_answer,
     without_thinking,
 )
@@ -184,4 +183,4 @@ def test_a_final_answer_of_several_paragraphs_is_read_to_its_end() -> None:
 def test_only_marks_around_all_of_an_answer_are_taken_away() -> None:
     assert final_answer("Final answer: **a** and **b**") == "**a** and **b**"
     assert final_answer("答案是：“7”。") == "7"
-    assert last_answer("Answer: 6?\nNo.\nAnswer: `7`") == "7"
+    assert final_answer("Answer: 6?\nNo.\nAnswer: `7`", is_lenient=True) == "7"

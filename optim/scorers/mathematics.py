@@ -16,7 +16,7 @@ from optim.datasets import Question
 from optim.extras import require_modules
 from optim.scorers.scorer import Score, ScorerError, register
 from optim.scorers.worker import WORKER
-from pb_graph.answers import boxed_answer, last_answer, unmarked, without_lead, without_thinking
+from pb_graph.answers import boxed_answer, final_answer, unmarked, without_lead, without_thinking
 
 _MAX_LENGTH = 20_000  # characters kept from the end, where the answer stands
 _SHORT = 80  # characters of an output that is nothing but its result
@@ -221,7 +221,8 @@ def _result(text: str) -> tuple[str | None, bool]:
     if boxed is not None:
         return boxed, True
     closing = None if "####" in text else _CLOSING.search(text)
-    result = last_answer(text) or (closing and (closing["said"] or closing["formula"]))
+    said = final_answer(text, is_lenient=True)
+    result = said or (closing and (closing["said"] or closing["formula"]))
     letters = _COMMAND.sub("", text)
     if len(text) <= _SHORT and re.search(r"\d|\\", text) and not _WORDS.search(letters):
         result = result or text.removesuffix(".")

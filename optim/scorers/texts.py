@@ -12,7 +12,7 @@ from optim.datasets.reasoning_gym import make_task
 from optim.extras import import_or_explain
 from optim.scorers.mathematics import UNSPACED, one_script, unwrapped
 from optim.scorers.scorer import Score, ScorerError, register
-from pb_graph.answers import boxed_answer, final_answer, last_answer, unmarked, without_thinking
+from pb_graph.answers import boxed_answer, final_answer, unmarked, without_thinking
 
 _STATED = re.compile(
     r"\b(?:answer|option|choice|respuesta|réponse|antwort|ответ)"
@@ -78,7 +78,8 @@ def choice(output: str, question: Question) -> Score:
     It is the letter in the box of an output, after its "Answer:", or after "answer is".
     """
     visible, letter = without_thinking(output), None
-    places = [boxed_answer(visible), last_answer(visible), *_STATED.findall(visible)[-1:], visible]
+    said = final_answer(visible, is_lenient=True)
+    places = [boxed_answer(visible), said, *_STATED.findall(visible)[-1:], visible]
     for answer in places:
         found = _LETTER.fullmatch(unmarked(unwrapped(one_script(answer or "")).strip()))
         if found is None or _OTHER.match(found["rest"]):
