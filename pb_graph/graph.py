@@ -123,18 +123,18 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     for function in nodes:
         node = Node(function, parts, is_entry=function is intake)
         schema = SolveTask if function is solve else State
-        ends = tuple(targets.get(node.name, ()))
-        builder.add_node(node.name, node, destinations=ends, input_schema=schema)
-    builder.add_edge(START, "intake")
-    builder.add_edge("estimate", "allocate")
-    builder.add_edge("solve", "allocate")
-    builder.add_edge("answer", "finish")
-    builder.add_edge("synthesize", "finish")
-    builder.add_edge("no_answer", END)
+        ends = targets.get(node.name, ())
+        builder.add_node(node.name, node, destinations=tuple(ends), input_schema=schema)
+    for source, end in _EDGES:
+        builder.add_edge(source, end)
     compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
     return PlanAndBudgetGraph(**vars(compiled))  # as `CompiledStateGraph.copy` makes one
 
 
+_EDGES = [
+    *((START, "intake"), ("estimate", "allocate"), ("solve", "allocate")),
+    *(("answer", "finish"), ("synthesize", "finish"), ("no_answer", END)),
+]
 NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
 """Takes the state, or the `SolveTask` that was sent, and the run; returns keys of the state."""
 
@@ -155,11 +155,7 @@ class Node(Runnable[Any, State | Command[str]]):
     """
 
     def __init__(
-        self,
-        function: NodeFunction,
-        parts: GraphParts,
-        *,
-        is_entry: bool = False,
+        self, function: NodeFunction, parts: GraphParts, *, is_entry: bool = False
     ) -> None:
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self._function, self._parts, self._is_entry = function, parts, is_entry

@@ -178,16 +178,14 @@ class Call:
 
     async def _message(self) -> AIMessage:
         done = await self._attempt()
+        error: Any = done.error
         if done.message is not None:
             return done.message
-        error: Any = done.error
-        if type(error).__name__ == "LengthFinishReasonError":  # OpenAI's client cannot parse it
-            usage = done.tokens.usage() if done.tokens and done.tokens.is_measured else None
-            return AIMessage(
-                "", usage_metadata=usage, response_metadata={"finish_reason": "length"}
-            )
-        explain(error, self.model)
-        raise error
+        if type(error).__name__ != "LengthFinishReasonError":  # OpenAI's client cannot parse it
+            explain(error, self.model)
+            raise error
+        usage = done.tokens.usage() if done.tokens and done.tokens.is_measured else None
+        return AIMessage("", usage_metadata=usage, response_metadata={"finish_reason": "length"})
 
     async def _attempt(self) -> Attempt:
         """Make the call within its accounts, and learn the size of its prompt."""

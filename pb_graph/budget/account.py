@@ -369,8 +369,10 @@ class Budget:
     def _until_grant(self) -> list[Budget]:
         """Return this account and those of its unit above it, up to a grant."""
         chain = self._chains[0]
-        grants = [place for place, account in enumerate(chain, 1) if account._is_grant]
-        return chain[: grants[0]] if grants else chain
+        for place, account in enumerate(chain, 1):
+            if account._is_grant:
+                return chain[:place]
+        return chain
 
     def _size(self) -> int:
         if self._own is None:

@@ -31,6 +31,7 @@ MAX_TOKENS = 10**9
 """Completion tokens of a call or a question that nothing limits."""
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
 _COUNTS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting")
+_counts_of = attrgetter(*_COUNTS)
 
 _Rates = Annotated[list[Annotated[Decimal, Field(ge=0)]], Field(min_length=2, max_length=3)]
 _TABLE = TypeAdapter(dict[str, _Rates])
@@ -72,10 +73,11 @@ class Bill:
 
     def __post_init__(self) -> None:
         """Refuse a number that no account can hold, such as infinity."""
-        for count in [getattr(self, name) for name in (*_COUNTS, "largest")]:
-            if type(count) is not int or count < 0:
-                msg = f"A number of tokens must be whole and at least 0, not {count!r}."
-                raise InputError(msg)
+        counts = (*_counts_of(self), self.largest)
+        if {*map(type, counts)} != {int} or min(counts) < 0:
+            wrong = next(count for count in counts if type(count) is not int or count < 0)
+            msg = f"A number of tokens must be whole and at least 0, not {wrong!r}."
+            raise InputError(msg)
 
     def most(self, call: Bill) -> Bill:
         """Return the most that a reserved call was billed, once its reply is known.
@@ -89,10 +91,11 @@ class Bill:
 
     def plus(self, other: Bill, sign: int = 1) -> Bill:
         """Return the sum of two bills of one model; with a sign of -1, the difference."""
-        counts = {n: max(0, getattr(self, n) + sign * getattr(other, n)) for n in _COUNTS}
+        pairs = zip(_COUNTS, _counts_of(self), _counts_of(other), strict=True)
+        counts = {name: max(0, own + sign * more) for name, own, more in pairs}
         largest = max(self.largest or self.input, other.largest or other.input)
         is_measured = self.is_measured and other.is_measured
-        return replace(self, **counts, largest=largest, is_measured=is_measured)
+        return Bill(self.model, **counts, largest=largest, is_measured=is_measured)
 
     def usage(self) -> TokenUsage:
         """Return the tokens as plain JSON."""
@@ -133,13 +136,15 @@ def bills_of(spending: Spending) -> list[Bill]:
     return [Bill.of(model, usage) for model, usage in spending.items()]
 
 
-def add_bills(bills: Iterable[Bill]) -> list[Bill]:
-    """Return the sum of bills for each model, without refused calls."""
+def add_bills(
+    bills: Iterable[Bill], key: Callable[[Bill], str] = attrgetter("model")
+) -> list[Bill]:
+    """Return the sum of bills for each model, or for each key, without refused calls."""
     total: dict[str, Bill] = {}
     for bill in bills:
         if bill.output or bill.input:
-            known = total.get(bill.model)
-            total[bill.model] = known.plus(bill) if known else bill
+            name = key(bill)
+            total[name] = (total.get(name) or Bill(name)).plus(bill)
     return [*total.values()]
 
 
@@ -187,26 +192,31 @@ def usage_of(
         charges: The charges of all calls. A sum is measured only if each of its charges is.
         dollars: The cost of a bill; None for sums without a cost.
     """
-    nodes: dict[str, list[Charge]] = {}
-    for row in (rows := list(charges)):
-        nodes.setdefault(row["node"], []).append(row)
+    rows = [(row, Bill.of(row["model"], row["usage"])) for row in charges]
+    nodes: dict[str, list[tuple[Charge, Bill]]] = {}
+    for row in rows:
+        nodes.setdefault(row[0]["node"], []).append(row)
     by_node = {node: _total(calls, dollars) for node, calls in nodes.items()}
     return cast("Usage", {**_total(rows, dollars), "by_node": by_node})
 
 
-def _total(rows: list[Charge], dollars: Callable[[Bill], float | None] | None) -> Usage:
-    bills = [Bill.of(row["model"], row["usage"]) for row in rows]
-    by_model = add_bills(replace(bill, model=plain_name(bill.model)) for bill in bills)
-    whole = add_bills(replace(bill, model="") for bill in by_model) or [Bill()]
+def _total(
+    rows: list[tuple[Charge, Bill]], dollars: Callable[[Bill], float | None] | None
+) -> Usage:
+    by_model = add_bills((bill for _, bill in rows), lambda bill: plain_name(bill.model))
+    whole = add_bills(by_model, lambda _: "") or [Bill()]
+    sums: dict[str, Any] = {bill.model: bill.usage() for bill in (*by_model, *whole)}
+    for tokens in sums.values():
+        tokens["input_token_details"].pop("largest_call", None)
     usage: Any = {
-        **replace(whole[0], largest=0).usage(),
+        **sums.pop(""),
         "calls": len(rows),
-        "seconds": round(sum(row["seconds"] for row in rows), 3),
-        "measured": all(row["measured"] for row in rows),
-        "by_model": {bill.model: replace(bill, largest=0).usage() for bill in by_model},
+        "seconds": round(sum(row["seconds"] for row, _ in rows), 3),
+        "measured": all(row["measured"] for row, _ in rows),
+        "by_model": sums,
     }
     if dollars is not None:
-        costs = [dollars(bill) for bill in bills]
+        costs = [dollars(bill) for _, bill in rows]
         usage["cost"] = None if None in costs else round(sum(filter(None, costs)), 8)
     return cast("Usage", usage)
 

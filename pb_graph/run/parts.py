@@ -64,18 +64,11 @@ class GraphParts:
     built. Local models, and the default, wait for the first question: a module-level graph must be
     importable without loading a gigabyte.
 
+    The fields up to `on_used_up` are the arguments of `build_graph`.
+
     Attributes:
         settings: The settings of the graph: those that are given, else those of `program`, else the
             defaults.
-        models: The models by role: chat models, clients for one, ``provider:model``, ``local:NAME``
-            or None for the default.
-        program: The planner's prompts; None for the package's own.
-        cap_policy: How a cap becomes the models' arguments; None chooses by a model's class.
-        limit: Maximum completion tokens of a run, or a `Budget` that all runs share.
-        prices: The prices of the models.
-        answer_type: The type of the final answer.
-        tools: The tools that the solver may call.
-        on_used_up: Action when a `Budget` has less left than a question's budget.
         refused: Models that will not answer: the HTTP status by run and model.
         replied: Whether a model, by its key, brought thinking.
         accounts: The accounts of limits, by run and limit: all nodes of a run share them.
@@ -118,11 +111,6 @@ class GraphParts:
     async def client(self, model: Model, settings: Settings, io: IO) -> ModelClient:
         """Return the client of a model, with the time-out and the retries of these settings.
 
-        Args:
-            model: The model, by name or by object. An object keeps its own time limit.
-            settings: The settings of the run.
-            io: How to wait for a model that is made from its name.
-
         Raises:
             ModelSetupError: If the object is not a chat model, or the name cannot be resolved.
         """
@@ -138,7 +126,7 @@ class GraphParts:
         return cast("ModelClient", await self.made(key, make, io, model))
 
     async def class_of(self, model: Model, settings: Settings, io: IO) -> FoundClass:
-        """Return the class of a model, and what told it; the arguments are those of `client`."""
+        """Return the class of a model, and what told it."""
         if is_named(model) and (name := model_name(model)).startswith(LOCAL_PREFIX):
             return find_class(name)  # without loading its weights
         client = await self.client(model, settings, io)
@@ -150,11 +138,7 @@ class GraphParts:
         return found._replace(source="reply") if is_plain else found
 
     async def planner(self, program: Program | None, io: IO) -> Planner:
-        """Return the planner of a run's program, or of the graph's.
-
-        Args:
-            program: The prompts; None for those of the graph. A file is read once.
-            io: How to wait for a file, and for DSPy, which takes a second to load.
+        """Return the planner of a run's program, or of the graph's where that is None.
 
         Raises:
             InputError: If the saved planner does not fit, or cannot be read.
