@@ -34,8 +34,7 @@ class LevelTable(BaseModel, frozen=True, extra="forbid"):
         description="Budget of a question by its level. The default is from the paper's code.",
     )
     thinking: Annotated[dict[int, _MaybeNoTokens], EveryLevel] | None = Field(
-        default=None,
-        description="Tokens for thinking, in addition, which the solver is not told.",
+        default=None, description="Tokens for thinking, in addition, which the solver is not told."
     )
 
     def budget_for(self, level: int) -> int:

@@ -20,19 +20,8 @@ from pb_graph.models.caps import policy_for
 from pb_graph.models.classes import can_stop_thinking
 from pb_graph.models.options import TIMEOUT, CallOptions, least_cap
 from pb_graph.nodes.allocate import next_wave
-from pb_graph.planner.plans import (
-    Difficulty,
-    clean_plan,
-    grade_steps,
-    is_beside_task,
-    single_step,
-)
-from pb_graph.planner.requests import (
-    PlannerRequest,
-    estimate_request,
-    level_request,
-    plan_request,
-)
+from pb_graph.planner.plans import Difficulty, clean_plan, grade_steps, is_beside_task, single_step
+from pb_graph.planner.requests import PlannerRequest, estimate_request, level_request, plan_request
 from pb_graph.run.parts import Role
 from pb_graph.run.run import Run
 from pb_graph.state import State

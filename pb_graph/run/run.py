@@ -28,13 +28,7 @@ from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.classes import FoundClass, takes_system_message
 from pb_graph.models.client import REFUSED, ModelClient
-from pb_graph.models.options import (
-    MIN_THINKING,
-    TIMEOUT,
-    CallOptions,
-    Thinking,
-    describe_model,
-)
+from pb_graph.models.options import MIN_THINKING, TIMEOUT, CallOptions, Thinking, describe_model
 from pb_graph.models.provider_errors import is_lasting
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
 from pb_graph.prompts import PromptMessage, continued_thought, forced_answer_prompt
@@ -120,10 +114,7 @@ class Run:
         return reply
 
     async def call(
-        self,
-        client: ModelClient,
-        messages: Sequence[BaseMessage],
-        options: CallOptions,
+        self, client: ModelClient, messages: Sequence[BaseMessage], options: CallOptions
     ) -> Reply:
         """Make one call and charge it to the question; a finished call of the node stands.
 
