@@ -9,7 +9,6 @@ from typing import Any, Literal, cast, get_args
 from uuid import uuid4
 
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.graph import Graph
 from langchain_core.tools import BaseTool, tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -118,13 +117,12 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     if model_class is not None:
         parts.settings = Settings.read(parts.settings.set_fields() | {"model_class": model_class})
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
-    targets = _next_nodes(parts.settings)
     nodes = (intake, plan, estimate, allocate, review, answer, solve, synthesize, finish, no_answer)
     for function in nodes:
         node = Node(function, parts, is_entry=function is intake)
         schema = SolveTask if function is solve else State
-        ends = targets.get(node.name, ())
-        builder.add_node(node.name, node, destinations=tuple(ends), input_schema=schema)
+        ends = _NEXT_NODES.get(node.name, ())
+        builder.add_node(node.name, node, destinations=ends, input_schema=schema)
     for source, end in _EDGES:
         builder.add_edge(source, end)
     compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
@@ -135,6 +133,13 @@ _EDGES = [
     *((START, "intake"), ("estimate", "allocate"), ("solve", "allocate")),
     *(("answer", "finish"), ("synthesize", "finish"), ("no_answer", END)),
 ]
+_NEXT_NODES = {
+    "intake": ("plan", "estimate", "answer"),
+    "plan": ("estimate", "allocate", "review", "answer"),
+    "allocate": ("review", "solve", "synthesize", "answer"),
+    "review": ("allocate", "solve", "synthesize", "answer"),
+    "finish": (END, "no_answer"),
+}  # of each branching node; the settings of a run decide
 NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
 """Takes the state, or the `SolveTask` that was sent, and the run; returns keys of the state."""
 
@@ -216,10 +221,7 @@ class Node(Runnable[Any, State | Command[str]]):
 
 
 class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
-    """A compiled graph that can be asked for a plan alone.
-
-    Its drawing leaves out the nodes that its settings cannot reach.
-    """
+    """A compiled graph that can be asked for a plan alone."""
 
     def plan(
         self, question: str, level: int | None = None, config: RunnableConfig | None = None
@@ -242,20 +244,6 @@ class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
         """Return the plan of a question as `plan` does, in an event loop."""
         return _plan_of(await self.ainvoke(_asked(question, level), config, **_UP_TO_SOLVING))
 
-    def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
-        """Return the drawing of the graph."""
-        drawing = super().get_graph(config, xray=xray)
-        linked = {name for edge in drawing.edges for name in (edge.source, edge.target)}
-        for name in drawing.nodes.keys() - linked:
-            drawing.remove_node(drawing.nodes[name])
-        return drawing
-
-    async def aget_graph(
-        self, config: RunnableConfig | None = None, *, xray: int | bool = False
-    ) -> Graph:
-        """Return the drawing of the graph."""
-        return self.get_graph(config, xray=xray)
-
 
 _UP_TO_SOLVING: Any = {
     "interrupt_before": ["review", "answer", "solve"],
@@ -275,25 +263,6 @@ def _plan_of(state: Mapping[str, Any]) -> QuestionPlan:
         "synthesis": state["settings"]["synthesis"],
         "tokens": spent(state["charges"]),
         "warnings": state["warnings"],
-    }
-
-
-def _next_nodes(settings: Settings) -> dict[str, list[str]]:
-    """Return the possible next nodes of each branching node, the usual one first."""
-    solving = ["solve", "synthesize"] if settings.splits_budget else []
-    solving += [] if settings.is_stepwise else ["answer"]
-    first, planned, reviewed = "answer", ["answer"], ["answer"]
-    if settings.has_budget:
-        first, planned, reviewed = "estimate", ["allocate", "estimate"], ["allocate", *solving]
-    elif settings.review_plan:
-        planned = ["review"]
-    allocated = ["review", *solving] if settings.has_plan and settings.review_plan else solving
-    return {
-        "intake": ["plan"] if settings.has_plan else [first],
-        "plan": planned if settings.is_planned(None) else planned[:1],
-        "review": reviewed,
-        "allocate": allocated,
-        "finish": [END, "no_answer"],
     }
 
 

@@ -141,14 +141,7 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
 class Call:
     """One call of a chat model, whose prompt gets notes, or is shortened until it fits.
 
-    Attributes:
-        limits: What the call may spend.
-        model: The chat model, without a budget.
-        messages: The prompt.
-        stop: Texts at which the model stops.
-        run_manager: The run of the call, for callbacks and streams.
-        settings: The other arguments of the call.
-        io: How to wait, `BLOCKING` or `ASYNC`.
+    The model has no budget; what follows it are the arguments of LangChain's ``_generate``.
     """
 
     limits: CallLimits

@@ -251,11 +251,8 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
         The existing account also knows the cost of attempts that left no trace in the state, such
         as attempts that another middleware repeated. It is ignored if the run continues within
-        another account. What the run has spent in another process is added.
-
-        Args:
-            state: The state of the run.
-            log: What the node has spent before it was cut off: it is not in the state.
+        another account. What the run has spent in another process is added: the log knows what the
+        node spent before it was cut off.
         """
         run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
         total = state.get("budget_total", 0)

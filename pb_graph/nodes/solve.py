@@ -24,10 +24,7 @@ from pb_graph.types import Purpose, Query, StepResult, SubQuestion
 async def solve(task: SolveTask, run: Run) -> State:
     """Add one result to ``results``. A failed call is also a result; the other steps continue."""
     plan, index, share, query = task["plan"], task["index"], task["share"], task["query"]
-    closes, given = (
-        task["closes"],
-        await _given(query, run, budget=share if _is_told(run) else None),
-    )
+    given = await _given(query, run, budget=share if _is_told(run) else None)
     if _is_single_step(plan, query):
         prompt = single_call_prompt(given)
     else:
@@ -39,7 +36,7 @@ async def solve(task: SolveTask, run: Run) -> State:
             share,
             query,
             Purpose("solve", index, plan[index]["level"] or query["level"]),
-            closing=closes,
+            closing=task["closes"],
             compute=given.style.compute,
         )
     except ModelCallError as failure:
