@@ -137,7 +137,7 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
         return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
     gives_answer = settings.synthesis in {"auto", "last_step"}
-    wave, billed = list[Send](), spending(state["charges"])
+    wave: list[Send] = []
     for place, step in enumerate(plan):
         # The last step combines the results of all others, where it also gives the final answer.
         closes = len(plan) == 1 or (gives_answer and step is plan[-1])
@@ -157,7 +157,7 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
             closes=closes,
             thinking_room=state["thinking_room"],
             run_id=state["run_id"],
-            spent=billed,
+            spent=spending(state["charges"]),
         )
         wave.append(Send("solve", task))
     return wave or "synthesize"
