@@ -101,6 +101,19 @@ def test_transient_faults_are_retried_within_the_budget(way: Way) -> None:
     assert made.budget.spent == 30 + 60 + 2  # type: ignore[union-attr]
 
 
+class Streaming(ScriptedChat):
+    stream_usage: bool = True
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_connection_lost_after_a_refused_option_may_have_cost_the_whole_cap(way: Way) -> None:
+    said = HTTPError(400, "unknown field: stream_options"), ConnectionResetError()
+    made = budgeted(Streaming(solve=in_turn(*said)), retry_policy=RetryPolicy(0))
+    with pytest.raises(ConnectionResetError):
+        run(made, ASKED, way)
+    assert made.budget.unknown == 90  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_truncated_answer_is_kept_when_its_ending_fails(way: Way) -> None:
     model = ScriptedChat(solve=in_turn(Reply("and so on " * 100), HTTPError(400)))

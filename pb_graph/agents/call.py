@@ -237,13 +237,14 @@ class Call:
         manager = copy(self.run_manager)
         manager.handlers = [*manager.handlers, watch]
         given: Any = prompt, self.stop, manager
-        try:
-            result = await self.io.call(*calls_of(made.model), *given, **arguments)
-        except Exception as error:
-            if not refuses_stream_options(made.model, error):
-                raise
+        while True:
+            try:
+                result = await self.io.call(*calls_of(made.model), *given, **arguments)
+                break
+            except Exception as error:
+                if not refuses_stream_options(made.model, error):
+                    raise
             made.model = made.model.model_copy(update={"stream_usage": False})
-            result = await self.io.call(*calls_of(made.model), *given, **arguments)
         message: AIMessage = result.generations[0].message
         told = {**message.response_metadata, _NOTE: note}
         return message.model_copy(update={"response_metadata": told}) if note else message
