@@ -16,7 +16,7 @@ from typing import Any
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, AgentState
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, tool
@@ -34,28 +34,20 @@ _BAR, _SCALE = 30, 3 * BUDGET  # characters of a full bar, and the tokens that f
 _ANSWER = "Supplier 5 is the cheapest. Final answer: supplier 5"
 
 
-class ScriptedModel(BaseChatModel):
+class ScriptedModel(FakeListChatModel):
     """Calls its tool as often as each of its rounds says, then answers. A token is a word."""
 
     run: Any  # pays for the tokens
     rounds: Sequence[int]
-    answer: str
-
-    @property
-    def _llm_type(self) -> str:
-        return "scripted"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ANN401, D102 -- inherited
         return self.bind(tools=[tool.name for tool in tools], **kwargs)
-
-    def _generate(self, *_: Any, **__: Any) -> ChatResult:  # noqa: ANN401
-        raise NotImplementedError
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:  # noqa: ANN401
         done = sum(isinstance(message, AIMessage) for message in messages)
         names = kwargs.get("tools", []) if done < len(self.rounds) else []
         length = 150 + (37 * sum(map(ord, messages[0].text)) + 53 * done) % 100  # by job and round
-        words = ["hmm"] * length if names else self.answer.split()
+        words = ["hmm"] * length if names else self.responses[0].split()
         written = words[: kwargs.get("max_tokens")]
         for _token in written:  # the agents take turns, in the same order each time
             self.run.spent += 1
@@ -117,7 +109,7 @@ class Run:
             return await ask(job, search, [1] * _SEARCHES, f"{job} is done")
 
         async def ask(job: str, its_tool: BaseTool, rounds: list[int], answer: str) -> str:
-            model = ScriptedModel(run=self, rounds=rounds, answer=answer)
+            model = ScriptedModel(run=self, rounds=rounds, responses=[answer])
             agent = create_agent(model, [its_tool], middleware=self.middleware)
             out = await agent.ainvoke({"messages": [HumanMessage(job)]})
             return str(out["messages"][-1].text)
