@@ -348,34 +348,38 @@ class Answer:
         if decision == "stop":
             return ModelResponse([AIMessage(_STOPPED, response_metadata=notes.USED_UP)])
         if response is None or finish_of(_message_of(response)) == "length":
-            response = await self._finish(response)
+            response = await self._finish(_message_of(response) if response else None)
         if self.reserve and (usage := _message_of(response).usage_metadata):
             account.keep(reserve_of(account, self.reserve, key_of(self.request.model), usage))
         return response
 
-    async def _finish(self, response: ModelResponse[Any] | None) -> ModelResponse[Any]:
+    async def _finish(self, first: AIMessage | None) -> ModelResponse[Any]:
         """Return the final answer, out of the reserve, after what was written so far."""
-        least = self._least(_MIN_ANSWER // 2 if response else _MIN_ANSWER, 0.1)
+        least = self._least(_MIN_ANSWER // 2 if first else _MIN_ANSWER, 0.1)
         limits = replace(self.limits, at_least=least, is_last=True, tell_every=None)
         try:
-            final = await self._ask(self._ending(response), limits)
+            final = await self._ask(self._ending(first), limits)
         except errors.BudgetUsedUpError as error:
             if self.by_tool or "response_format" in self.request.model_settings:
                 raise
-            cut = notes.unfinished(_message_of(response) if response else None, error.note)
-            return _with(response, cut)
+            return ModelResponse([notes.unfinished(first, error.note)])
         except Exception:
-            if response is None or self._is_typed or not _message_of(response).text:
+            if first is None or self._is_typed or not first.text:
                 raise
-            return _with(
-                response, notes.unfinished(_message_of(response))
-            )  # its tokens are paid for
-        if not self._is_typed and _message_of(final).tool_calls:  # it was given no tools
-            final = _with(final, notes.without_tool_calls(_message_of(final)))
-        if response:
-            final = self._join(response, final)
-        is_cut = not self._is_typed and finish_of(_message_of(final)) == "length"
-        return _with(final, notes.unfinished(_message_of(final))) if is_cut else final
+            return ModelResponse([notes.unfinished(first)])  # its tokens are paid for
+        said = last = _message_of(final)
+        if not self._is_typed and last.tool_calls:  # it was given no tools
+            last = notes.without_tool_calls(last)
+        if first:  # the usage of both calls; a structured answer is whole in the second
+            content: Any = last.content
+            if first.text and not self._is_typed and final.structured_response is None:
+                content = notes.joined(first.content, content) if content else first.content
+            usage = [answer.usage_metadata for answer in (first, last)]
+            both = add_usage(*usage) if any(usage) else None
+            last = last.model_copy(update={"content": content, "usage_metadata": both})
+        if not self._is_typed and finish_of(last) == "length":
+            last = notes.unfinished(last)
+        return replace(final, result=[last if m is said else m for m in final.result])
 
     async def _ask(self, request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
         """Make one call. Of a reply that was cut off, the text is returned."""
@@ -401,7 +405,7 @@ class Answer:
         formats = self.request.response_format, self.request.model_settings.get("response_format")
         return self.by_tool or any(form is not None for form in formats)
 
-    def _ending(self, response: ModelResponse[Any] | None) -> ModelRequest[Any]:
+    def _ending(self, first: AIMessage | None) -> ModelRequest[Any]:
         """Return the request for a final answer, without tools and after the text so far.
 
         Tool calls and results stand in it as text, because servers refuse them without tools.
@@ -410,9 +414,8 @@ class Answer:
         dropped = frozenset[str]()
         if not self.by_tool:
             dropped, messages = _TOOL_SETTINGS, without_tools(messages, shortened=False)
-        partial = _message_of(response).text if response and not self._is_typed else ""
-        if partial:
-            messages = [*messages, AIMessage(partial), HumanMessage(f"{FINISH} {_GO_ON}")]
+        if first and first.text and not self._is_typed:
+            messages = [*messages, AIMessage(str(first.text)), HumanMessage(f"{FINISH} {_GO_ON}")]
         elif messages and isinstance(messages[-1], HumanMessage):
             messages = [*messages[:-1], notes.appended(messages[-1], FINISH)]
         else:
@@ -423,19 +426,6 @@ class Answer:
             tool_choice=None,
             model_settings={name: settings[name] for name in settings.keys() - dropped},
         )
-
-    def _join(self, response: ModelResponse[Any], final: ModelResponse[Any]) -> ModelResponse[Any]:
-        """Return both answers as one message with the usage of both calls.
-
-        A structured answer is whole in the second response.
-        """
-        first, second = _message_of(response), _message_of(final)
-        content: Any = second.content
-        if first.text and not self._is_typed and final.structured_response is None:
-            content = notes.joined(first.content, content) if content else first.content
-        usage = [answer.usage_metadata for answer in (first, second)]
-        update = {"content": content, "usage_metadata": add_usage(*usage) if any(usage) else None}
-        return _with(final, second.model_copy(update=update))
 
 
 def reserve_of(account: Budget, fraction: float, model: str = "", usage: Any = None) -> float:
@@ -465,11 +455,3 @@ def reserve_of(account: Budget, fraction: float, model: str = "", usage: Any = N
 def _message_of(response: ModelResponse[Any]) -> AIMessage:
     """Return the message of the model in a response."""
     return next(message for message in response.result if isinstance(message, AIMessage))
-
-
-def _with(response: ModelResponse[Any] | None, message: AIMessage) -> ModelResponse[Any]:
-    """Return a response with another message of the model."""
-    if response is None:
-        return ModelResponse([message])
-    before = _message_of(response)
-    return replace(response, result=[message if m is before else m for m in response.result])
