@@ -112,9 +112,7 @@ def _shows_form(form: str | None) -> bool:
 def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
     """Return the prompt that asks the whole question in one call.
 
-    Args:
-        given: The question. Its plan is shown as one way to solve it; its budget and its shares are
-            stated.
+    A plan is shown as one way to solve it; a budget and shares are stated.
     """
     query, settings, style, plan = given.query, given.settings, given.style, given.plan
     is_paper, budget = style.is_paper and not style.examples, given.budget

@@ -414,10 +414,7 @@ class Context:
 
     @classmethod
     def resolve(cls, value: object) -> Self:
-        """Return the checked context of a run.
-
-        Args:
-            value: A `Context`, or the context of a host graph: a mapping or an object.
+        """Return the context of a run, also from that of a host graph, a mapping or an object.
 
         Raises:
             InputError: If the settings or the limit are wrong, or the context has another type.

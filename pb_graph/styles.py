@@ -179,9 +179,6 @@ def evaluate(code: str) -> str | None:
     Nothing is run: of Python's grammar only numbers, names, the operators of arithmetic and a few
     functions are followed. Imports and expressions that are not assigned are ignored.
 
-    Args:
-        code: The assignments.
-
     Returns:
         The figure in digits, worked out exactly and shown with at most six decimals. None if there
         is any other statement, or a value that is not rational.

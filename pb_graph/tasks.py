@@ -85,10 +85,8 @@ def asked_length(query: Query) -> int | None:
     """Return the completion tokens of the text that a question asks for; None if it says no length.
 
     Words, sentences, paragraphs and pages count where something is to be written, days where a trip
-    or the like is to be planned. Of several lengths the largest counts.
-
-    Args:
-        query: The question. A long one is looked at in its head and its tail.
+    or the like is to be planned. Of several lengths the largest counts. A long question is looked
+    at in its head and its tail.
     """
     parts = (ends_of(query["question"]), query["instruction"], query["answer_format"])
     return _length_in("\n".join(filter(None, parts)), query["domain"].casefold())

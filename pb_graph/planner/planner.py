@@ -161,10 +161,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         self.program().save(path)
 
     def load(self, program: PlannerProgram | str | Path) -> Self:
-        """Take over the instructions and demos of a program.
-
-        Args:
-            program: A program, or the path of one that `save` or ``pb-optim tune`` wrote.
+        """Take over the instructions and demos of a program, or of a saved file.
 
         Raises:
             InputError: If the file is no planner program, or its planner has other fields.

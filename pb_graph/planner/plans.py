@@ -162,9 +162,6 @@ def find_level(text: str) -> dict[str, Any]:
     """Return the ``level`` from 1 to 5 that a reply names; none where it names none, or several.
 
     The number that is called a level counts, not one of a scale or of another thing.
-
-    Args:
-        text: The reply, with its thinking.
     """
     text = without_thinking(text)[:MAX_LENGTH].translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
     signs = unicodedata.normalize("NFKC", text)

@@ -107,15 +107,10 @@ class _List(NamedTuple):
     label: str
     items: Sequence[object]
     about: Mapping[str, Any] = {}
-    is_whole: bool = False  # whether it is JSON that needed no repair
 
 
 def find_plan(text: str) -> dict[str, Any]:
-    """Return the fields of the `Plan` that a reply holds; none if it holds no plan.
-
-    Args:
-        text: The reply, with its thinking.
-    """
+    """Return the fields of the `Plan` that a reply holds; none if it holds no plan."""
     best, plan = 1, dict[str, Any]()
     for listed in _lists(without_thinking(text)[:MAX_LENGTH]):
         if (steps := _steps(listed)) and (rank := _rank(listed, steps)) >= best:
@@ -130,9 +125,9 @@ def _lists(text: str, depth: int = 4) -> Iterator[_List]:
     """Yield the lists of a text: those of its lines, then those of its JSON values."""
     yield from _lists_of_lines(text)
     values = _json_values(text)
-    objects = [value for _, value, is_whole in values if is_whole and isinstance(value, Mapping)]
-    for label, value, is_whole in values:
-        yield from _lists_in(value, _List(label, (), {}, is_whole), depth)
+    objects = [value for _, value in values if isinstance(value, Mapping)]
+    for label, value in values:
+        yield from _lists_in(value, _List(label, ()), depth)
     if len(objects) > 1:
         yield _List("", objects)
 
@@ -155,27 +150,26 @@ def _lists_in(value: object, place: _List, depth: int) -> Iterator[_List]:
             fields = entry if isinstance(entry, Mapping) else {word or "step": entry}
             numbered.setdefault(number[2], {}).update(fields)
         else:
-            yield from _lists_in(entry, _List(f"{key}:", (), value, place.is_whole), depth - 1)
-    yield _List(label, [*numbered.values()], value, place.is_whole)
+            yield from _lists_in(entry, _List(f"{key}:", (), value), depth - 1)
+    yield _List(label, [*numbered.values()], value)
     if _PLAN.search(place.label) and not numbered:
         yield place._replace(items=[{key: entry} for key, entry in value.items()])
 
 
-def _json_values(text: str) -> list[tuple[str, Any, bool]]:
-    """Return the JSON values of a text: the words before each, and whether it was whole."""
-    body, end, values = _BARE_LATEX.sub(r"\\\\", text), 0, list[tuple[str, Any, bool]]()
+def _json_values(text: str) -> list[tuple[str, Any]]:
+    """Return the JSON values of a text, each with the words before it."""
+    body, end, values = _BARE_LATEX.sub(r"\\\\", text), 0, list[tuple[str, Any]]()
     for start in islice((match.end() for match in _JSON_START.finditer(body)), _MAX_STARTS):
         if start < end:
             continue
         label, value = body[end:start].strip(" \t\n`").removesuffix("json").strip(" \t\n`"), None
         with suppress(ValueError, RecursionError):
             value, end = json.JSONDecoder(strict=False).raw_decode(body, start)
-        is_whole = end > start
-        if not is_whole and len(values) < _MAX_BROKEN:
+        if end <= start and len(values) < _MAX_BROKEN:
             with suppress(ValueError, RecursionError):
                 value = repair_json(body[start : start + _MAX_REPAIRED], return_objects=True)
         is_inside = re.search(r"[\[{]", label)  # of another value
-        values.append(("…" if is_inside else label, value, is_whole))
+        values.append(("…" if is_inside else label, value))
     return values
 
 
@@ -201,7 +195,7 @@ def _rank(listed: _List, steps: list[dict[str, Any]]) -> int:
     words = re.split(r"[.!?。！？]\s|\n", listed.label)[-1]
     is_other = _NO_PLAN.search(listed.label)
     if _PLAN.search(words) and not is_other:
-        return 3 + bool(listed.about) * (1 + listed.is_whole + (_letters(words) == "step"))
+        return 3 + bool(listed.about) * (1 + (_letters(words) == "step"))
     if _NO_PLAN.search(words) and _HEADING.match(words):
         return 0
     asking = sum(bool(_QUESTION.search(step["question"])) for step in steps)
@@ -407,14 +401,10 @@ def _place_of(mark: re.Match[str]) -> tuple[str, int]:
 
 
 def find_grades(text: str) -> dict[str, Any]:
-    """Return the ``level`` of a problem, and the ``levels`` and ``credits`` of its parts.
-
-    Args:
-        text: The reply, with its thinking.
-    """
+    """Return the ``level`` of a problem, and the ``levels`` and ``credits`` of its parts."""
     text = without_thinking(text)[:MAX_LENGTH]
     lines = {line[1]: line[2] for line in map(_FIELD_LINE.match, text.splitlines()) if line}
-    values = [*(value for _, value, _ in _json_values(text)), lines]
+    values = [*(value for _, value in _json_values(text)), lines]
     return next((grades for value in values if (grades := _grades(value))), {})
 
 
