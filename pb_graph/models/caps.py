@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
 
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.local import server
@@ -25,6 +26,7 @@ from pb_graph.models.options import (
     generic,
     is_openai_like,
     known_levels,
+    name_of,
     uses_responses,
 )
 
@@ -320,7 +322,48 @@ _POLICIES = (generic, openai, openai_compatible, deepseek, vllm, llama_cpp, *_BY
 POLICIES: dict[str, CapPolicy] = {policy.__name__: policy for policy in _POLICIES}
 """The policies by name."""
 CONTINUING: set[CapPolicy] = {vllm, llama_cpp}
-"""Policies of servers that continue an unfinished last AI message."""
+"""Policies of servers that continue an unfinished last AI message, whatever the model."""
+_CONTINUING_CLAUDE = re.compile(r"claude-(3-|(opus|sonnet|haiku)-4-([015]\b|\d{8}))")
+
+
+def can_continue(model: BaseChatModel, policy: CapPolicy) -> bool:
+    """Return whether a model's server is known to continue an unfinished last AI message.
+
+    Claude does before version 4.6, if it does not think, and DeepSeek's own server does.
+    """
+    if policy is anthropic:
+        return bool(_CONTINUING_CLAUDE.search(name_of(model)))
+    return policy in CONTINUING or (policy is deepseek and policy_for(model) is deepseek)
+
+
+def continuing(
+    model: BaseChatModel,
+    messages: Sequence[BaseMessage],
+    arguments: dict[str, Any],
+    policy: CapPolicy,
+) -> tuple[BaseChatModel, Sequence[BaseMessage], dict[str, Any]]:
+    """Return the model, messages and arguments of a call that continues the last message.
+
+    Args:
+        model: The model.
+        messages: The prompt.
+        arguments: The arguments, as the policy gives them.
+        policy: The policy, for which `can_continue` holds.
+    """
+    if policy is anthropic:  # refuses a space at the end
+        return model, [*messages[:-1], AIMessage(messages[-1].text.rstrip())], arguments
+    if policy is not deepseek:
+        return model, messages, arguments
+    # LangChain has no name for DeepSeek's mark, so the messages of the body are replaced.
+    *before, begun = convert_to_openai_messages(list(messages))
+    body = arguments["extra_body"] | {"messages": [*before, begun | {"prefix": True}]}
+    beta = urlsplit(address_of(model))._replace(path="/beta").geturl()
+    clients = {
+        side: sdk.with_options(base_url=beta).chat.completions
+        for side in ("client", "async_client")
+        if (sdk := getattr(model, f"root_{side}"))
+    }
+    return model.model_copy(update=clients), messages, arguments | {"extra_body": body}
 
 
 def known_policy(policy: CapPolicy | str | None) -> CapPolicy | None:

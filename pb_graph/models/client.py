@@ -20,7 +20,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError, PlanAndBudgetError
-from pb_graph.models.caps import CONTINUING, CapPolicy, policy_for
+from pb_graph.models.caps import CapPolicy, can_continue, continuing, policy_for
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import (
     CallOptions,
@@ -180,7 +180,7 @@ class ChatClient(ModelClient):
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, as `ModelClient.call` describes it."""
-        if options.continue_last and self._policy not in CONTINUING:
+        if options.continue_last and not can_continue(self.model, self._policy):
             raise ModelSetupError(_NO_CONTINUATION)
         enclosing = ACCOUNTS.get()
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
@@ -271,9 +271,12 @@ class ChatClient(ModelClient):
         own = model.callbacks
         handlers = own.handlers if isinstance(own, BaseCallbackManager) else own or ()
         model = model.model_copy(update={"callbacks": [*handlers, watch]})
+        prompt = messages
+        if options.continue_last:
+            model, prompt, arguments = continuing(model, messages, arguments, self._policy)
         # The model's own limit is that of one read, and a stream has many.
         limit = max(options.timeout, self._timeout) if options.stream else self._timeout
-        given: Any = [*messages], {} if options.stream else _SILENT
+        given: Any = [*prompt], {} if options.stream else _SILENT
         blocking = partial(model.invoke, *given, **arguments)
         awaitable = partial(model.ainvoke, *given, **arguments)
         try:

@@ -15,6 +15,7 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.caches import InMemoryCache
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_deepseek import ChatDeepSeek
 from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_openai import ChatOpenAI
 from openai import LengthFinishReasonError
@@ -24,7 +25,7 @@ from pb_graph import Budget, NoAnswerError, Settings, build_graph
 from pb_graph.budget import use_budget
 from pb_graph.budget.bill import Bill, most_billed
 from pb_graph.errors import ModelCallError, ModelSetupError
-from pb_graph.models.caps import llama_cpp
+from pb_graph.models.caps import anthropic, can_continue, continuing, deepseek, llama_cpp
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions, copy_for_calls, describe_model, name_of
 from pb_graph.models.reply import ASYNC, BLOCKING, Reply, run_sync
@@ -323,6 +324,41 @@ class TestOverHTTP:
         assert isinstance(caught.value.__cause__, LengthFinishReasonError)
         (lost,) = caught.value.lost
         assert (lost["usage"], lost["measured"]) == (Bill(input=9, output=10).usage(), True)
+
+
+@both_ways
+def test_deepseek_continues_a_message_with_a_mark_at_its_beta_address(way: Way) -> None:
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.url.path, json.loads(request.content)["messages"][-1]))
+        return completion("three")
+
+    model = ChatDeepSeek(model="deepseek-reasoner", **over(answer))
+    assert call(model, PIECE, way, BEGUN).text == "three"
+    begun = {"role": "assistant", "content": "one, two, ", "prefix": True}
+    assert asked == [("/beta/chat/completions", begun)]
+    gateway = ChatDeepSeek(model="deepseek-reasoner", base_url=ELSEWHERE, **over(answer))
+    assert not can_continue(gateway, deepseek)  # it may have no such address
+
+
+@pytest.mark.parametrize(
+    ("name", "can"),
+    [
+        ("claude-3-7-sonnet-latest", True),
+        ("claude-opus-4-20250514", True),
+        ("claude-haiku-4-5-20251001", True),
+        ("claude-sonnet-4-6", False),
+        ("claude-opus-5", False),
+    ],
+)
+def test_claude_continues_a_message_without_a_space_before_version_4_6(
+    name: str, *, can: bool
+) -> None:
+    model = ChatAnthropic(model_name=name, api_key=KEY)
+    assert can_continue(model, anthropic) == can
+    _, messages, _ = continuing(model, BEGUN, {}, anthropic)
+    assert messages[-1].text == "one, two,"
 
 
 def test_a_models_name_has_its_address_without_credentials() -> None:
