@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import optim.rivals  # noqa: F401 -- registers them
 from optim.datasets.dataset import digest
-from pb_graph.budget.rules import PerLevel
+from pb_graph.budget.allocation import PerLevel
 from pb_graph.errors import InputError, did_you_mean
 from pb_graph.methods import METHODS
 from pb_graph.methods import PAPER as PAPER_SOURCE

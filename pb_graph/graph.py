@@ -18,8 +18,8 @@ from pydantic import BaseModel
 
 from pb_graph.answers import AnswerType
 from pb_graph.budget.account import Budget
+from pb_graph.budget.allocation import Limit
 from pb_graph.budget.bill import Dollars, Prices, spent
-from pb_graph.budget.rules import Limit
 from pb_graph.budget.scope import use_budget
 from pb_graph.errors import InputError
 from pb_graph.models.caps import CapPolicy, known_policy

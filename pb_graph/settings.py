@@ -19,8 +19,15 @@ from pydantic import (
 )
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.allocation import Schedule, ScheduleName
-from pb_graph.budget.rules import LEVELS, BudgetRule, Level, LevelTable, Limit
+from pb_graph.budget.allocation import (
+    LEVELS,
+    BudgetRule,
+    Level,
+    LevelTable,
+    Limit,
+    Schedule,
+    ScheduleName,
+)
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS
 from pb_graph.tasks import asked_length

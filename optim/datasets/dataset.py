@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.extras import named_object
-from pb_graph.budget.rules import LEVELS
+from pb_graph.budget.allocation import LEVELS
 from pb_graph.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:

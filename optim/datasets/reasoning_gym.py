@@ -12,7 +12,7 @@ from typing import Any
 
 from optim.datasets.dataset import Question, Row, dataset
 from optim.extras import import_or_explain
-from pb_graph.budget.rules import LEVELS
+from pb_graph.budget.allocation import LEVELS
 from pb_graph.errors import InputError, did_you_mean
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ import pandas as pd
 from optim.e3 import Comparison, Sample, compare
 from optim.records import Record, solving_calls
 from optim.reporting.tables import answers, figures
-from pb_graph.budget.rules import LEVELS, LevelTable
+from pb_graph.budget.allocation import LEVELS, LevelTable
 from pb_graph.errors import InputError
 
 _QUANTILES = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)  # of the lengths: the caps of the ladder

@@ -170,17 +170,6 @@ class Call:
         return await self.limits.once(digests_of(self.messages, self._made.key)[-1], self._message)
 
     async def _message(self) -> AIMessage:
-        done = await self._attempt()
-        error: Any = done.error
-        if done.message is not None:
-            return done.message
-        if type(error).__name__ != "LengthFinishReasonError":  # OpenAI's client cannot parse it
-            explain(error, self.model)
-            raise error
-        usage = done.tokens.usage() if done.tokens and done.tokens.is_measured else None
-        return AIMessage("", usage_metadata=usage, response_metadata={"finish_reason": "length"})
-
-    async def _attempt(self) -> Attempt:
         """Make the call within its accounts, and learn the size of its prompt."""
         limits, made, io = self.limits, self._made, self.io
         accounts, cap = limits.accounts, self._cap()
@@ -189,13 +178,13 @@ class Call:
         tries = [(limits.keep, limits.at_least)]
         if limits.is_last:  # where enough is left, a lost connection leaves room for another answer
             tries.append((accounts[0].amount(Bill(made.key, output=_MIN_ANSWER)), _ENOUGH))
-        while True:
+        done: Attempt | None = None
+        while done is None:
             call = await io.load(self._bound) if needs_input else Bill(made.key)
             parts["keep"], least = tries[-1]
             parts["at_least"] = min(max(least, made.least_cap), cap or MAX_TOKENS)
-            sent = (self._send, accounts, cap, call, self.messages, io)
             try:
-                done = await attempt(*sent, **parts)
+                done = await attempt(self._send, accounts, cap, call, self.messages, io, **parts)
             except errors.BudgetUsedUpError as error:
                 if len(tries) > 1:
                     tries.pop()
@@ -204,10 +193,16 @@ class Call:
                 else:
                     error.__class__ = BudgetUsedUpError
                     raise
-            else:
-                if needs_input and done.message and done.tokens:
-                    learn_input(made.model, self._prompt, self.settings, done.message, done.tokens)
-                return done
+        if done.message is not None:
+            if needs_input and done.tokens:
+                learn_input(made.model, self._prompt, self.settings, done.message, done.tokens)
+            return done.message
+        failure: Any = done.error
+        if type(failure).__name__ != "LengthFinishReasonError":  # OpenAI's client cannot parse it
+            explain(failure, self.model)
+            raise failure
+        usage = done.tokens.usage() if done.tokens and done.tokens.is_measured else None
+        return AIMessage("", usage_metadata=usage, response_metadata={"finish_reason": "length"})
 
     def _cap(self) -> int | None:
         """Return the smallest limit of the completion tokens; refuse several answers at once."""

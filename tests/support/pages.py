@@ -19,8 +19,7 @@ from pydantic import BaseModel, create_model
 from rich.console import Console
 
 from pb_graph import Settings, TokenBudgetMiddleware, build_graph
-from pb_graph.budget.allocation import Schedule
-from pb_graph.budget.rules import LevelTable, Limit, PerLevel
+from pb_graph.budget.allocation import LevelTable, Limit, PerLevel, Schedule
 from pb_graph.cli.demo import draw, play
 from pb_graph.models.caps import policy_for
 from pb_graph.models.options import CallOptions, Thinking, is_cap

@@ -17,7 +17,7 @@ from optim.tuning.options import OPTIMIZERS, TuneOptions
 from optim.tuning.program import Candidate
 from optim.tuning.search import Trial
 from optim.tuning.settings import DIMENSIONS, REFERENCES, halving
-from pb_graph.budget.rules import LevelTable
+from pb_graph.budget.allocation import LevelTable
 from pb_graph.settings import Settings
 from tests.optim.reporting.samples import answered
 from tests.support.chat_model import Call, Said, ScriptedChat
