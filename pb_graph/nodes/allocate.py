@@ -42,7 +42,7 @@ async def _allocate(state: State, run: Run) -> State:
             run.warn("single_step", note)
             update["plan"] = plan = [single_step(query)]
             run.emit("plan", steps=plan)
-        update["shares"] = _split(budget, plan, plan, query["level"], settings)
+        update["shares"] = _split(budget, plan, state, settings)
     to_come = settings.solving_bound(query, budget, len(plan)) + state["thinking_room"]
     bound = available_tokens(to_come) + most_billed(state["charges"])
     update["limit"] = bound if limit is None or is_raised else min(bound, limit)
@@ -55,14 +55,13 @@ def _reallocate(state: State, settings: Settings) -> State:
     rest = [step for step in state["plan"] if step["index"] not in done]
     if not rest:
         return {}
-    shares, query = state["shares"], state["query"]
-    solving = [row for row in state["charges"] if row["node"] == "solve"]
-    left = (query["budget"] or 0) - most_billed(solving)
+    shares, solving = state["shares"], [row for row in state["charges"] if row["node"] == "solve"]
+    left = (state["query"]["budget"] or 0) - most_billed(solving)
     if settings.enforcement == "prompt":
         # Nothing enforces a stated budget: overspending must not shrink the shares of later steps.
         left = max(left, sum(shares[step["index"]] for step in rest))
     left = max(left, len(rest))  # a server that ignores caps may have used up the budget
-    new = iter(_split(left, rest, state["plan"], query["level"], settings))
+    new = iter(_split(left, rest, state, settings))
     return {"shares": [shares[n] if n in done else next(new) for n in range(len(shares))]}
 
 
@@ -92,16 +91,12 @@ async def _budget(state: State, run: Run) -> tuple[int, bool]:
 
 
 def _split(
-    tokens: int,
-    steps: Sequence[SubQuestion],
-    plan: Sequence[SubQuestion],
-    level: int | None,
-    settings: Settings,
+    tokens: int, steps: Sequence[SubQuestion], state: State, settings: Settings
 ) -> list[int]:
     """Return the tokens of each step; steps keep their position in the plan."""
     if len(steps) == 1:
         return [tokens]
-    shape = settings.shape
+    plan, level, shape = state["plan"], state["query"]["level"], settings.shape
     if shape.name == "bam":
         levels = [step["level"] or level or MIDDLE for step in steps]
         c, beta = shape.c, shape.beta
