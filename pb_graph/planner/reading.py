@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice, pairwise, repeat
+from itertools import islice, pairwise
 from textwrap import dedent
 from typing import Any, NamedTuple, cast
 
@@ -286,11 +285,9 @@ def _to_number(value: object) -> float | None:
 def _lines(text: str) -> Iterator[str]:
     """Yield the lines of a text; tags, table rows and "1. … 2. …" on a line are items as well."""
     first, _, rest = text.partition("\n")  # what was before the first line has been stripped
-    text = f"{first}\n{dedent(rest)}"
-    tags = Counter(
-        _letters(tag[3]) for tag in _TAG.finditer(text) if _field_of(tag[3]) == "question"
-    )
-    text = _TAG.sub(partial(_to_mark, max(tags, key=tags.__getitem__, default="")), text)
+    text = f"{first}\n{dedent(rest)}".expandtabs(4)
+    tags = [_letters(tag[3]) for tag in _TAG.finditer(text) if _field_of(tag[3]) == "question"]
+    text = _TAG.sub(partial(_to_mark, max(dict.fromkeys(tags), key=tags.count, default="")), text)
     lines = _BULLET.sub("\n- ", text).splitlines()
     said = [line.strip() for line in lines if line.strip()]
     if len(said) > 1 and all(_QUESTION.search(line) and line[0].isalpha() for line in said):
@@ -326,7 +323,7 @@ def _lists_of_lines(text: str) -> list[_List]:
     """Return the lists of a text: a line is an item, a part of an item, or words before a list."""
     found, label, style = list[_List](), "", ""
     indent, number, goes_on, is_heading = 0, 0, False, False
-    for line in map(str.expandtabs, _lines(text), repeat(4)):
+    for line in _lines(text):
         place, words = len(line) - len(line.lstrip()), line.lstrip(" >#").strip(_AROUND)
         mark, field = _MARK.match(line), _field_in(words)
         its_style, its_number = _place_of(mark) if mark else ("", 0)
