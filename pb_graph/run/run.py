@@ -203,7 +203,7 @@ class Run:
         reserve = min(reserve, cap * 2 // 3 if closing else cap // 2) if forces else 0
         kept = self.budget.grant(reserve)
         options = CallOptions(
-            max(1, min(cap - int(kept.left), self.budget.tokens_left())),
+            cap - int(kept.left),
             purpose=purpose,
             # A budget that the prompt states must not change other arguments.
             thinking=thinking or ("bounded" if is_capped else free),
