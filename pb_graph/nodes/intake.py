@@ -65,9 +65,9 @@ async def intake(state: State, run: Run) -> State:
     )
     if given.budget is not None:
         run.settings = run.settings.model_copy(update={"budget": given.budget})
-    has_own = run.settings.budget is not None
+    has_own, method = run.settings.budget is not None, METHODS[run.settings.method]
     found = planner = await run.class_of("solver")
-    if METHODS[run.settings.method].plans:
+    if method.plans or method.budgets or has_own:  # the level may be asked for
         planner = await run.class_of("planner")
     run.settings = settings = _fitted(run.settings, query, found.name, planner.name)
     run.goto = "plan" if settings.has_plan else "estimate" if settings.has_budget else "answer"
