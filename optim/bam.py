@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optim.statistics.estimates import Floats
-from pb_graph.budget import LEVELS
-from pb_graph.budget.allocation import optimal_allocation
+from pb_graph.budget.allocation import LEVELS, optimal_allocation
 from pb_graph.errors import InputError
 from pb_graph.settings import Settings
 

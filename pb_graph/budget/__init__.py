@@ -1,12 +1,8 @@
-"""Define rules for the budget of a question and its shares, and the shared `Budget`."""
+"""Split a budget by level and over sub-questions, and charge a block of code to a `Budget`."""
 
-from pb_graph.budget.account import Budget
 from pb_graph.budget.allocation import (
-    LEVELS,
-    BudgetRule,
     LevelTable,
     PerLevel,
-    Schedule,
     optimal_allocation,
     schedule_weights,
     split,
@@ -14,12 +10,8 @@ from pb_graph.budget.allocation import (
 from pb_graph.budget.scope import use_budget
 
 __all__ = [
-    "LEVELS",
-    "Budget",
-    "BudgetRule",
     "LevelTable",
     "PerLevel",
-    "Schedule",
     "optimal_allocation",
     "schedule_weights",
     "split",

@@ -98,15 +98,16 @@ class Budget:
 
     def _begin(self, rate: Rate, size: int | None = None, parent: Budget | None = None) -> None:
         self.rate, self.unit, self.parent = rate, rate.unit, parent
-        self.is_learned = parent is None or parent.is_learned
-        self.needs_input: bool = rate.needs_input or (parent is not None and parent.needs_input)
-        self.line: list[Budget] = [self, *(parent.line if parent else ())]
-        above = parent._chains if parent else []
-        is_same = parent is not None and parent.rate is rate
-        # The line in one list for each unit.
-        self._chains: list[list[Budget]] = (
-            [[self, *above[0]], *above[1:]] if is_same else [[self], *above]
-        )
+        self.is_learned, self.needs_input = True, rate.needs_input
+        # The accounts above that count in the same unit, and the first account of each unit.
+        self.line, self._chain, self._firsts = [self], [self], [self]
+        if parent:
+            self.is_learned = parent.is_learned
+            self.needs_input |= parent.needs_input
+            self.line += parent.line
+            is_same = parent.rate is rate
+            self._chain += parent._chain if is_same else []
+            self._firsts += parent._firsts[1:] if is_same else parent._firsts
         self._own = size  # None: the size of the parent
         self._spent = self._unknown = 0
         self._pending = self._kept = 0  # caps of unsettled calls; what is kept for a last answer
@@ -320,7 +321,7 @@ class Budget:
                 msg = f"total must not fall below {self.rate.text(self.total)}, but is {total}"
                 raise InputError(msg)
             target = self._free(settled=True, from_kept=True) + more
-            for account in self._chains[0]:
+            for account in self._chain:
                 short = more if account is self else target - account._rest(settled=True)
                 if account._own is not None:
                     account._own += max(0, short)
@@ -368,7 +369,7 @@ class Budget:
 
     def _until_grant(self) -> list[Budget]:
         """Return this account and those of its unit above it, up to a grant."""
-        chain = self._chains[0]
+        chain = self._chain
         for place, account in enumerate(chain, 1):
             if account._is_grant:
                 return chain[:place]
@@ -391,10 +392,8 @@ class Budget:
     def _free(self, *, settled: bool = False, from_kept: bool = False) -> int:
         """Return the amount that a call can reserve here and in the parents of the same unit."""
         own = len(self._until_grant())
-        rests = [
-            account._rest(settled=settled, from_kept=from_kept and account is self)
-            for account in self._chains[0]
-        ]
+        rests = [self._rest(settled=settled, from_kept=from_kept)]
+        rests += [account._rest(settled=settled) for account in self._chain[1:]]
         # Parents have what they set aside, unless a server ignored a cap and spent it.
         return min(rests[:own]) + sum(min(0, rest) for rest in rests[own:])
 
@@ -406,7 +405,7 @@ class Budget:
         A kept amount pays for one more call, whose input also contains the completion of this call.
         """
         cap, tokens = MAX_TOKENS, 0
-        for first, *_ in self._chains:
+        for first in self._firsts:
             free = first._free(settled=settled, from_kept=from_kept and first is self)
             if not first.rate.needs_input:
                 cap = min(cap, max(0, free - keep))
@@ -446,8 +445,8 @@ class Budget:
             cap = min(most, own, *(account._cap(call) for account in also))
             # No wait inside a reservation's block: the call might wait for itself.
             if cap < min(most, wait_for) and not Reservation.OPEN.get():
-                chains = [chain for account in accounts for chain in account._chains]
-                busy = [account for chain in chains for account in chain[0]._until_grant()]
+                firsts = [first for account in accounts for first in account._firsts]
+                busy = [account for first in firsts for account in first._until_grant()]
                 if any(account._rest() < account._rest(settled=True) for account in busy):
                     future: Future[None] = Future()
                     WAITING.add(future)

@@ -241,6 +241,7 @@ def whole_number(name: str, value: object, *, minimum: int) -> int:
     return int(value)
 
 
+@dataclass(eq=False)
 class Rate:
     """The unit of an account: counts calls in whole units.
 
@@ -251,10 +252,11 @@ class Rate:
         scale: Whole units of one token or dollar.
     """
 
-    def __init__(
-        self, unit: Unit, cost: Callable[[Bill], int], *, needs_input: bool = True, scale: int = 1
-    ) -> None:
-        self.unit, self.cost, self.needs_input, self.scale = unit, cost, needs_input, scale
+    unit: Unit
+    cost: Callable[[Bill], int]
+    _: KW_ONLY
+    needs_input: bool = True
+    scale: int = 1
 
     def tokens_for(self, units: int, call: Bill, keep: int = 0, keep_tokens: int = 0) -> int:
         """Return the completion tokens that a call can have for so many units.

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pb_graph import Settings
-from pb_graph.budget import LEVELS
-from pb_graph.budget.allocation import ScheduleName
+from pb_graph.budget.allocation import LEVELS, ScheduleName
 
 QUESTIONS, BUDGET, STEPS = 200_000, 400, 5
 RISING = (16, 18, 20, 22, 24)

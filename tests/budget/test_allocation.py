@@ -11,16 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from pb_graph.budget import (
-    LEVELS,
-    BudgetRule,
-    LevelTable,
-    PerLevel,
-    optimal_allocation,
-    schedule_weights,
-    split,
-)
-from pb_graph.budget.allocation import Remainder, ScheduleName
+from pb_graph.budget import LevelTable, PerLevel, optimal_allocation, schedule_weights, split
+from pb_graph.budget.allocation import LEVELS, BudgetRule, Remainder, ScheduleName
 from tests.benchmarks.schedules import optimum
 
 SCHEDULE = st.sampled_from(get_args(ScheduleName))
