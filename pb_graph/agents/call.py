@@ -195,7 +195,7 @@ class Call:
                     raise
         if done.message is not None:
             if needs_input and done.tokens:
-                learn_input(made.model, self._prompt, self.settings, done.message, done.tokens)
+                learn_input(made.model, self._prompt, self.settings, done.tokens)
             return done.message
         failure: Any = done.error
         if type(failure).__name__ != "LengthFinishReasonError":  # OpenAI's client cannot parse it

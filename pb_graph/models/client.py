@@ -241,7 +241,7 @@ class ChatClient(ModelClient):
             raise cast("Exception", done.error)
         if call.input:
             sent = self._arguments(options)
-            learn_input(self.model, messages, sent, done.message, done.tokens or call)
+            learn_input(self.model, messages, sent, done.tokens or call)
         output, cap = charge["usage"]["output_tokens"], charge["cap"]
         note = f"{self.name} ignored its cap of {cap} tokens and wrote {output}"
         ignored = ReportWarning(code="cap_ignored", message=note)

@@ -150,22 +150,22 @@ def learn_input(
     model: BaseChatModel,
     messages: Sequence[BaseMessage],
     arguments: Mapping[str, Any],
-    reply: AIMessage,
     tokens: Bill,
 ) -> None:
-    """Remember the size of a prompt and its reply, after the call is settled.
+    """Remember the size of a prompt, after the call is settled.
+
+    A reply that is read again has not the tokens that it took to write: thinking is left out, and a
+    tool call is written anew.
 
     Args:
         model: The chat model.
         messages: The prompt, as it was sent.
         arguments: The other arguments of the call, as for `bound_input`.
-        reply: The response.
         tokens: The tokens of the call. Only measured tokens are remembered.
     """
     if tokens.is_measured:
         sent = _Sent.of(model, messages, arguments)
-        *_, asked, answered = digests_of([*messages, reply], sent[:3])
-        PROMPT_SIZES.learn(sent, {asked: tokens.input, answered: tokens.input + tokens.output})
+        PROMPT_SIZES.learn(sent, digests_of(messages, sent[:3])[-1], tokens.input)
 
 
 def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]:
@@ -232,21 +232,17 @@ class _PromptSizes:
             ((n, sizes[n - 1] or 0) for n in range(len(sizes), 0, -1) if sizes[n - 1]), (0, 0)
         )
 
-    def learn(self, sent: _Sent, sizes: dict[str, int]) -> None:
-        """Remember the tokens of a prompt, alone and with its reply, and those of a byte."""
+    def learn(self, sent: _Sent, digest: str, tokens: int) -> None:
+        """Remember the tokens of a prompt, and those of a byte."""
         text = _json(([part.text for part in sent.parts], sent.tools, sent.others))
         size, odd = _bytes(text), _odd_bytes(text)
         with self._lock:
-            self._tokens |= sizes
+            self._tokens[digest] = tokens
             while len(self._tokens) > _MAX_PROMPTS:
                 self._tokens.popitem(last=False)
             if size >= _MIN_LEARNED and not any(part.images for part in sent.parts):
                 most, plain, smallest = self._ratios.get(sent.key, (0.0, 1.0, size))
-                found = (
-                    max(most, min(sizes.values()) / size),
-                    min(plain, odd / size),
-                    min(smallest, size),
-                )
+                found = max(most, tokens / size), min(plain, odd / size), min(smallest, size)
                 self._ratios[sent.key] = found
 
     def bound(self, key: str, texts: Sequence[str], *, is_whole: bool) -> int:

@@ -241,10 +241,13 @@ class TestBoundOfTheInput:
         answer.response_metadata = {"model_name": "scripted-1"}
         asked, more = [HumanMessage("x" * 9000)], HumanMessage("more")
         assert bound_input(model, [*asked, answer, more]).input > 9000
-        learn_input(model, asked, {}, answer, Bill(input=900, output=50))
+        learn_input(model, asked, {}, Bill(input=900, output=50))
         assert 950 < bound_input(model, [*asked, answer, more]).input < 1100
         assert bound_input(model, [*asked, answer, more], is_learned=False).input > 9000
         PROMPT_SIZES._ratios.clear()
+        call = {"name": "f", "args": {"text": "x" * 300}, "id": "1", "type": "tool_call"}
+        answer.tool_calls = [call]  # longer than the 50 tokens that were reported
+        assert bound_input(model, [*asked, answer, more]).input > 1200
         longer = HumanMessage("x" * 9001)
         for other in ([longer, answer], [*asked, longer, answer], [longer, *asked, answer]):
             assert bound_input(model, other).input > 9000
@@ -253,7 +256,7 @@ class TestBoundOfTheInput:
 
     def test_bytes_have_at_most_the_tokens_that_were_seen_and_a_quarter(self) -> None:
         model, prose = ScriptedChat(), "some plain words of a text " * 100
-        learn_input(model, [HumanMessage(prose)], {}, AIMessage("ok"), Bill(input=675))
+        learn_input(model, [HumanMessage(prose)], {}, Bill(input=675))
         assert 1600 < bound_input(model, [HumanMessage(prose * 2 + "new")]).input < 1750
         digits = "0123456789" * 540  # of a kind that was not seen
         assert bound_input(model, [HumanMessage(digits)]).input > 5000
