@@ -47,7 +47,8 @@ _LENGTH = re.compile(
 )
 _COMPOSES = re.compile(
     r"(?:^|[.!?:,\n]\s*|\b(?:please|you|to|and|then|me|bitte)\s+)(?:re-?)?(?:write|draft|compose"
-    r"|create|design|implement|plan|outline|translat|summari[sz]|describ|explain|generat|program"
+    r"|create|design|implement|plan|suggest|recommend|outline|translat|summari[sz]|describ|explain"
+    r"|generat|program"
     r"|schreib|verfass|erstell|entw[ie]rf|plane?\b|übersetz|fasse|erkl[äa]r|beschreib|[ée]cri|r[ée]dig"
     r"|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|escrib|redact|resum|traduc|planific|explica|describ"
     r"|scriv|riassum|spiega|escrev|напиш|состав|перевед|опиш|объясн)|写|撰|总结|概括|翻译|规划|解释|"
@@ -60,8 +61,11 @@ _TEXT = re.compile(
     re.IGNORECASE,
 )
 _TRAVELS = re.compile(
-    r"\b(?:trip|travel|itinerary|journey|vacation|holiday|tour|meal plan|menu|reise|urlaub|voyage"
-    r"|itin[ée]raire|viaje|itinerario|viaggio|viagem|поездк|путешеств)|旅行|行程|旅程|여행",
+    r"\b(?:(?:trip|tour)s?\b|travel|itinerary|journey|vacation|holiday|weekend|stopover|meal plan"
+    r"|menu|reise|urlaub|ausflug|wochenende|radtour|voyage"
+    r"|itin[ée]raire|viaje|itinerario|viaggio|viagem|поездк|путешеств"
+    r"|(?:day|week|night|tage?n?|woche|jour|semaine|d[íi]a|semana|giorn[oi])s? (?:in|on|at|à|en)\b)"
+    r"|旅行|行程|旅程|여행",
     re.IGNORECASE,
 )
 RESULT = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
@@ -79,6 +83,17 @@ def is_composed(query: Query) -> bool:
         return False
     text = ends_of(query["question"])
     return domain == TRAVEL or bool(_COMPOSES.search(text)) or asked_length(query) is not None
+
+
+def is_text(query: Query) -> bool:
+    """Return whether a question speaks of an essay, a letter or the like."""
+    return bool(_TEXT.search(ends_of(query["question"])))
+
+
+def is_trip(query: Query) -> bool:
+    """Return whether a question speaks of a trip, or of another plan of days."""
+    text = ends_of(query["question"])
+    return query["domain"].casefold() == TRAVEL or bool(_TRAVELS.search(text))
 
 
 def asked_length(query: Query) -> int | None:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from pb_graph.planner.examples import LETTER, TANK, has_text, similar_tasks
 from pb_graph.planner.plans import Difficulty, Level, Plan
 from pb_graph.settings import LEVEL_CAP, Settings
-from pb_graph.tasks import MATHEMATICS, asked_length, ends_of
+from pb_graph.tasks import MATHEMATICS, ends_of
 from pb_graph.types import Query, SubQuestion
 
 T_co = TypeVar("T_co", covariant=True)
@@ -33,64 +34,6 @@ L5: several ideas have to be found and joined, and it is easy to go wrong"""
 """Meaning of the levels in a field of which there are no problems of known level."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """A task with its plan, as an example; each part has a level and a credit."""
-
-    problem: str
-    level: int
-    parts: tuple[tuple[str, int, int], ...]
-    delivers: str = "last"
-
-    def inputs(self, of: Mapping[str, str]) -> dict[str, str]:
-        """Return the task as input fields, with its level if the inputs of a question have one."""
-        return {"problem": self.problem, "level": f"level {self.level} of 5" if of["level"] else ""}
-
-
-_TANK = _Task(
-    "A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How many hours "
-    "does it take to fill the tank?",
-    2,
-    (
-        ("How many litres a minute are gained? | take the leak from the pump", 1, 20),
-        ("How many minutes does the tank take? | divide by what is gained a minute", 2, 50),
-        ("How many hours is that? | minutes of an hour", 1, 30),
-    ),
-)
-_LETTER = _Task(
-    "Write a letter to a hotel about a noisy room, and ask for the price of one night back.",
-    3,
-    (
-        ("Choose the facts to tell | what happened, when, who was told", 2, 20),
-        ("Decide what to ask for, and why | what was promised and not kept", 2, 25),
-        ("Write the letter | three short paragraphs, polite and firm", 3, 55),
-    ),
-)
-_REPORT = _Task(
-    "Write a report of 500 words on a town's library: its past, its readers and its plans.",
-    3,
-    (
-        ("Write the section on its past | founding, buildings", 2, 25),
-        ("Write the section on its readers | groups, habits, wishes", 2, 35),
-        ("Write the section on its plans, and a closing sentence | aims, costs", 3, 40),
-    ),
-    "all",
-)
-_PRODUCT = _Task(
-    "What are the last two digits of 3 * 33 * 333 * ..., a product of 50 such factors?",
-    3,
-    (
-        ("What is the product modulo 4? | reduce each factor, as 100 is a multiple of 4", 3, 25),
-        (
-            "What is the product modulo 25? | reduce each factor, and write equal ones as a power",
-            *(3, 45),
-        ),
-        (
-            "Which number below 100 fits both? | join the results by the Chinese remainder theorem",
-            *(3, 30),
-        ),
-    ),
-)
 _EASIEST = "What is the capital of Kenya?"
 _HARDEST = (
     "Plan a week by train through Japan for a family of five with a baby, all vegetarian, for "
@@ -172,7 +115,8 @@ def plan_request(
         inputs["examples"] = ""
     about: dict[str, tuple[str, dict[str, Any]]]
     about = {"level": ("N", _LEVEL)} if graded and query["level"] is None else {}
-    about |= {} if is_paper else {"delivers": ('"last" or "all"', _DELIVERS)}
+    if not is_paper and settings.synthesis == "auto":
+        about |= {"delivers": ('"last" or "all"', _DELIVERS)}
     said = "".join(f'"{name}": {words}, ' for name, (words, _) in about.items())
     form = f'Reply with JSON only: {{{said}"steps": [{pattern}, ...]}}, at most {limit} steps.'
     if settings.is_stepwise:  # independent steps run in parallel
@@ -181,7 +125,7 @@ def plan_request(
             '"part | hint | after 1".'
         )
     examples = []
-    for task in _tasks_like(query, settings):
+    for task in similar_tasks(query, settings):
         reply: dict[str, object] = {name: getattr(task, name) for name in about}
         reply["steps"] = [
             {"question": text, "level": level, "credit": credit} if graded else text
@@ -199,15 +143,6 @@ def plan_request(
     )
 
 
-def _tasks_like(query: Query, settings: Settings) -> tuple[_Task, ...]:
-    """Return tasks with their plans: the paper's kind, two of mathematics, or of two fields."""
-    if settings.style == "paper":
-        return (_PRODUCT,)
-    if query["domain"].casefold() in MATHEMATICS:
-        return _TANK, _PRODUCT
-    return _TANK, _REPORT if asked_length(query) else _LETTER
-
-
 def estimate_request(
     query: Query, plan: Sequence[SubQuestion], settings: Settings
 ) -> PlannerRequest[Difficulty]:
@@ -218,7 +153,7 @@ def estimate_request(
         plan: The sub-questions to grade; none to ask for the level of the question only.
         settings: Settings of the run.
     """
-    task, inputs, count = _tasks_like(query, settings)[0], _inputs(query, settings), len(plan)
+    task, inputs, count = similar_tasks(query, settings)[0], _inputs(query, settings), len(plan)
     shown = task.inputs(inputs)
     asked: dict[str, tuple[str, dict[str, Any], object]] = {}  # words, schema, and an example
     if query["level"] is None:
@@ -251,9 +186,9 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
     intro, *parts = _LEVEL_LINE.split(inputs["examples"])
     shown = [*zip(parts[1::2], parts[::2], strict=True)]
     if inputs["examples"] == LEVEL_RUBRIC:
-        shown = [(_LETTER.problem, "3"), (_EASIEST, "1"), (_HARDEST, "5")]
+        shown = [(LETTER.problem, "3"), (_EASIEST, "1"), (_HARDEST, "5")]
     elif intro.strip() or not parts:  # the user rewrote the examples
-        shown = [(_TANK.problem, f"{_TANK.level}")]
+        shown = [(TANK.problem, f"{TANK.level}")]
     else:
         inputs["examples"] = ""
         if inputs["domain"].casefold() in MATHEMATICS:  # `LEVEL_EXAMPLES` show it
@@ -280,7 +215,9 @@ def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[st
         problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
     level, examples = query["level"], settings.level_examples
     if examples is None:
-        compares = settings.style == "paper" or settings.model_class == "small"
+        copies = has_text(query) and not brief  # a small model plans the problems of known level
+        compares = settings.model_class == "small" and not copies
+        compares = compares or settings.style == "paper"
         fields = {*MATHEMATICS, _ANY_DOMAIN} if compares else MATHEMATICS
         examples = LEVEL_EXAMPLES if query["domain"].casefold() in fields else LEVEL_RUBRIC
     return {

@@ -91,6 +91,26 @@ class TestRequests:
         assert set((estimate.schema or {})["properties"]) == {"level"}
         assert Difficulty.read(estimate.examples[0].reply) == Difficulty(level=2)
 
+    @pytest.mark.parametrize(
+        ("question", "settings", "shown"),
+        [
+            ("Write an SQL query for the orders of a year.", {}, "Python function"),
+            ("Plan three days in Oslo.", {}, "two days in Rome"),
+            ("Plan three days in Oslo.", {"synthesis": "join"}, "three days in Rome"),
+            ("Write an essay of 300 words on snow.", {}, "essay"),
+            ("Write to my landlord about the heating.", {}, "letter"),
+            ("It burned in 1910.\n\nWhen did it burn?", {}, "mill"),
+        ],
+    )
+    def test_a_plan_of_the_same_field_is_shown_last(
+        self, question: str, settings: dict[str, Any], shown: str
+    ) -> None:
+        about = query(question=question, domain=Settings().domain)
+        request = plan_request(about, Settings(**settings))
+        assert shown in request.examples[-1].inputs["problem"]
+        asks = "delivers" in (request.schema or {})["properties"]
+        assert asks == ("synthesis" not in settings)
+
     def test_the_level_alone_is_asked_for_in_two_tokens_after_problems_of_known_level(self) -> None:
         request = level_request(query(), Settings())
         assert (request.cap, request.schema) == (2, None)
