@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pb_graph.methods import METHODS
 from pb_graph.settings import Settings
-from pb_graph.styles import BY_PLAN, BY_SHARES, COMPOSED, STYLES, Style, final_line
+from pb_graph.styles import (
+    BY_PLAN,
+    BY_SHARES,
+    CALCULATION_BY_PLAN,
+    COMPOSED,
+    STYLES,
+    Style,
+    final_line,
+)
 from pb_graph.tasks import RESULT, is_composed
 from pb_graph.types import Query, StepResult, SubQuestion
 
@@ -122,14 +130,16 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
     if plan:
         lead = _PARTS if settings.synthesis == "join" else _OUTLINE
         parts.append("\n".join([lead, *map(_sub_question_line, plan)]))
-        style = BY_PLAN if style.examples else style
+        by_plan = CALCULATION_BY_PLAN if style.compute else BY_PLAN
+        style = by_plan if style.examples else style
         if given.shares is not None:  # of what is thought: "step by step" would contradict them
             parts.append("Think briefly, and spend on each at most:")
             for place, share in given.shares.items():
                 told = settings.told(share, query["level"])
                 parts[-1] += f"\n{place + 1}. {_format_budget(told, settings)}"
-            brief = BY_SHARES if style.examples else STYLES["plain"]
-            style = brief if style.examples or style is STYLES["prose"] else style
+            if style.examples and not style.compute:
+                style = BY_SHARES
+            style = STYLES["plain"] if style is STYLES["prose"] else style
         if not style.instruction:  # nothing has to be written out
             style = replace(style, ending="")
     if budget is not None and not is_paper:

@@ -292,8 +292,10 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         style = own and (self.style or own)
         if style == "auto":
             style = DOMAIN_STYLES.get(domain.casefold(), style)
-        # A calculation is of a whole question.
-        return "draft" if style == "calculation" and self.is_planned(level) else style
+        by_steps = (
+            self.is_planned(level) and self.is_stepwise
+        )  # a calculation is of a whole question
+        return "draft" if style == "calculation" and by_steps else style
 
     @property
     def shape(self) -> Schedule:

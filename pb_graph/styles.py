@@ -141,6 +141,23 @@ def _calculated_answer(text: str, query: Query) -> str | None:
     return result and f"```python\n{code}\n```\n\n{final_line(query, result)}"
 
 
+CALCULATION_BY_PLAN = Style(
+    "Answer the sub-questions in order by Python assignments, each under a short comment that says "
+    "what it is and why. Compute each quantity from numbers of the question and from names above; "
+    "leave the arithmetic to Python. The last line assigns the answer to the whole question to "
+    "`answer`.",
+    (
+        _CALCULATION._replace(
+            plan=(
+                *("How many bundles of 4 are 20 pears?", "What do these bundles cost?"),
+                "How much is left of $20?",
+            )
+        ),
+    ),
+    ending="Write the assignments only.",
+    compute=_calculated_answer,
+)
+
 COMPOSED = Style("Give the whole of what is asked for, in the language of the question.")
 """Replaces a style that works something out, where the reply itself is the answer."""
 

@@ -55,7 +55,7 @@ class TestDomains:
     def test_the_style_depends_on_the_domain(self) -> None:
         assert Settings().solver_style("Mathematics", 2) == "concise"
         assert Settings(style="auto").solver_style("arithmetic", 3) == "calculation"
-        assert Settings(style="calculation").solver_style("any", 4) == "draft"
+        assert Settings(style="calculation", execution="stepwise").solver_style("any", 4) == "draft"
         assert Settings(style="prose").solver_style("arithmetic", 3) == "prose"
 
     def test_an_instruction_is_followed_at_once(self) -> None:
@@ -287,9 +287,11 @@ def test_all_else_has_no_result(text: str) -> None:
     assert evaluate(text) is None
 
 
-def test_the_default_works_out_arithmetic() -> None:
+@pytest.mark.parametrize("plan_from", [1, 4])
+def test_the_default_works_out_arithmetic_with_and_without_a_plan(plan_from: int) -> None:
     model = ScriptedChat(level="L2", solve=f"So:\n```\n{PENS}\nprint(answer)\n```\nDone.")
-    report = report_of(model, ARITHMETIC, style="auto", plan_from=4)
+    one_call = {"execution": "single_pass", "plan_from": plan_from}
+    report = report_of(model, ARITHMETIC, style="auto", **one_call)
     assert report["answer"] == f"```python\n{PENS}\nprint(answer)\n```\n\nFinal answer: 21"
     assert (report["style"], report["result"]) == ("calculation", "21")
 

@@ -84,6 +84,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "Concise steps": {"given": {"domain": "mathematics"}},
     "The answer alone": {"given": {"domain": "instruction following"}},
     "A question with a plan": {"settings": PLANNED},
+    "A calculation with a plan": {"settings": PLANNED, "given": {"domain": "arithmetic"}},
     "A step of its own": {"place": 1, "settings": STEPWISE},
     "The closing call": {"place": 2, "settings": STEPWISE | {"synthesis": "call"}},
     "A question in a conversation": {"last": 1, "given": TALK},
