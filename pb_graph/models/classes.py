@@ -41,7 +41,7 @@ CLASSES: Mapping[ClassName, ModelClass] = {
     "small": ModelClass(
         {"plan_from": None, "execution": "single_pass", "reserve": 48},
         384,
-        budgets={"mathematics": 500},  # of answers without a cap, few longer ones were right
+        budgets={"mathematics": 750},  # of answers without a cap, few longer ones were right
     ),
     "large": ModelClass({"plan_from": 4, "execution": "stepwise", "reserve": 48}, 512),
     "thinking": ModelClass(
