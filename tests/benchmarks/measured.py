@@ -52,7 +52,7 @@ class DataSet(NamedTuple):
 
 
 RESULTS = [
-    DataSet("MATH", "math-train", "36:66", "default", "2026-11-29"),
+    DataSet("MATH", "math-train", "36:126", "default", "2026-11-29"),
     DataSet("GSM8K", "gsm8k", "260:284", "uncapped@600", "2026-11-28"),
     DataSet(
         *("NaturalInstructions", "natural_instructions", "120:200", "default"),
