@@ -1,4 +1,4 @@
-"""What calls cost: a `Bill`, its sums by model and node, and how an account counts a bill.
+"""Record what calls cost: a `Bill`, its sums by model and node, and how an account counts a bill.
 
 An account counts completion tokens, all tokens, or dollars by the prices of models.
 """

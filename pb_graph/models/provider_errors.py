@@ -43,7 +43,7 @@ _MAX_DETAIL, _MAX_READ, _PAYMENT = 300, 10_000, 402
 
 
 class Fault(NamedTuple):
-    """What a failed call means.
+    """Meaning of a failed call.
 
     Attributes:
         is_transient: Whether the same request may succeed later.
