@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -77,6 +77,7 @@ DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
 
 _LEVEL_TABLE = LevelTable()
+_SHAPES = {name: Schedule(name=name) for name in (*get_args(ScheduleName), "bam")}
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
 _KINDS = {
     "limit": "a limit is a whole number of completion tokens, at least 1, such as 4000, or one of "
@@ -300,8 +301,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     @property
     def shape(self) -> Schedule:
         """The schedule with its parameters."""
-        name = self.schedule
-        return Schedule(name=name) if isinstance(name, str) else name
+        return _SHAPES[self.schedule] if isinstance(self.schedule, str) else self.schedule
 
     @property
     def is_paper(self) -> bool:

@@ -29,6 +29,7 @@ from pb_graph.models.options import (
     describe_effort,
     key_of,
     name_of,
+    serialized_of,
 )
 from pb_graph.models.provider_errors import (
     fault_of,
@@ -268,6 +269,7 @@ class ChatClient(ModelClient):
     ) -> AIMessage:
         """Send one request, and send it again without what its server refuses to take."""
         model = self._model_for(options)
+        serialized_of(model)  # else made anew for each copy
         own = model.callbacks
         handlers = own.handlers if isinstance(own, BaseCallbackManager) else own or ()
         model = model.model_copy(update={"callbacks": [*handlers, watch]})

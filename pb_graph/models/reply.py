@@ -151,6 +151,7 @@ class _StreamWatch(BaseCallbackHandler):
     """Hear the stream of a response: whether the response has begun, and the usages of chunks."""
 
     run_inline = True
+    ignore_chat_model = True  # else LangChain writes the whole prompt as text for it
 
     def __init__(self) -> None:
         self.has_begun, self._usages = False, list[UsageMetadata]()

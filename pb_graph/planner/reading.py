@@ -209,6 +209,7 @@ def _letters(name: object) -> str:
 
 
 _FIELD_OF = {_letters(word): field for field, words in _FIELDS.items() for word in words.split()}
+_PLACES = {word: place for place, word in enumerate(_FIELD_OF)}
 
 
 def _field_of(name: object) -> str:
@@ -225,7 +226,7 @@ def _to_step(item: object) -> dict[str, Any] | None:
     if not isinstance(item, Mapping):
         return None
     fields: dict[str, Any] = {}
-    for name in sorted(filter(_field_of, item), key=lambda key: [*_FIELD_OF].index(_letters(key))):
+    for name in sorted(filter(_field_of, item), key=lambda key: _PLACES[_letters(key)]):
         field, value = _field_of(name), item[name]
         if field != "question" or (isinstance(value, str) and _says(value)):
             fields.setdefault(field, value)

@@ -32,7 +32,7 @@ REPLY = {
     "levels": [3] * STEPS,
     "credits": [25] * STEPS,
 }
-USAGE: Any = {"input_tokens": 9, "output_tokens": 9, "total_tokens": 18}
+USAGE: Any = {"input_tokens": 300, "output_tokens": 60, "total_tokens": 360}
 
 
 class InstantChat(BaseChatModel):
