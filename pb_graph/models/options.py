@@ -168,7 +168,7 @@ _ANSWERS = re.compile(
 )
 # Objects that are not merged into the body of a request, so that a name in them is no cap.
 _CLOSED = re.compile(
-    r"text|\w*(bias|client|format|grammar|header|json|metadata|profile|query|reason|schema"
+    r"text|serialized|\w*(bias|client|format|grammar|header|json|metadata|profile|query|reason|schema"
     r"|structured|template|think|tool)\w*"
 )
 _REPLACING = {"inference_config", "inferenceConfig"}  # LangChain then drops its own cap
