@@ -96,6 +96,7 @@ class SolveTask(TypedDict):
     share: int
     closes: bool
     """True if the step also has to give the final answer."""
+    limit: int | None
     thinking_room: int
     run_id: str
     spent: Spending

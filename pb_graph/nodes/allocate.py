@@ -150,6 +150,7 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
             index=place,
             share=state["shares"][place],
             closes=closes,
+            limit=limit,
             thinking_room=state["thinking_room"],
             run_id=state["run_id"],
             spent=spending(state["charges"]),
