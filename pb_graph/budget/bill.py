@@ -13,6 +13,7 @@ from functools import lru_cache
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
+from urllib.parse import urlsplit
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -366,13 +367,14 @@ class Dollars(Rate):
         address names, or the dearest one. A fine-tuned model (``ft:``) has only a row of its own.
         """
         table, name = self._table or {}, plain_name(model)
-        if exact := [table[key] for key in (model, name) if key in table]:
+        if exact := [table[key] for key in (model, model.rstrip("/"), name) if key in table]:
             return exact[:1]
         rows = {key.partition(":")[0]: table[key] for key in table if key.partition(":")[2] == name}
         rows.pop("ft", None)
-        address = model.partition(" at ")[2]
-        own = [row for provider, row in rows.items() if provider in address]
-        return sorted(own or rows.values(), key=lambda row: -row.output)[:1]
+        # OpenAI's name stands in the addresses of others, before Azure's and after Groq's.
+        host = urlsplit(model.partition(" at ")[2]).hostname or ""
+        best = sorted(rows, key=lambda provider: (-host.rfind(provider), -rows[provider].output))
+        return [rows[provider] for provider in best[:1]]
 
 
 def _pico(per_million: float | Decimal) -> int:

@@ -34,6 +34,7 @@ from pb_graph.models.options import (
     key_of,
     name_of,
     plain_field,
+    values_in,
 )
 
 _PER_MESSAGE = 16  # tokens of the chat template, role and separators
@@ -92,7 +93,7 @@ _TEXT_BLOCKS = {
 }
 _IMAGE_BLOCKS = {"image", "image_url", "input_image"}
 _TOOL_FORMS = ("function", "name", "parameters", "properties")
-_SURCHARGED = ("service_tier", "serviceTier", "inference_geo")
+_SURCHARGED = ("servicetier", "inferencegeo")
 _MARGIN = 1.25  # over the most tokens per byte that were seen
 _MIN_LEARNED = 400  # bytes: of shorter prompts, the template is too large a part
 _MAX_PROMPTS = 10_000
@@ -141,8 +142,8 @@ def bound_input(
     said += _json([sent.tools, arguments.get("cache_control")])
     lasting = bound if '"1h"' in said else 0  # of a prompt cache
     settings = {**vars(model), **arguments}
-    tiers = (settings.get(name) for name in _SURCHARGED)
-    tier = next((f" ({tier})" for tier in tiers if tier in SURCHARGES), "")
+    tiers = (f" ({value})" for name, value in values_in(settings) if name in _SURCHARGED)
+    tier = next((tier for tier in tiers if tier[2:-1] in SURCHARGES), "")
     return Bill(sent.key + tier, input=bound, written=bound, lasting=lasting, is_measured=False)
 
 

@@ -104,7 +104,8 @@ def name_of(model: BaseChatModel) -> str:
     """Return the provider's name of a model, or the name of its class."""
     names = ("model_name", "model", "model_id", "deployment_name")
     given = (getattr(model, name, None) for name in names)
-    return next((name for name in given if isinstance(name, str) and name), type(model).__name__)
+    found = (name.removeprefix("models/") for name in given if isinstance(name, str) and name)
+    return next(found, type(model).__name__)
 
 
 def key_of(model: BaseChatModel) -> str:
@@ -234,10 +235,17 @@ def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str |
 
 
 def _numbers_in(fields: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in values_in(fields):
+        if isinstance(value, int | float) and value >= 1:
+            yield name, value
+
+
+def values_in(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a model or of a call, and of what they merge, by their plain names."""
     for name, value in fields.items():
         if is_merged(name, value):
-            yield from _numbers_in(value)
-        elif isinstance(value, int | float) and value >= 1:
+            yield from values_in(value)
+        else:
             yield plain_field(name), value
 
 
