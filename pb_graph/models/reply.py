@@ -144,7 +144,10 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
     lasting = min(details.get(_LASTING, 0), inputs - cached)
     written = min(sum(details.get(name, 0) for name in _WRITES) + lasting, inputs - cached)
     parts: Any = {"reasoning": reasoning, "guessed": guessed, "cached": cached}
-    return Bill(input=inputs, output=output, written=written, lasting=lasting, **parts)
+    # No prompt is empty: the beginning of a stream, which tells its size, is lost in LangChain.
+    inputs, is_told = inputs or count_tokens_approximately(list(prompt)), inputs > 0
+    parts |= {"written": written, "lasting": lasting, "is_measured": is_told}
+    return Bill(input=inputs, output=output, **parts)
 
 
 class _StreamWatch(BaseCallbackHandler):
