@@ -26,7 +26,7 @@ from pb_graph.agents import notes
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import MAX_TOKENS, Bill, Reservation
 from pb_graph.errors import InputError
-from pb_graph.models.caps import policy_for
+from pb_graph.models.caps import adapted, policy_for
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input
 from pb_graph.models.options import (
     CallOptions,
@@ -38,7 +38,7 @@ from pb_graph.models.options import (
     least_cap,
     without_caps,
 )
-from pb_graph.models.provider_errors import explain, refuses_stream_options
+from pb_graph.models.provider_errors import explain
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, Attempt, attempt, finish_of, run_sync
 from pb_graph.run.resume import Decision
 from pb_graph.run.tools import without_tools
@@ -228,18 +228,18 @@ class Call:
         limits, made, prompt = self.limits, self._made, self._prompt
         if note := self._note(reserved):
             prompt = self._prompt = [*prompt[:-1], notes.appended(prompt[-1], note)]
-        arguments = made.arguments(self.settings, reserved.tokens, is_last=limits.is_last)
         manager = copy(self.run_manager)
         manager.handlers = [*manager.handlers, watch]
         given: Any = prompt, self.stop, manager
         while True:
+            arguments = made.arguments(self.settings, reserved.tokens, is_last=limits.is_last)
             try:
                 result = await self.io.call(*calls_of(made.model), *given, **arguments)
                 break
             except Exception as error:
-                if not refuses_stream_options(made.model, error):
+                if not (other := adapted(made.model, made.policy, error)):
                     raise
-            made.model = made.model.model_copy(update={"stream_usage": False})
+            made.model, made.policy = other
         message: AIMessage = result.generations[0].message
         told = {**message.response_metadata, _NOTE: note}
         return message.model_copy(update={"response_metadata": told}) if note else message
@@ -269,7 +269,7 @@ class _Prepared:
     def __init__(self, source: BaseChatModel) -> None:
         self._source = source  # keeps the values alive, whose ids are its key in `_PREPARED`
         self.key, self.least_cap = key_of(source), least_cap(source)
-        self.model, self._policy = copy_for_calls(source), policy_for(source)
+        self.model, self.policy = copy_for_calls(source), policy_for(source)
 
     def arguments(self, given: dict[str, Any], cap: int, *, is_last: bool) -> dict[str, Any]:
         """Return the arguments of a call with its cap, as the model's provider expects it."""
@@ -278,7 +278,7 @@ class _Prepared:
         known = settings.keys() & type(self.model).model_fields.keys()
         model = self.model.model_copy(update={name: settings[name] for name in known})
         options = CallOptions(cap, timeout=math.inf, thinking="off" if is_last else "bounded")
-        arguments = self._policy(model, options)
+        arguments = self.policy(model, options)
         arguments.pop("timeout", None)  # the host sets it
         return {**settings, **arguments}
 

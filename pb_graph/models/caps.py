@@ -29,6 +29,7 @@ from pb_graph.models.options import (
     name_of,
     uses_responses,
 )
+from pb_graph.models.provider_errors import REFUSED, status_of
 
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
 """Turns a model and the options of a call into the call's arguments, with at least its cap."""
@@ -81,6 +82,7 @@ def effort_level(
 
 # The policies: OpenAI's protocol.
 
+_DISABLED, _NOT_ENABLED = {"type": "disabled"}, {"enabled": False}  # Claude's and OpenRouter's
 _OPENAI_NAMES = re.compile(r"gpt-(?!oss)|o\d|chatgpt-")
 # Models that have no levels in LangChain's profiles: dated versions, and those before GPT-5.
 _OTHER_REASONERS = re.compile(
@@ -135,7 +137,7 @@ def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     options = replace(options, schema=None)
     is_own = settings.reasoning_effort or "thinking" in (settings.extra_body or {})
     if options.thinking == "off" or (options.is_tight and not is_own):
-        return _openai_arguments(model, options, {"thinking": {"type": "disabled"}})
+        return _openai_arguments(model, options, {"thinking": _DISABLED})
     level = None if is_own else effort_level(["low", "high", "max"], options, default="high")
     return _openai_arguments(model, options) | ({"reasoning_effort": level} if level else {})
 
@@ -183,12 +185,23 @@ def _openai_arguments(
         name: The cap's name.
     """
     limit = {"timeout": options.timeout} if model.request_timeout is None else {}
-    body = {**(model.extra_body or {}), **(extra or {})}
+    body = {**_with_room(model.extra_body or {}, options), **(extra or {})}
     (body if name == "max_tokens" else limit)[name] = options.cap
     if options.schema is not None and not uses_responses(model):
         schema = {"name": "reply", "schema": options.schema}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     return limit | ({"extra_body": body} if body else {})
+
+
+def _with_room(body: Mapping[str, Any], options: CallOptions) -> dict[str, Any]:
+    """Return the caller's fields of a body, with thinking budgets that fit below the cap."""
+    forms = ("thinking", "budget_tokens", _DISABLED), ("reasoning", "max_tokens", _NOT_ENABLED)
+    changed: dict[str, Any] = {
+        field: _lowered(body.get(field) or {}, options, name, off) for field, name, off in forms
+    }
+    numbers = () if options.is_free else ("thinking_budget", "thinking_token_budget")
+    changed |= {name: min(body.get(name) or 0, max(1, options.thinking_room)) for name in numbers}
+    return {**body, **{name: value for name, value in changed.items() if value}}
 
 
 # The policies: protocols of their own.
@@ -231,14 +244,19 @@ def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     return sent | ({"output_config": {"effort": level}} if level else {})
 
 
-def _lowered(own: Mapping[str, Any], options: CallOptions) -> dict[str, Any] | None:
-    """Return Claude's thinking budget as far as it fits below the cap; None if it fits as it is."""
+def _lowered(
+    own: Mapping[str, Any],
+    options: CallOptions,
+    name: str = "budget_tokens",
+    off: dict[str, Any] = _DISABLED,
+) -> dict[str, Any] | None:
+    """Return a thinking budget as far as it fits below the cap; None if it fits as it is."""
     limit = options.cap - 1 if options.is_free else options.thinking_room
-    if own.get("type") != "enabled" or own["budget_tokens"] <= limit:
+    if own.get(name, 0) <= limit:
         return None
     if options.thinking_room < MIN_THINKING:  # the API's minimum
-        return {"type": "disabled"}
-    return {**own, "budget_tokens": options.thinking_room}
+        return off
+    return {**own, name: options.thinking_room}
 
 
 # Models that take a thinking budget instead of a level.
@@ -364,6 +382,24 @@ def continuing(
         if (sdk := getattr(model, f"root_{side}"))
     }
     return model.model_copy(update=clients), messages, arguments | {"extra_body": body}
+
+
+def adapted(
+    model: BaseChatModel, policy: CapPolicy, error: Exception
+) -> tuple[BaseChatModel, CapPolicy] | None:
+    """Return the model and the policy of a call without what its server refused; None if unknown.
+
+    Args:
+        model: The model, as its calls are made.
+        policy: Its policy.
+        error: Why the call failed.
+    """
+    reason = str(error) if status_of(error) in REFUSED else ""
+    if policy is openai_compatible and "max_completion_tokens" in reason:
+        return model, openai  # a model of OpenAI's under another name
+    if "stream_options" in reason and getattr(model, "stream_usage", False):
+        return model.model_copy(update={"stream_usage": False}), policy
+    return None
 
 
 def known_policy(policy: CapPolicy | str | None) -> CapPolicy | None:

@@ -20,7 +20,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError, PlanAndBudgetError
-from pb_graph.models.caps import CapPolicy, can_continue, continuing, policy_for
+from pb_graph.models.caps import CapPolicy, adapted, can_continue, continuing, policy_for
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import (
     CallOptions,
@@ -32,8 +32,8 @@ from pb_graph.models.options import (
     serialized_of,
 )
 from pb_graph.models.provider_errors import (
+    REFUSED,
     fault_of,
-    refuses_stream_options,
     retry_after,
     status_of,
     to_model_call_error,
@@ -47,7 +47,6 @@ T = TypeVar("T")
 _SILENT: RunnableConfig = {"tags": ["nostream"]}
 _TIMEOUTS = ("timeout", "request_timeout", "default_request_timeout")
 _SAMPLING_TEMPERATURE = 0.7
-REFUSED = frozenset({400, 422})
 _NO_CONTINUATION = (
     "This method continues unfinished replies, which this model's server is not known to do. Use a "
     'local model, or name the server: cap_policy="vllm" or "llama_cpp".'
@@ -286,13 +285,13 @@ class ChatClient(ModelClient):
             begun = messages[-1].text if options.continue_last else ""
             return _without_beginning(message, begun) if begun else message
         except Exception as error:
-            is_bare = options.schema is not None and status_of(error) in REFUSED
-            if is_bare and not self._refuses_schema:
-                options = replace(options, schema=None)
-            elif options.stream and refuses_stream_options(model, error):
-                self._streaming = self._streaming.model_copy(update={"stream_usage": False})
-            else:
+            is_bare = False
+            if other := adapted(self._streaming, self._policy, error):
+                self._streaming, self._policy = other
+            elif options.schema is None or self._refuses_schema or status_of(error) not in REFUSED:
                 raise
+            else:
+                is_bare, options = True, replace(options, schema=None)
         message = await self._send(messages, options, self._arguments(options), watch, io)
         self._refuses_schema |= is_bare
         return message

@@ -26,10 +26,11 @@ from pb_graph.models.options import address_of, describe_model, is_openai_like
 from pb_graph.types import Charge
 
 _SECRETS = re.compile(
-    r"(bearer\s+|authorization\W+\w+\s+|(?:api|access|auth|secret)[-_ ]?(?:key|token)['\"]?\s*[:=]"
-    r"\s*['\"]?|api[-_ ]?key\s+(?=[\w.*-]*\d)|://[^\s/:@]*:(?=[^\s/@]*@)"
-    r"|[?&][\w.-]*(?:key|token|secret|password|sig|signature|code)=|\b(?:sk[-_]|gh[opsu]_|AIza|AKIA)"
-    r"|\b(?:key|gsk|hf|xai)[-_](?=[\w.*-]*\d))[\w.*+/=%~-]{6,}",
+    r"(bearer\s+|authorization\W+\w+\s+|api[-_ ]?key\s+(?=[\w.*-]*\d)|://[^\s/:@]*:(?=[^\s/@]*@)"
+    r"|(?:(?:api|access|auth|secret|subscription)[-_ ]?(?:key|token)|password)['\"]?"
+    r"(?:\s+provided)?\s*[:=]\s*['\"]?|\b(?:sk[-_]|gh[opsu]_|AIza|AKIA|eyJ)"
+    r"|[?&][\w.-]*(?:key|token|secret|password|sig|signature|code)="
+    r"|\b(?:key|gsk|hf|xai|pplx|nvapi|csk|fw|tgp|r8|glpat)[-_](?=[\w.*-]*\d))[\w.*+/=%~-]{6,}",
     re.IGNORECASE,
 )
 _MIN_SECRET = 4  # the dummy key 'x' of a local server would redact half of the message
@@ -40,6 +41,7 @@ _HOLDS_SECRETS = re.compile(
 )
 _HOLDS_ADDRESS = re.compile(r"(api_base|base_url|endpoint|url|proxy)$")
 _MAX_DETAIL, _MAX_READ, _PAYMENT = 300, 10_000, 402
+REFUSED = frozenset({400, 422})
 
 
 class Fault(NamedTuple):
@@ -82,7 +84,8 @@ _FAULTS: list[tuple[set[str], Fault]] = [
     ({"TimeoutError", "TimeoutException", "ModelTimeoutError"}, Fault(True, True, _SLOW)),
     ({"JSONDecodeError", "APIResponseValidationError"}, Fault(True, True, _UNREADABLE)),
     ({"ConnectionError", "APIError", "TransportError"}, Fault(True, True, _DOWN)),
-    ({"ClientConnectionError", "ClientPayloadError"}, Fault(True, True, _DOWN)),
+    ({"ClientConnectionError", "ClientPayloadError", "HTTPClientError"}, Fault(True, True, _DOWN)),
+    ({"BotoCoreError", "GoogleAuthError"}, Fault(False, False, _OTHER)),  # such as no credentials
     ({"AttributeError", "LookupError", "TypeError"}, Fault(False, True, _UNREADABLE)),
     ({"ValidationError"}, Fault(False, True, _UNREADABLE)),
 ]
@@ -151,6 +154,8 @@ def explain(error: Exception, model: BaseChatModel) -> None:
     """Put the model's address and the remedy into a provider's exception, which keeps its type."""
     if error.args and isinstance(error.args[0], str):
         error.args = (str(to_model_call_error(error, model)), *error.args[1:])
+        if hasattr(error, "error"):  # the text of Ollama's
+            error.error = error.args[0]
 
 
 def status_of(error: Exception) -> int | None:
@@ -160,6 +165,8 @@ def status_of(error: Exception) -> int | None:
         code = body.get("code") if isinstance(body, Mapping) else getattr(cause, "code", None)
         response = getattr(cause, "response", None)
         codes = [getattr(source, "status_code", None) for source in (cause, response)]
+        if isinstance(response, Mapping):  # of Bedrock
+            codes.append((response.get("ResponseMetadata") or {}).get("HTTPStatusCode"))
         for status in (code, *codes):
             if isinstance(status, int) and status >= 400:  # noqa: PLR2004
                 return status
@@ -196,12 +203,6 @@ def retry_after(error: Exception) -> float:
     with suppress(ValueError, TypeError):  # a date
         return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
     return 0.0
-
-
-def refuses_stream_options(model: BaseChatModel, error: Exception) -> bool:
-    """Return whether a call failed because its server takes no `stream_options`."""
-    is_named = status_of(error) in (400, 422) and "stream_options" in str(error)
-    return is_named and bool(getattr(model, "stream_usage", False))
 
 
 def secrets_of(model: BaseChatModel) -> tuple[str, ...]:

@@ -27,9 +27,9 @@ from pb_graph.budget.bill import MAX_TOKENS, spending
 from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.classes import FoundClass, takes_system_message
-from pb_graph.models.client import REFUSED, ModelClient
+from pb_graph.models.client import ModelClient
 from pb_graph.models.options import MIN_THINKING, TIMEOUT, CallOptions, Thinking, describe_model
-from pb_graph.models.provider_errors import is_lasting
+from pb_graph.models.provider_errors import REFUSED, is_lasting
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
 from pb_graph.prompts import PromptMessage, continued_thought, forced_answer_prompt
 from pb_graph.run.parts import GraphParts, Model, Role
