@@ -26,7 +26,7 @@ from pb_graph.agents import notes
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import MAX_TOKENS, Bill, Reservation
 from pb_graph.errors import InputError
-from pb_graph.models.caps import adapted, policy_for
+from pb_graph.models.caps import adapted, policy_for, smaller_cap
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input
 from pb_graph.models.options import (
     CallOptions,
@@ -108,7 +108,8 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
         InputError: If the model is no chat model, such as a configurable one.
     """
     if not isinstance(model, BaseChatModel):
-        msg = f"{type(model).__name__} is not a chat model. Give the agent a model by its name."
+        msg = f"{type(model).__name__} is not a chat model. Give the agent a chat model or its "
+        msg += "name, and set arguments in the constructor."
         raise InputError(msg)
     if own := getattr(model, "own_limits", None):  # of a BudgetedChatModel
         return charged(model.plain, limits.within(own))  # type: ignore[attr-defined]
@@ -231,15 +232,19 @@ class Call:
         manager = copy(self.run_manager)
         manager.handlers = [*manager.handlers, watch]
         given: Any = prompt, self.stop, manager
+        cap = reserved.tokens
         while True:
-            arguments = made.arguments(self.settings, reserved.tokens, is_last=limits.is_last)
+            arguments = made.arguments(self.settings, cap, is_last=limits.is_last)
             try:
                 result = await self.io.call(*calls_of(made.model), *given, **arguments)
                 break
             except Exception as error:
-                if not (other := adapted(made.model, made.policy, error)):
+                if other := adapted(made.model, made.policy, error):
+                    made.model, made.policy = other
+                elif smaller := smaller_cap(cap, error):
+                    cap = smaller
+                else:
                     raise
-            made.model, made.policy = other
         message: AIMessage = result.generations[0].message
         told = {**message.response_metadata, _NOTE: note}
         return message.model_copy(update={"response_metadata": told}) if note else message

@@ -29,7 +29,7 @@ from pb_graph.models.options import (
     name_of,
     uses_responses,
 )
-from pb_graph.models.provider_errors import REFUSED, status_of
+from pb_graph.models.provider_errors import refusal_of
 
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
 """Turns a model and the options of a call into the call's arguments, with at least its cap."""
@@ -83,8 +83,9 @@ def effort_level(
 # The policies: OpenAI's protocol.
 
 _DISABLED, _NOT_ENABLED = {"type": "disabled"}, {"enabled": False}  # Claude's and OpenRouter's
+_COMMON_LEVELS = ["low", "medium", "high"]
 _OPENAI_NAMES = re.compile(r"gpt-(?!oss)|o\d|chatgpt-")
-# Models that have no levels in LangChain's profiles: dated versions, and those before GPT-5.
+# Models without levels in LangChain's profiles: dated versions, those before GPT-5, and new ones.
 _OTHER_REASONERS = re.compile(
     r"(gpt-5(-mini|-nano)?|o1|o3|o3-mini|o4-mini)(-\d{4}-\d\d-\d\d)?"  # not GPT-5.1 and later
 )
@@ -100,8 +101,8 @@ def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     sent = _openai_arguments(model, options, name="max_completion_tokens")
     name, reasoning = settings.model_name or "", settings.reasoning or {}
     levels, default = known_levels(model)
-    if not levels and _OTHER_REASONERS.fullmatch(name):
-        levels = ["low", "medium", "high"]
+    thinks = (settings.profile or {}).get("reasoning_output") or _OTHER_REASONERS.fullmatch(name)
+    levels = levels or (_COMMON_LEVELS if thinks else [])
     own = settings.reasoning_effort or reasoning.get("effort")
     level = effort_level(levels, options, default=default, own=own)
     if options.thinking == "low" and own is None and "low" in levels and "none" not in levels:
@@ -263,6 +264,7 @@ def _lowered(
 _GEMINI_BUDGETS = re.compile(
     r"gemini-(?:2\.5-(?=pro|flash)|(?=.*-latest))(pro|flash)(?!.*(image|tts|audio|live|computer))"
 )
+_NEW_GEMINIS = re.compile(r"(models/)?gemini-[3-9][\d.]*-(pro|flash)(-preview)?")
 
 
 def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
@@ -290,6 +292,7 @@ def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
             budget = 0
         return sent | {"thinking_budget": budget}
     levels, default = known_levels(model)
+    levels = levels or (_COMMON_LEVELS if _NEW_GEMINIS.fullmatch(settings.model) else [])
     level = effort_level(levels, options, default=default, own=settings.reasoning_effort)
     return sent if level is None or own is not None else sent | {"thinking_level": level}
 
@@ -341,6 +344,8 @@ POLICIES: dict[str, CapPolicy] = {policy.__name__: policy for policy in _POLICIE
 """The policies by name."""
 CONTINUING: set[CapPolicy] = {vllm, llama_cpp}
 """Policies of servers that continue an unfinished last AI message, whatever the model."""
+_TOO_LARGE = re.compile(r"max\w*[ _-]?(\w+[ _-])?(tokens|length)", re.IGNORECASE)
+_MIN_REFUSED = 1024  # a smaller cap is not what a server refuses
 _CONTINUING_CLAUDE = re.compile(r"claude-(3-|(opus|sonnet|haiku)-4-([015]\b|\d{8}))")
 
 
@@ -394,12 +399,24 @@ def adapted(
         policy: Its policy.
         error: Why the call failed.
     """
-    reason = str(error) if status_of(error) in REFUSED else ""
+    reason = refusal_of(error)
     if policy is openai_compatible and "max_completion_tokens" in reason:
         return model, openai  # a model of OpenAI's under another name
     if "stream_options" in reason and getattr(model, "stream_usage", False):
         return model.model_copy(update={"stream_usage": False}), policy
     return None
+
+
+def smaller_cap(cap: int, error: Exception) -> int | None:
+    """Return a smaller cap for a call whose server refused its cap as too large; else None.
+
+    Servers say what a model can write, or how long its prompt and its reply can be together.
+    """
+    reason = refusal_of(error)
+    if cap <= _MIN_REFUSED or not _TOO_LARGE.search(reason):
+        return None
+    named = [int(number) for number in re.findall(r"\d{3,9}", reason)]
+    return max((n for n in named if _MIN_REFUSED <= n < cap), default=cap // 2)
 
 
 def known_policy(policy: CapPolicy | str | None) -> CapPolicy | None:

@@ -20,7 +20,14 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError, PlanAndBudgetError
-from pb_graph.models.caps import CapPolicy, adapted, can_continue, continuing, policy_for
+from pb_graph.models.caps import (
+    CapPolicy,
+    adapted,
+    can_continue,
+    continuing,
+    policy_for,
+    smaller_cap,
+)
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import (
     CallOptions,
@@ -288,6 +295,8 @@ class ChatClient(ModelClient):
             is_bare = False
             if other := adapted(self._streaming, self._policy, error):
                 self._streaming, self._policy = other
+            elif cap := smaller_cap(options.cap, error):
+                options = replace(options, cap=cap)
             elif options.schema is None or self._refuses_schema or status_of(error) not in REFUSED:
                 raise
             else:

@@ -173,6 +173,11 @@ def status_of(error: Exception) -> int | None:
     return None
 
 
+def refusal_of(error: Exception) -> str:
+    """Return what a server says of a request that it refused as wrong; empty for other errors."""
+    return f"{error} {_message(error)}" if status_of(error) in REFUSED else ""
+
+
 def is_lasting(failure: ModelCallError) -> bool:
     """Return whether a failure will last: a key or a name is refused, or no server listens."""
     return failure.status in {401, 403, 404} or not _names(failure).isdisjoint(_NO_SERVER)

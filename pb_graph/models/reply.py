@@ -304,6 +304,8 @@ def finish_of(message: AIMessage) -> str:
 
 
 def _reason_of(message: AIMessage) -> str:
+    if message.additional_kwargs.get("refusal"):  # OpenAI's, beside a complete reply
+        return "refusal"
     meta = message.response_metadata
     reasons = [meta[name] for name in meta if _REASONS.fullmatch(plain_field(name))]
     reasons += [(meta.get(name) or {}).get(key) for name, key in _INNER_REASONS]
