@@ -26,7 +26,7 @@ from pb_graph.agents import notes
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import MAX_TOKENS, Bill, Reservation
 from pb_graph.errors import InputError
-from pb_graph.models.caps import adapted, policy_for, smaller_cap
+from pb_graph.models.caps import adapted, policy_for
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input
 from pb_graph.models.options import (
     CallOptions,
@@ -239,12 +239,9 @@ class Call:
                 result = await self.io.call(*calls_of(made.model), *given, **arguments)
                 break
             except Exception as error:
-                if other := adapted(made.model, made.policy, error):
-                    made.model, made.policy = other
-                elif smaller := smaller_cap(cap, error):
-                    cap = smaller
-                else:
+                if not (other := adapted(made.model, made.policy, cap, error)):
                     raise
+            made.model, made.policy, cap = other
         message: AIMessage = result.generations[0].message
         told = {**message.response_metadata, _NOTE: note}
         return message.model_copy(update={"response_metadata": told}) if note else message

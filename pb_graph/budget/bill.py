@@ -194,10 +194,9 @@ def usage_of(
         dollars: The cost of a bill; None for sums without a cost.
     """
     rows = [(row, Bill.of(row["model"], row["usage"])) for row in charges]
-    nodes: dict[str, list[tuple[Charge, Bill]]] = {}
-    for row in rows:
-        nodes.setdefault(row[0]["node"], []).append(row)
-    by_node = {node: _total(calls, dollars) for node, calls in nodes.items()}
+    nodes = dict.fromkeys(row["node"] for row, _ in rows)
+    calls = {node: [row for row in rows if row[0]["node"] == node] for node in nodes}
+    by_node = {node: _total(calls[node], dollars) for node in nodes}
     return cast("Usage", {**_total(rows, dollars), "by_node": by_node})
 
 

@@ -82,7 +82,7 @@ def effort_level(
 
 # The policies: OpenAI's protocol.
 
-_DISABLED, _NOT_ENABLED = {"type": "disabled"}, {"enabled": False}  # Claude's and OpenRouter's
+_DISABLED = {"type": "disabled"}
 _COMMON_LEVELS = ["low", "medium", "high"]
 _OPENAI_NAMES = re.compile(r"gpt-(?!oss)|o\d|chatgpt-")
 # Models without levels in LangChain's profiles: dated versions, those before GPT-5, and new ones.
@@ -177,32 +177,22 @@ def _openai_arguments(
 
     LangChain renames an argument ``max_tokens``, so that this cap has to stand in the body. So has
     the schema, because LangChain raises on a truncated reply to an argument; the Responses API has
-    another form of it, and is sent none.
-
-    Args:
-        model: The model. A time limit of its own is kept.
-        options: The options of the call.
-        extra: Further fields of the body.
-        name: The cap's name.
+    another form of it, and is sent none. A time limit of the model's own is kept.
     """
     limit = {"timeout": options.timeout} if model.request_timeout is None else {}
-    body = {**_with_room(model.extra_body or {}, options), **(extra or {})}
+    own, room = model.extra_body or {}, max(1, options.thinking_room)
+    fitting = {  # the thinking budgets of Claude, OpenRouter, Qwen and vLLM, below the cap
+        "thinking": _lowered(own.get("thinking") or {}, options),
+        "reasoning": _lowered(own.get("reasoning") or {}, options, "max_tokens"),
+        "thinking_budget": min(own.get("thinking_budget") or 0, room),
+        "thinking_token_budget": min(own.get("thinking_token_budget") or 0, room),
+    }
+    body = own | {name: value for name, value in fitting.items() if value} | dict(extra or {})
     (body if name == "max_tokens" else limit)[name] = options.cap
     if options.schema is not None and not uses_responses(model):
         schema = {"name": "reply", "schema": options.schema}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     return limit | ({"extra_body": body} if body else {})
-
-
-def _with_room(body: Mapping[str, Any], options: CallOptions) -> dict[str, Any]:
-    """Return the caller's fields of a body, with thinking budgets that fit below the cap."""
-    forms = ("thinking", "budget_tokens", _DISABLED), ("reasoning", "max_tokens", _NOT_ENABLED)
-    changed: dict[str, Any] = {
-        field: _lowered(body.get(field) or {}, options, name, off) for field, name, off in forms
-    }
-    numbers = () if options.is_free else ("thinking_budget", "thinking_token_budget")
-    changed |= {name: min(body.get(name) or 0, max(1, options.thinking_room)) for name in numbers}
-    return {**body, **{name: value for name, value in changed.items() if value}}
 
 
 # The policies: protocols of their own.
@@ -246,17 +236,14 @@ def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 
 
 def _lowered(
-    own: Mapping[str, Any],
-    options: CallOptions,
-    name: str = "budget_tokens",
-    off: dict[str, Any] = _DISABLED,
+    own: Mapping[str, Any], options: CallOptions, name: str = "budget_tokens"
 ) -> dict[str, Any] | None:
     """Return a thinking budget as far as it fits below the cap; None if it fits as it is."""
     limit = options.cap - 1 if options.is_free else options.thinking_room
     if own.get(name, 0) <= limit:
         return None
     if options.thinking_room < MIN_THINKING:  # the API's minimum
-        return off
+        return _DISABLED if "type" in own else {"enabled": False}
     return {**own, name: options.thinking_room}
 
 
@@ -390,33 +377,22 @@ def continuing(
 
 
 def adapted(
-    model: BaseChatModel, policy: CapPolicy, error: Exception
-) -> tuple[BaseChatModel, CapPolicy] | None:
-    """Return the model and the policy of a call without what its server refused; None if unknown.
+    model: BaseChatModel, policy: CapPolicy, cap: int, error: Exception
+) -> tuple[BaseChatModel, CapPolicy, int] | None:
+    """Return the model, the policy and the cap that a server may take which refused a call.
 
-    Args:
-        model: The model, as its calls are made.
-        policy: Its policy.
-        error: Why the call failed.
+    None if the refusal names nothing that is known. Where a cap is too large, servers say what a
+    model can write, or how long its prompt and its reply can be together.
     """
     reason = refusal_of(error)
     if policy is openai_compatible and "max_completion_tokens" in reason:
-        return model, openai  # a model of OpenAI's under another name
+        return model, openai, cap
     if "stream_options" in reason and getattr(model, "stream_usage", False):
-        return model.model_copy(update={"stream_usage": False}), policy
-    return None
-
-
-def smaller_cap(cap: int, error: Exception) -> int | None:
-    """Return a smaller cap for a call whose server refused its cap as too large; else None.
-
-    Servers say what a model can write, or how long its prompt and its reply can be together.
-    """
-    reason = refusal_of(error)
+        return model.model_copy(update={"stream_usage": False}), policy, cap
     if cap <= _MIN_REFUSED or not _TOO_LARGE.search(reason):
         return None
     named = [int(number) for number in re.findall(r"\d{3,9}", reason)]
-    return max((n for n in named if _MIN_REFUSED <= n < cap), default=cap // 2)
+    return model, policy, max((n for n in named if _MIN_REFUSED <= n < cap), default=cap // 2)
 
 
 def known_policy(policy: CapPolicy | str | None) -> CapPolicy | None:

@@ -95,7 +95,9 @@ def find_class(model: BaseChatModel | str) -> FoundClass:
     if name in CATALOG:
         return FoundClass("small", "catalog")
     short = name.lower().rpartition("/")[2]
-    by_size = _class_by_size(short)
+    # Of a mixture of experts, a name says the size of all experts and of those in use.
+    sizes = [float(size) / (1 if unit == "b" else 1000) for size, unit in _SIZE.findall(short)]
+    by_size: ClassName | None = "small" if sizes and max(sizes) <= _SMALL else None
     never, instruct = _NEVER.search(short), _INSTRUCT.search(short)
     if not never and (_ALWAYS.search(short) or (not instruct and _THINKING.search(short))):
         by_name: ClassName | None = "thinking"
@@ -123,12 +125,6 @@ def can_stop_thinking(model: BaseChatModel, policy: CapPolicy) -> bool:
     """Return whether a policy turns thinking off for a call, or nearly so."""
     sent = str(policy(model, CallOptions(1024, thinking="off")))
     return any(word in sent for word in ("'none'", "'minimal'", "'disabled'", "False"))
-
-
-def _class_by_size(name: str) -> ClassName | None:
-    # Of a mixture of experts, a name says the size of all experts and of those in use.
-    sizes = [float(size) / (1 if unit == "b" else 1000) for size, unit in _SIZE.findall(name)]
-    return "small" if sizes and max(sizes) <= _SMALL else None
 
 
 def _own_thinking(model: BaseChatModel | str) -> bool | None:

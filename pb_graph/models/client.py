@@ -20,14 +20,8 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError, PlanAndBudgetError
-from pb_graph.models.caps import (
-    CapPolicy,
-    adapted,
-    can_continue,
-    continuing,
-    policy_for,
-    smaller_cap,
-)
+from pb_graph.models import caps
+from pb_graph.models.caps import CapPolicy
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import (
     CallOptions,
@@ -38,13 +32,7 @@ from pb_graph.models.options import (
     name_of,
     serialized_of,
 )
-from pb_graph.models.provider_errors import (
-    REFUSED,
-    fault_of,
-    retry_after,
-    status_of,
-    to_model_call_error,
-)
+from pb_graph.models.provider_errors import fault_of, refusal_of, retry_after, to_model_call_error
 from pb_graph.models.reply import IO, MAX_THOUGHT, Attempt, Reply, attempt, finish_of, thought_of
 from pb_graph.types import Charge, Purpose, ReportWarning
 
@@ -169,16 +157,17 @@ class ChatClient(ModelClient):
         policy: CapPolicy | None = None,
         retry_policy: RetryPolicy | None = None,
     ) -> None:
-        self._policy = policy or policy_for(model)
+        self._policy = policy or caps.policy_for(model)
         self._retry_policy = retry_policy or RetryPolicy()
         self._own_caps = caps_in({name: getattr(model, name) for name in model.model_fields_set})
         limits = (getattr(model, name, None) for name in _TIMEOUTS)
         limits = (getattr(limit, "read", limit) for limit in limits)  # of an httpx.Timeout
         self._timeout = next((limit for limit in limits if isinstance(limit, int | float)), 0)
         fields, copy = type(model).model_fields, copy_for_calls(model)
-        plain: dict[str, object] = {"disable_streaming": True}
-        if "streaming" in fields:
-            plain["streaming"] = False  # else the request asks for a stream, which nobody reads
+        # Else the request asks for a stream, which nobody reads.
+        plain = {"disable_streaming": True} | (
+            {"streaming": False} if "streaming" in fields else {}
+        )
         waits = "stream_chunk_timeout" in fields.keys() - model.model_fields_set
         patient = {"stream_chunk_timeout": None} if waits else {}  # models may think for minutes
         super().__init__(copy.model_copy(update=plain))
@@ -187,7 +176,7 @@ class ChatClient(ModelClient):
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, as `ModelClient.call` describes it."""
-        if options.continue_last and not can_continue(self.model, self._policy):
+        if options.continue_last and not caps.can_continue(self.model, self._policy):
             raise ModelSetupError(_NO_CONTINUATION)
         enclosing = ACCOUNTS.get()
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
@@ -201,12 +190,9 @@ class ChatClient(ModelClient):
             attempts += 1
             return await self._reply(messages, options, accounts, lost, io)
 
-        def may_go_on() -> bool:
-            return min(map(Budget.tokens_left, accounts)) >= 1
-
+        repeat = partial(self._retry_policy.repeat, make, io, options.timeout)
         try:
-            repeat = self._retry_policy.repeat
-            return await repeat(make, io, options.timeout, may_go_on=may_go_on)
+            return await repeat(may_go_on=lambda: min(map(Budget.tokens_left, accounts)) >= 1)
         except BudgetUsedUpError as error:
             error.lost = tuple(lost)
             raise
@@ -281,7 +267,7 @@ class ChatClient(ModelClient):
         model = model.model_copy(update={"callbacks": [*handlers, watch]})
         prompt = messages
         if options.continue_last:
-            model, prompt, arguments = continuing(model, messages, arguments, self._policy)
+            model, prompt, arguments = caps.continuing(model, messages, arguments, self._policy)
         # The model's own limit is that of one read, and a stream has many.
         limit = max(options.timeout, self._timeout) if options.stream else self._timeout
         given: Any = [*prompt], {} if options.stream else _SILENT
@@ -293,11 +279,10 @@ class ChatClient(ModelClient):
             return _without_beginning(message, begun) if begun else message
         except Exception as error:
             is_bare = False
-            if other := adapted(self._streaming, self._policy, error):
-                self._streaming, self._policy = other
-            elif cap := smaller_cap(options.cap, error):
+            if other := caps.adapted(self._streaming, self._policy, options.cap, error):
+                self._streaming, self._policy, cap = other
                 options = replace(options, cap=cap)
-            elif options.schema is None or self._refuses_schema or status_of(error) not in REFUSED:
+            elif options.schema is None or self._refuses_schema or not refusal_of(error):
                 raise
             else:
                 is_bare, options = True, replace(options, schema=None)
@@ -348,8 +333,6 @@ class FallbackClient(ModelClient):
                     lost += failure.lost
                     if available_tokens(1) < 1:
                         break
-        if len(failures) == 1:
-            raise failures[0]
         last = failures[-1]
         raise ModelCallError(" ".join(map(str, failures)), last.status, lost) from last
 

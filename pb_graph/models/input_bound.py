@@ -34,7 +34,6 @@ from pb_graph.models.options import (
     key_of,
     name_of,
     plain_field,
-    values_in,
 )
 
 _PER_MESSAGE = 16  # tokens of the chat template, role and separators
@@ -93,7 +92,7 @@ _TEXT_BLOCKS = {
 }
 _IMAGE_BLOCKS = {"image", "image_url", "input_image"}
 _TOOL_FORMS = ("function", "name", "parameters", "properties")
-_SURCHARGED = ("servicetier", "inferencegeo")
+_SURCHARGED = ("service_tier", "serviceTier", "inference_geo")
 _MARGIN = 1.25  # over the most tokens per byte that were seen
 _MIN_LEARNED = 400  # bytes: of shorter prompts, the template is too large a part
 _MAX_PROMPTS = 10_000
@@ -141,9 +140,9 @@ def bound_input(
     said = "".join(part.text for part in sent.parts)
     said += _json([sent.tools, arguments.get("cache_control")])
     lasting = bound if '"1h"' in said else 0  # of a prompt cache
-    settings = {**vars(model), **arguments}
-    tiers = (f" ({value})" for name, value in values_in(settings) if name in _SURCHARGED)
-    tier = next((tier for tier in tiers if tier[2:-1] in SURCHARGES), "")
+    given = vars(model), arguments, *(f.get("extra_body") or {} for f in (vars(model), arguments))
+    tiers = (fields.get(name) for fields in given for name in _SURCHARGED)
+    tier = next((f" ({tier})" for tier in tiers if tier in SURCHARGES), "")
     return Bill(sent.key + tier, input=bound, written=bound, lasting=lasting, is_measured=False)
 
 

@@ -235,17 +235,10 @@ def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str |
 
 
 def _numbers_in(fields: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for name, value in values_in(fields):
-        if isinstance(value, int | float) and value >= 1:
-            yield name, value
-
-
-def values_in(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a model or of a call, and of what they merge, by their plain names."""
     for name, value in fields.items():
         if is_merged(name, value):
-            yield from values_in(value)
-        else:
+            yield from _numbers_in(value)
+        elif isinstance(value, int | float) and value >= 1:
             yield plain_field(name), value
 
 
