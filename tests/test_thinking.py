@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain_deepseek import ChatDeepSeek
 
-from pb_graph import Settings, build_graph
+from pb_graph import NoAnswerError, Settings, build_graph
 from tests.benchmarks.thinking_world import FORMS, Form, ThinkingWorld
 from tests.support.chat_model import ScriptedChat
 from tests.support.graphs import checked, codes
@@ -131,6 +131,12 @@ class TestUnknownClass:
         assert first["usage"]["output_tokens"] <= first["limit"]
         assert (first["model_class_source"], second["model_class_source"]) == ("default", "reply")
         assert (second["model_class"], len(world.log)) == ("thinking", calls)
+
+    def test_a_model_that_thinks_without_an_end_costs_no_more_than_the_limit(self) -> None:
+        world = ThinkingWorld(think=9000)
+        with pytest.raises(NoAnswerError) as caught:
+            build_graph(world.model("m")).invoke({**ASK, "level": 2})
+        assert world.billed <= caught.value.report["limit"]
 
     def test_what_stands_before_a_closing_mark_that_comes_later_is_no_answer(self) -> None:
         def think(body: dict[str, Any]) -> int:

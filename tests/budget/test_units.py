@@ -327,8 +327,9 @@ class TestBoundOfTheInput:
 def test_the_row_of_a_models_own_provider_is_its_price() -> None:
     table = {"azure:m": (1, 1), "openai:m": (5, 20), "ft:m": (99, 99), "m at https://x/v1": (2, 4)}
     rate = Dollars(table)
-    keys = ("openai:m", "azure:m", "m at https://api.openai.com/v1", "m at https://x/v1", "b:m")
-    assert [rate.price(key)[0].output / 10**6 for key in keys] == [20, 1, 20, 4, 20]
+    keys = ("openai:m", "azure:m", "m at https://api.openai.com/v1", "m at https://x/v1/", "b:m")
+    keys += ("m at https://my.openai.azure.com/openai/v1/",)
+    assert [rate.price(key)[0].output / 10**6 for key in keys] == [20, 1, 20, 4, 20, 1]
 
 
 def test_a_cache_of_an_hour_and_a_priority_tier_cost_more() -> None:
@@ -343,6 +344,9 @@ def test_a_cache_of_an_hour_and_a_priority_tier_cost_more() -> None:
     model = ChatOpenAI(model="gpt-5-mini", api_key=key, service_tier="priority")
     usual = bound_input(model.model_copy(update={"service_tier": None}), [HumanMessage("?")])
     assert rate.cost(bound_input(model, [HumanMessage("?")])) == 2 * rate.cost(usual)
+    tier = {"service_tier": None, "extra_body": {"service_tier": "priority"}}
+    again = bound_input(model.model_copy(update=tier), [HumanMessage("?")])
+    assert rate.cost(again) == 2 * rate.cost(usual)
 
 
 def test_money_is_counted_to_the_pico_dollar() -> None:

@@ -181,6 +181,15 @@ def effort(level: str) -> dict[str, str]:
     return {"reasoning_effort": level}
 
 
+def told(**body: Any) -> dict[str, Any]:
+    return {"base_url": ELSEWHERE, "extra_body": body}
+
+
+def by_hand(tokens: int) -> dict[str, Any]:
+    return {"type": "enabled", "budget_tokens": tokens}
+
+
+DISABLED: Any = {"type": "disabled"}
 OFF: Any = {"chat_template_kwargs": {"enable_thinking": False}}
 
 
@@ -192,6 +201,7 @@ OFF: Any = {"chat_template_kwargs": {"enable_thinking": False}}
         ("gpt-5.5", 12_000, "bounded", {}, {}),  # as much as by itself
         ("gpt-5-pro", 200, "bounded", {}, {}),
         ("gpt-4o", 200, "bounded", {}, {}),
+        ("gpt-6.1-sol", 200, "bounded", {}, effort("low")),  # its profile lists no levels
         # The caller's effort stands unless there is to be no thinking.
         ("gpt-5-mini", 77, "bounded", effort("high"), effort("high")),
         ("gpt-5-mini", 77, "off", effort("high"), effort("minimal")),
@@ -206,6 +216,16 @@ OFF: Any = {"chat_template_kwargs": {"enable_thinking": False}}
         ("m", 200, "free", LLAMA, {}),
         ("m", 8192, "off", VLLM, {"thinking_token_budget": 1} | OFF),
         ("m", 8192, "off", LLAMA, {"reasoning_budget_tokens": 0} | OFF),
+        ("m", 200, "bounded", told(thinking_budget=4000), {"thinking_budget": 136}),
+        ("m", 200, "bounded", told(thinking=by_hand(4000)), {"thinking": DISABLED}),
+        ("m", 2000, "bounded", told(thinking=by_hand(4000)), {"thinking": by_hand(1500)}),
+        (
+            "m",
+            200,
+            "bounded",
+            told(reasoning={"max_tokens": 4000}),
+            {"reasoning": {"enabled": False}},
+        ),
         ("deepseek-v4", 30_000, "bounded", {}, {}),
         ("deepseek-v4", 200, "free", {}, {}),
         ("deepseek-v4", 8192, "off", {}, {"thinking": {"type": "disabled"}}),
@@ -230,11 +250,6 @@ def test_an_effort_of_the_responses_api_is_replaced_where_it_stands() -> None:
 
 
 LOW, MEDIUM, ADAPTIVE = {"effort": "low"}, {"effort": "medium"}, {"type": "adaptive"}
-DISABLED: Any = {"type": "disabled"}
-
-
-def by_hand(tokens: int) -> dict[str, Any]:
-    return {"type": "enabled", "budget_tokens": tokens}
 
 
 @pytest.mark.parametrize(
@@ -278,6 +293,7 @@ def test_claudes_thinking_fits_into_the_cap(  # noqa: PLR0913, PLR0917 -- a row 
         ("gemini-3-flash-preview", 200, "bounded", {"thinking_level": "high"}, "HIGH"),
         ("gemini-3-flash-preview", 8192, "off", {"thinking_level": "high"}, "MINIMAL"),
         ("gemini-3.1-flash-lite", 200, "bounded", {}, None),  # as much as by itself
+        ("gemini-3.8-flash", 200, "bounded", {}, "LOW"),  # its profile lists no levels
         ("some-model", 200, "bounded", {}, None),
         # A thinking budget is sent alone, and fits.
         ("gemini-3-flash-preview", 400, "bounded", {"thinking_budget": 100}, 100),

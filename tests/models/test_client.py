@@ -21,7 +21,7 @@ from langchain_openai import ChatOpenAI
 from openai import LengthFinishReasonError
 from pydantic import SecretStr
 
-from pb_graph import Budget, NoAnswerError, Settings, build_graph
+from pb_graph import Budget, BudgetedChatModel, NoAnswerError, Settings, build_graph
 from pb_graph.budget import use_budget
 from pb_graph.budget.bill import Bill, most_billed
 from pb_graph.errors import ModelCallError, ModelSetupError
@@ -294,6 +294,26 @@ class TestOverHTTP:
         assert bodies[0]["max_tokens"] == charge["cap"] == 7  # the model's own, which is smaller
         assert charge["measured"]
         assert charge["usage"] == Bill(input=9, output=10, reasoning=7, cached=8).usage()
+
+    @pytest.mark.parametrize("entry", ["graph", "agent"])
+    def test_a_cap_that_is_refused_by_its_name_or_its_size_is_sent_again(self, entry: str) -> None:
+        caps: list[dict[str, int]] = []
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            sent = json.loads(request.content)
+            caps.append({name: sent[name] for name in sent if name.startswith("max")})
+            if "max_tokens" in sent:
+                return httpx.Response(400, json={"error": {"message": "use max_completion_tokens"}})
+            if sent["max_completion_tokens"] > 4096:
+                msg = "max_tokens is too large: 9000. This model supports at most 4096."
+                return httpx.Response(400, json={"error": {"message": msg}})
+            return completion("42")
+
+        client = self.client(answer, streaming=False)
+        made = BudgetedChatModel(model=client.model, budget=10_000)
+        said = made.invoke("?") if entry == "agent" else call(client, CallOptions(9000))
+        assert said.text == "42"
+        assert [*caps[0], caps[-1]] == ["max_tokens", {"max_completion_tokens": 4096}]
 
     @pytest.mark.parametrize(
         "body",

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, NoCredentialsError
 from langchain_core.exceptions import ContextOverflowError, ModelRateLimitError
 from langchain_core.language_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -93,6 +94,7 @@ THOUGHT = {"additional_kwargs": {"reasoning_content": "word " * 200}}
         (usage(0), {}, 40, False),
         ({"input_tokens": True, "output_tokens": True, "total_tokens": 2}, {}, 40, False),
         (usage(3), {}, 40, False),  # of the first chunk
+        (usage(40, input_tokens=0, total_tokens=40), {}, 40, False),  # a stream lost its beginning
         (usage(40), THOUGHT, 290, False),  # a gateway left the thought out
         (usage(0), {"content": ""}, 0, True),
         (None, {"content": ""}, 0, False),
@@ -178,6 +180,9 @@ def test_an_error_says_what_happened_and_what_to_do(error: Exception, remedy: st
     assert re.search(rf"{type(error).__name__}.*{remedy}", str(explained))
 
 
+THROTTLED = ClientError({"ResponseMetadata": {"HTTPStatusCode": 429}}, "Converse")  # type: ignore[arg-type]
+
+
 def never_sent() -> Exception:
     error = ConnectionError("Connection error.")
     error.__cause__ = type("ConnectError", (Exception,), {})("certificate has expired")
@@ -206,6 +211,8 @@ def test_the_first_cause_is_told_where_clients_repeat_each_other() -> None:
         (RuntimeError("raised by a callback after the reply"), False, True),
         (ModelRateLimitError("slow down"), True, False),
         (ContextOverflowError("too long"), False, False),
+        (THROTTLED, True, False),
+        (NoCredentialsError(), False, False),
         (never_sent(), True, False),
         (ConnectionRefusedError(), True, False),
         (ConnectionResetError(), True, True),
@@ -253,6 +260,9 @@ def test_a_status_is_found_wherever_sdks_keep_it(error: Exception, status: int |
         "GET https://host/v1?subscription-key=Ab12_cd34-Ef56 failed",
         "https://me:Ab12_cd34-Ef56@host/v1",
         "AKIAAB12CD34Ef56",
+        "Incorrect API key provided: 0123456789abcdEf56. You can find",
+        "no access for nvapi-Ab12cd34Ef56",
+        "password=Ab12cd34Ef56",
     ],
 )
 def test_what_looks_like_a_key_is_blanked_out(text: str) -> None:
