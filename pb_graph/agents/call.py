@@ -108,8 +108,7 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
         InputError: If the model is no chat model, such as a configurable one.
     """
     if not isinstance(model, BaseChatModel):
-        msg = f"{type(model).__name__} is not a chat model. Give the agent a chat model or its "
-        msg += "name, and set arguments in the constructor."
+        msg = f"{type(model).__name__} is not a chat model. Give the agent a name or a plain model."
         raise InputError(msg)
     if own := getattr(model, "own_limits", None):  # of a BudgetedChatModel
         return charged(model.plain, limits.within(own))  # type: ignore[attr-defined]
@@ -226,13 +225,12 @@ class Call:
         return bound_input(self._made.model, prompt, self.settings, is_learned=is_learned)
 
     async def _send(self, reserved: Reservation, watch: BaseCallbackHandler) -> AIMessage:
-        limits, made, prompt = self.limits, self._made, self._prompt
+        limits, made, prompt, cap = self.limits, self._made, self._prompt, reserved.tokens
         if note := self._note(reserved):
             prompt = self._prompt = [*prompt[:-1], notes.appended(prompt[-1], note)]
         manager = copy(self.run_manager)
         manager.handlers = [*manager.handlers, watch]
         given: Any = prompt, self.stop, manager
-        cap = reserved.tokens
         while True:
             arguments = made.arguments(self.settings, cap, is_last=limits.is_last)
             try:

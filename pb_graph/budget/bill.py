@@ -13,7 +13,6 @@ from functools import lru_cache
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
-from urllib.parse import urlsplit
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -313,7 +312,19 @@ class Dollars(Rate):
 
     def __init__(self, prices: Prices | Literal["auto"]) -> None:
         super().__init__("dollars", self._cost, scale=_PER_DOLLAR)
-        self._table = None if prices == "auto" else _read_table(prices)
+        self._table: dict[str, _Price] | None = None
+        if prices == "auto":
+            return
+        try:
+            table = _TABLE.validate_python(prices)
+        except ValidationError as error:
+            msg = "prices must be dollars per million tokens of input and output, such as "
+            msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {prices!r:.100}'
+            raise InputError(msg) from error
+        self._table = {}
+        for name, (fresh, output, *cached) in table.items():
+            fields = fresh, output, cached[0] if cached else fresh, fresh, fresh
+            self._table[name] = _Price(0, *map(_pico, fields))
 
     @staticmethod
     def units(name: str, figure: object, *, minimum: int) -> int:
@@ -371,27 +382,13 @@ class Dollars(Rate):
         rows = {key.partition(":")[0]: table[key] for key in table if key.partition(":")[2] == name}
         rows.pop("ft", None)
         # OpenAI's name stands in the addresses of others, before Azure's and after Groq's.
-        host = urlsplit(model.partition(" at ")[2]).hostname or ""
+        host = model.partition(" at ")[2].partition("//")[2].partition("/")[0]
         best = sorted(rows, key=lambda provider: (-host.rfind(provider), -rows[provider].output))
         return [rows[provider] for provider in best[:1]]
 
 
 def _pico(per_million: float | Decimal) -> int:
     return int((Decimal(str(per_million)) * 10**6).to_integral_value(ROUND_CEILING))
-
-
-def _read_table(given: Prices) -> dict[str, _Price]:
-    try:
-        table = _TABLE.validate_python(given)
-    except ValidationError as error:
-        msg = "prices must be dollars per million tokens of input and output, such as "
-        msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {given!r:.100}'
-        raise InputError(msg) from error
-    prices = {}
-    for name, (fresh, output, *cached) in table.items():
-        read = cached[0] if cached else fresh
-        prices[name] = _Price(0, *map(_pico, (fresh, output, read, fresh, fresh)))
-    return prices
 
 
 @lru_cache

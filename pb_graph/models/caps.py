@@ -3,6 +3,7 @@
 The caller's own settings are kept unless they cannot fit into the cap. Levels and ranges are those
 of the providers' documents; no provider's package is imported here, unless its model is given.
 """
+# ruff: noqa: ANN401 -- models of any class, whose fields are read
 
 from __future__ import annotations
 
@@ -91,19 +92,18 @@ _OTHER_REASONERS = re.compile(
 )
 
 
-def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+def openai(model: Any, options: CallOptions) -> dict[str, Any]:
     """Cap a call of OpenAI's models, by chat completions or the Responses API, also on Azure.
 
     The cap includes reasoning, which has none of its own. So the effort is lowered until an answer
     fits, unless the caller has set it.
     """
-    settings: Any = model
     sent = _openai_arguments(model, options, name="max_completion_tokens")
-    name, reasoning = settings.model_name or "", settings.reasoning or {}
+    name, reasoning = model.model_name or "", model.reasoning or {}
     levels, default = known_levels(model)
-    thinks = (settings.profile or {}).get("reasoning_output") or _OTHER_REASONERS.fullmatch(name)
+    thinks = (model.profile or {}).get("reasoning_output") or _OTHER_REASONERS.fullmatch(name)
     levels = levels or (_COMMON_LEVELS if thinks else [])
-    own = settings.reasoning_effort or reasoning.get("effort")
+    own = model.reasoning_effort or reasoning.get("effort")
     level = effort_level(levels, options, default=default, own=own)
     if options.thinking == "low" and own is None and "low" in levels and "none" not in levels:
         level = "low"
@@ -114,29 +114,26 @@ def openai(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     return sent | {"reasoning_effort": level}
 
 
-def openai_compatible(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of an unknown server with OpenAI's protocol; thinking is not changed.
+def openai_compatible(model: Any, options: CallOptions) -> dict[str, Any]:
+    """Cap a call of an unknown server with OpenAI's protocol; only thinking budgets are lowered.
 
     OpenAI's own models, also behind a gateway, take ``max_completion_tokens``. Other servers know
     the older ``max_tokens``, and some ignore the newer name, which would lift the cap.
     """
-    settings: Any = model
-    name = (settings.model_name or "").rpartition("/")[2]
+    name = (model.model_name or "").rpartition("/")[2]
     is_openais = uses_responses(model) or _OPENAI_NAMES.match(name)
-    return _openai_arguments(
-        model, options, name="max_completion_tokens" if is_openais else "max_tokens"
-    )
+    field = "max_completion_tokens" if is_openais else "max_tokens"
+    return _openai_arguments(model, options, name=field)
 
 
-def deepseek(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+def deepseek(model: Any, options: CallOptions) -> dict[str, Any]:
     """Cap a call of DeepSeek's models, which think unless told otherwise, with effort 'high'.
 
     Thinking is turned off if fewer than 1,024 tokens are left for it. Otherwise the effort is low.
     No schema is sent, because the API takes ``json_object`` only.
     """
-    settings: Any = model
     options = replace(options, schema=None)
-    is_own = settings.reasoning_effort or "thinking" in (settings.extra_body or {})
+    is_own = model.reasoning_effort or "thinking" in (model.extra_body or {})
     if options.thinking == "off" or (options.is_tight and not is_own):
         return _openai_arguments(model, options, {"thinking": _DISABLED})
     level = None if is_own else effort_level(["low", "high", "max"], options, default="high")
@@ -158,7 +155,7 @@ def llama_cpp(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     return _openai_arguments(model, options, _own_server(model, options, budget))
 
 
-def _own_server(model: Any, options: CallOptions, budget: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+def _own_server(model: Any, options: CallOptions, budget: dict[str, Any]) -> dict[str, Any]:
     """Return the thinking budget, unless thinking is free."""
     if options.thinking != "off":
         return {} if options.is_free else budget
@@ -168,7 +165,7 @@ def _own_server(model: Any, options: CallOptions, budget: dict[str, Any]) -> dic
 
 
 def _openai_arguments(
-    model: Any,  # noqa: ANN401 -- a BaseChatOpenAI
+    model: Any,
     options: CallOptions,
     extra: Mapping[str, Any] | None = None,
     name: str = "max_tokens",
@@ -181,12 +178,11 @@ def _openai_arguments(
     """
     limit = {"timeout": options.timeout} if model.request_timeout is None else {}
     own, room = model.extra_body or {}, max(1, options.thinking_room)
-    fitting = {  # the thinking budgets of Claude, OpenRouter, Qwen and vLLM, below the cap
-        "thinking": _lowered(own.get("thinking") or {}, options),
-        "reasoning": _lowered(own.get("reasoning") or {}, options, "max_tokens"),
-        "thinking_budget": min(own.get("thinking_budget") or 0, room),
-        "thinking_token_budget": min(own.get("thinking_token_budget") or 0, room),
-    }
+    # The caller's thinking budgets, of vLLM, Qwen, Claude and OpenRouter, fit below the cap.
+    budgets = ("thinking_token_budget", "thinking_budget")
+    fitting: Any = {name: min(own[name], room) for name in budgets if type(own.get(name)) is int}
+    fitting["thinking"] = _lowered(own.get("thinking"), options)
+    fitting["reasoning"] = _lowered(own.get("reasoning"), options, "max_tokens")
     body = own | {name: value for name, value in fitting.items() if value} | dict(extra or {})
     (body if name == "max_tokens" else limit)[name] = options.cap
     if options.schema is not None and not uses_responses(model):
@@ -207,7 +203,7 @@ _MIN_THINKING = {
 }
 
 
-def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+def anthropic(model: Any, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Claude; the cap includes thinking.
 
     Before 5, models think only when asked to, with ``budget_tokens`` that have to stay below the
@@ -215,19 +211,16 @@ def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     than 1,024 tokens are left for thinking, it is set to the least that the model allows. The
     effort is lowered to fit if the model's profile lists efforts.
     """
-    settings: Any = model
-    effort = settings.reasoning_effort or (settings.output_config or {}).get("effort")
-    own = settings.thinking or settings.model_kwargs.get("thinking") or {}
-    least = _MIN_THINKING.get(re.sub(r"-\d{8}$", "", settings.model))
-    if own.get("type") == "adaptive" and "-4-" in settings.model:
+    effort = model.reasoning_effort or (model.output_config or {}).get("effort")
+    own = model.thinking or model.model_kwargs.get("thinking") or {}
+    least = _MIN_THINKING.get(re.sub(r"-\d{8}$", "", model.model))
+    if own.get("type") == "adaptive" and "-4-" in model.model:
         least = "disabled"
     thinking = _lowered(own, options)
     if options.thinking == "off" or (options.is_tight and not own and not effort):
         thinking = thinking or ({"type": least} if least else None)
-    sent: dict[str, Any] = {"max_tokens": options.cap} | (
-        {"thinking": thinking} if thinking else {}
-    )
-    if settings.default_request_timeout is None:
+    sent = {"max_tokens": options.cap, **({"thinking": thinking} if thinking else {})}
+    if model.default_request_timeout is None:
         sent["timeout"] = options.timeout
     levels, default = known_levels(model)
     # LangChain would turn adaptive thinking on for 'reasoning_effort'.
@@ -235,12 +228,10 @@ def anthropic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     return sent | ({"output_config": {"effort": level}} if level else {})
 
 
-def _lowered(
-    own: Mapping[str, Any], options: CallOptions, name: str = "budget_tokens"
-) -> dict[str, Any] | None:
+def _lowered(own: Any, options: CallOptions, name: str = "budget_tokens") -> dict[str, Any] | None:
     """Return a thinking budget as far as it fits below the cap; None if it fits as it is."""
     limit = options.cap - 1 if options.is_free else options.thinking_room
-    if own.get(name, 0) <= limit:
+    if not isinstance(own, Mapping) or (own.get(name) or 0) <= limit:
         return None
     if options.thinking_room < MIN_THINKING:  # the API's minimum
         return _DISABLED if "type" in own else {"enabled": False}
@@ -254,44 +245,42 @@ _GEMINI_BUDGETS = re.compile(
 _NEW_GEMINIS = re.compile(r"(models/)?gemini-[3-9][\d.]*-(pro|flash)(-preview)?")
 
 
-def gemini(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+def gemini(model: Any, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Gemini, thinking included, and lower its thinking to what fits.
 
     Gemini 2.5 takes a thinking budget, and thinks without a limit if it is given none. Later models
     take a level, but not beside a thinking budget of the caller.
     """
-    settings: Any = model
     sent: dict[str, Any] = {"max_output_tokens": options.cap}
-    if settings.timeout is None:
+    if model.timeout is None:
         sent["timeout"] = options.timeout
     if options.is_free:
         return sent
-    own = settings.thinking_budget
+    own = model.thinking_budget
     if own is None:
-        own = (settings.thinking_config or {}).get("thinking_budget")
+        own = (model.thinking_config or {}).get("thinking_budget")
     room, is_own = options.thinking_room, own is not None and own >= 0  # -1 leaves it to the model
-    takes_budget = _GEMINI_BUDGETS.search(settings.model)
+    takes_budget = _GEMINI_BUDGETS.search(model.model)
     if takes_budget or is_own:
         budget = min(own, room) if is_own else room if room >= MIN_THINKING else 0
         if takes_budget and takes_budget[1] == "pro":
             budget = max(128, budget)  # cannot be turned off
-        elif "lite" in settings.model and budget < THINKING_TOKENS["minimal"]:
+        elif "lite" in model.model and budget < THINKING_TOKENS["minimal"]:
             budget = 0
         return sent | {"thinking_budget": budget}
     levels, default = known_levels(model)
-    levels = levels or (_COMMON_LEVELS if _NEW_GEMINIS.fullmatch(settings.model) else [])
-    level = effort_level(levels, options, default=default, own=settings.reasoning_effort)
+    levels = levels or (_COMMON_LEVELS if _NEW_GEMINIS.fullmatch(model.model) else [])
+    level = effort_level(levels, options, default=default, own=model.reasoning_effort)
     return sent if level is None or own is not None else sent | {"thinking_level": level}
 
 
-def bedrock(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+def bedrock(model: Any, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Bedrock's Converse API, thinking included.
 
     Claude's ``budget_tokens`` are lowered as by `anthropic`. At the effort 'high' Nova has no cap,
     so it is asked for 'medium' at most.
     """
-    settings: Any = model
-    fields = dict(settings.additional_model_request_fields or {})
+    fields = dict(model.additional_model_request_fields or {})
     if lowered := _lowered(fields.get("thinking") or {}, options):
         fields["thinking"] = lowered
     nova = fields.get("reasoningConfig") or {}
@@ -302,7 +291,7 @@ def bedrock(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     return {"max_tokens": options.cap, **more}
 
 
-def ollama(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
+def ollama(model: Any, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Ollama by ``num_predict``, which includes thinking.
 
     If fewer than 1,024 tokens are left for thinking, it is switched off unless the caller has set
@@ -310,13 +299,12 @@ def ollama(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """
     from ollama import Options  # noqa: PLC0415 -- installed with the model's class
 
-    settings: Any = model
     # The argument replaces the model's own options, so these are repeated.
     names = Options.model_fields.keys() & type(model).model_fields.keys()
-    own = {name: value for name in names if (value := getattr(settings, name)) is not None}
+    own = {name: value for name in names if (value := getattr(model, name)) is not None}
     sent: dict[str, Any] = {"options": {**own, "num_predict": options.cap}}
-    if options.thinking == "off" or (options.is_tight and settings.reasoning is None):
-        sent["reasoning"] = "low" if "gpt-oss" in settings.model else False
+    if options.thinking == "off" or (options.is_tight and model.reasoning is None):
+        sent["reasoning"] = "low" if "gpt-oss" in model.model else False
     return sent
 
 
@@ -329,6 +317,7 @@ _BY_CLASS: dict[str, CapPolicy] = {
 _POLICIES = (generic, openai, openai_compatible, deepseek, vllm, llama_cpp, *_BY_CLASS.values())
 POLICIES: dict[str, CapPolicy] = {policy.__name__: policy for policy in _POLICIES}
 """The policies by name."""
+_Adapted = tuple[Any, CapPolicy, int]
 CONTINUING: set[CapPolicy] = {vllm, llama_cpp}
 """Policies of servers that continue an unfinished last AI message, whatever the model."""
 _TOO_LARGE = re.compile(r"max\w*[ _-]?(\w+[ _-])?(tokens|length)", re.IGNORECASE)
@@ -376,14 +365,8 @@ def continuing(
     return model.model_copy(update=clients), messages, arguments | {"extra_body": body}
 
 
-def adapted(
-    model: BaseChatModel, policy: CapPolicy, cap: int, error: Exception
-) -> tuple[BaseChatModel, CapPolicy, int] | None:
-    """Return the model, the policy and the cap that a server may take which refused a call.
-
-    None if the refusal names nothing that is known. Where a cap is too large, servers say what a
-    model can write, or how long its prompt and its reply can be together.
-    """
+def adapted(model: Any, policy: CapPolicy, cap: int, error: Exception) -> _Adapted | None:
+    """Return the model, policy and cap that a server may take which refused a call; else None."""
     reason = refusal_of(error)
     if policy is openai_compatible and "max_completion_tokens" in reason:
         return model, openai, cap
@@ -391,6 +374,7 @@ def adapted(
         return model.model_copy(update={"stream_usage": False}), policy, cap
     if cap <= _MIN_REFUSED or not _TOO_LARGE.search(reason):
         return None
+    # Servers name what a model can write, or how long its prompt and reply can be together.
     named = [int(number) for number in re.findall(r"\d{3,9}", reason)]
     return model, policy, max((n for n in named if _MIN_REFUSED <= n < cap), default=cap // 2)
 

@@ -21,7 +21,6 @@ from pb_graph.budget.bill import Bill, Reservation
 from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError, PlanAndBudgetError
 from pb_graph.models import caps
-from pb_graph.models.caps import CapPolicy
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import (
     CallOptions,
@@ -154,7 +153,7 @@ class ChatClient(ModelClient):
     def __init__(
         self,
         model: BaseChatModel,
-        policy: CapPolicy | None = None,
+        policy: caps.CapPolicy | None = None,
         retry_policy: RetryPolicy | None = None,
     ) -> None:
         self._policy = policy or caps.policy_for(model)
@@ -164,10 +163,9 @@ class ChatClient(ModelClient):
         limits = (getattr(limit, "read", limit) for limit in limits)  # of an httpx.Timeout
         self._timeout = next((limit for limit in limits if isinstance(limit, int | float)), 0)
         fields, copy = type(model).model_fields, copy_for_calls(model)
-        # Else the request asks for a stream, which nobody reads.
-        plain = {"disable_streaming": True} | (
-            {"streaming": False} if "streaming" in fields else {}
-        )
+        plain: dict[str, object] = {"disable_streaming": True}
+        if "streaming" in fields:
+            plain["streaming"] = False  # else the request asks for a stream, which nobody reads
         waits = "stream_chunk_timeout" in fields.keys() - model.model_fields_set
         patient = {"stream_chunk_timeout": None} if waits else {}  # models may think for minutes
         super().__init__(copy.model_copy(update=plain))

@@ -259,12 +259,10 @@ def copy_for_calls(model: M) -> M:
     change = {name: value for name, value in without_caps(merged).items() if value != merged[name]}
     change |= {name: 1 for name in fields.keys() - merged if answers_in({name: fields[name]}) > 1}
     kinds = classes_of(model)
-    if is_openai_like(model):
-        change["max_tokens"] = None
-        if fields["stream_usage"] is None:  # only for OpenAI's own server LangChain asks for it
-            change["stream_usage"] = True
-    if "langchain_aws.ChatBedrock" in kinds:
+    if is_openai_like(model) or "langchain_aws.ChatBedrock" in kinds:
         change["max_tokens"] = None  # would replace that of a call
+    if fields.get("stream_usage", "") is None:  # only of OpenAI's own server LangChain asks it
+        change["stream_usage"] = True
     if "langchain_anthropic.ChatAnthropic" in kinds and (thinking := fields["thinking"]):
         kwargs = change.get("model_kwargs", fields["model_kwargs"]) | {"thinking": thinking}
         change |= {"thinking": None, "model_kwargs": kwargs}

@@ -105,8 +105,7 @@ class Reply:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Reply:
         """Return the reply that `to_json` wrote."""
-        parts = {name: tuple(plain[name]) for name in ("lost", "warnings")}
-        return cls(**{**plain, **parts})
+        return cls(**{**plain, **{name: tuple(plain[name]) for name in ("lost", "warnings")}})
 
 
 def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
@@ -143,11 +142,10 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
     cached = min(details.get("cache_read", 0), inputs)
     lasting = min(details.get(_LASTING, 0), inputs - cached)
     written = min(sum(details.get(name, 0) for name in _WRITES) + lasting, inputs - cached)
-    parts: Any = {"reasoning": reasoning, "guessed": guessed, "cached": cached}
+    parts: Any = {"reasoning": reasoning, "guessed": guessed, "cached": cached, "written": written}
     # No prompt is empty: the beginning of a stream, which tells its size, is lost in LangChain.
-    inputs, is_told = inputs or count_tokens_approximately(list(prompt)), inputs > 0
-    parts |= {"written": written, "lasting": lasting, "is_measured": is_told}
-    return Bill(input=inputs, output=output, **parts)
+    parts |= {"lasting": lasting, "is_measured": inputs > 0}
+    return Bill(input=inputs or count_tokens_approximately(list(prompt)), output=output, **parts)
 
 
 class _StreamWatch(BaseCallbackHandler):
@@ -304,8 +302,6 @@ def finish_of(message: AIMessage) -> str:
 
 
 def _reason_of(message: AIMessage) -> str:
-    if message.additional_kwargs.get("refusal"):  # OpenAI's, beside a complete reply
-        return "refusal"
     meta = message.response_metadata
     reasons = [meta[name] for name in meta if _REASONS.fullmatch(plain_field(name))]
     reasons += [(meta.get(name) or {}).get(key) for name, key in _INNER_REASONS]
