@@ -138,6 +138,10 @@ class TestTokenBudget:
         assert out["structured_response"] == Pens(number=21)
         assert out["tokens_spent"] <= 100
         assert "and so on" not in str(model.calls[-1].messages)
+        model.solve = runs_on
+        out = agent.invoke(ASK)
+        assert out["structured_response"] is None
+        assert out["messages"][-1].response_metadata["budget_used_up"]
 
     def test_no_call_is_capped_below_what_the_responses_api_takes(self) -> None:
         bodies: list[Any] = []
@@ -257,10 +261,15 @@ class TestTheLastAnswer:
         assert FINISH in last[-1].text
         assert not any(isinstance(m, ToolMessage) or getattr(m, "tool_calls", 0) for m in last)
 
-    def test_tool_calls_that_it_asks_for_are_not_made(self) -> None:
-        model = ScriptedChat(solve=calls("look_up", text="hm " * 40, word="pen"))
+    @pytest.mark.parametrize("last", [calls("look_up", text="hm"), calls("look_up", text=""), ""])
+    def test_tool_calls_that_it_asks_for_are_not_made(self, last: Any) -> None:
+        looks_up = calls("look_up", text="hm " * 40, word="pen")
+        model = ScriptedChat(solve=lambda call: looks_up if call.arguments.get("tools") else last)
         out = agent_of(model, 300, [look_up]).invoke(ASK)
-        assert not out["messages"][-1].tool_calls
+        said = out["messages"][-1]
+        assert not said.tool_calls
+        assert said.text == "hm" or said.text.startswith("The task is not finished")
+        assert said.response_metadata["budget_used_up"]
         assert out["tokens_spent"] <= 300
 
     @pytest.mark.parametrize("solve", [runs_on, thinks_in_vain])

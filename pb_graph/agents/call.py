@@ -352,10 +352,11 @@ class Answer:
         """Return the final answer, out of the reserve, after what was written so far."""
         least = self._least(_MIN_ANSWER // 2 if first else _MIN_ANSWER, 0.1)
         limits = replace(self.limits, at_least=least, is_last=True, tell_every=None)
+        is_parsed = self.by_tool or "response_format" in self.request.model_settings
         try:
             final = await self._ask(self._ending(first), limits)
         except errors.BudgetUsedUpError as error:
-            if self.by_tool or "response_format" in self.request.model_settings:
+            if is_parsed:
                 raise
             return ModelResponse([notes.unfinished(first, error.note)])
         except Exception:
@@ -363,16 +364,18 @@ class Answer:
                 raise
             return ModelResponse([notes.unfinished(first)])  # its tokens are paid for
         said = last = _message_of(final)
+        is_empty = not (last.text or last.tool_calls)
+        is_open = finish_of(last) == "length" or (is_empty and finish_of(last) == "stop")
         if not self._is_typed and last.tool_calls:  # it was given no tools
-            last = notes.without_tool_calls(last)
+            last, is_open = notes.without_tool_calls(last), True
         if first:  # the usage of both calls; a structured answer is whole in the second
             content: Any = last.content
-            if first.text and not self._is_typed and final.structured_response is None:
+            if first.text and not self._is_typed:
                 content = notes.joined(first.content, content) if content else first.content
             usage = [answer.usage_metadata for answer in (first, last)]
             both = add_usage(*usage) if any(usage) else None
             last = last.model_copy(update={"content": content, "usage_metadata": both})
-        if not self._is_typed and finish_of(last) == "length":
+        if is_open and final.structured_response is None and not is_parsed:
             last = notes.unfinished(last)
         return replace(final, result=[last if m is said else m for m in final.result])
 

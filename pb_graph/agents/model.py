@@ -153,9 +153,8 @@ class BudgetedChatModel(BaseChatModel):
         limits = replace(own, accounts=accounts, is_owner=self.reserve > 0)
         answer = Answer(request, limits, ask, self.reserve, by_tool=self._by_tool)
         response = await self.retry_policy.repeat(answer.respond, io, _MAX_WAIT)
-        return ChatResult(
-            generations=[ChatGeneration(message=message) for message in response.result]
-        )
+        made = [ChatGeneration(message=message) for message in response.result]
+        return ChatResult(generations=made)
 
     def _keep(self, account: Budget) -> None:
         """Keep at least the reserve of an account, before other callers can spend it."""

@@ -24,11 +24,10 @@ def joined(first: Any, second: Any) -> Any:
     """Join two contents. Blocks stay unchanged, because a prompt cache may know them."""
     if isinstance(first, str) and isinstance(second, str):
         return f"{first}\n\n{second}"
-    parts = [
-        [{"type": "text", "text": part}] if isinstance(part, str) else part
-        for part in (first, second)
-    ]
-    return [*parts[0], *parts[1]]
+    blocks: list[Any] = []
+    for part in (first, second):
+        blocks += [{"type": "text", "text": part}] if isinstance(part, str) else part
+    return blocks
 
 
 def unfinished(message: AIMessage | None, note: str = "") -> AIMessage:
@@ -38,11 +37,9 @@ def unfinished(message: AIMessage | None, note: str = "") -> AIMessage:
         message: What the model wrote, if it wrote anything.
         note: The reason as a sentence.
     """
-    text = f"{note} {_NOT_FINISHED}".strip()
-    if message is None:
-        return AIMessage(text, response_metadata=USED_UP)
+    message = message or AIMessage("")
     metadata = {**message.response_metadata, **USED_UP}
-    content = message.content if message.text else text
+    content = message.content if message.text else f"{note} {_NOT_FINISHED}".strip()
     return message.model_copy(update={"content": content, "response_metadata": metadata})
 
 
