@@ -41,7 +41,7 @@ _CLIENT_LEFT = 499  # nginx's number
 MAX_BODY = 10_000_000
 """The largest body of a request, in bytes."""
 _INPUTS = ("reference", "instruction", "answer_format", "domain", "level")
-_UNSUPPORTED = ("tools", "response_format", "stop")
+_UNSUPPORTED = ("tools", "functions", "response_format", "stop")
 _NOTHING: tuple[object, ...] = (None, [], {"type": "text"})
 
 _log = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ class Endpoint:
         routes = [
             Route("/health", lambda _: _json({"status": "ok"})),
             Route("/v1/models", self.list_models),
+            Route("/v1/models/{name:path}", self.list_models),
             Route("/v1/chat/completions", self.complete_chat, methods=["POST"]),
         ]
         # Starlette takes the handler of the nearest class.
@@ -71,9 +72,11 @@ class Endpoint:
         return Starlette(routes=routes, exception_handlers=handled)
 
     async def list_models(self, request: Request) -> Response:
-        """List the methods."""
+        """List the methods, or show the model of a name: any name is served."""
         self._admit(request)
         shared = {"object": "model", "created": 0, "owned_by": "plan-and-budget"}
+        if name := request.path_params.get("name"):
+            return _json({"id": name, **shared})
         return _json({"object": "list", "data": [{"id": name, **shared} for name in METHODS]})
 
     async def complete_chat(self, request: Request) -> Response:
@@ -112,8 +115,7 @@ class Endpoint:
             finally:
                 run.cancel()
 
-        headers = {"cache-control": "no-cache"}
-        return StreamingResponse(body(), headers=headers, media_type="text/event-stream")
+        return StreamingResponse(body(), 200, {"cache-control": "no-cache"}, "text/event-stream")
 
     async def _run(self, completion: Completion, tell: Callable[[bytes], None]) -> Report:
         """Run the graph, send the events of a stream, and return the report."""

@@ -67,6 +67,7 @@ def test_earlier_turns_are_messages() -> None:
         ("n", 2, 1),
         ("n", 0, None),
         ("tools", [{"type": "function"}], []),
+        ("functions", [{"name": "look_up"}], []),
         ("response_format", {"type": "json_object"}, None),
         ("stop", "x", None),
     ],
@@ -239,6 +240,7 @@ class TestAdmission:
         with endpoint_of(client_to(model), api_key=KEY) as locked:
             with openai.OpenAI(base_url=locked, api_key=KEY) as client:
                 assert {one.id for one in client.models.list()} >= {*METHODS}
+                assert client.models.retrieve("org/model").id == "org/model"
             before = model.served
             named = {"Authorization": "Bearer schlüssel".encode()}
             for method, path in (("GET", "/models"), ("POST", "/chat/completions")):
