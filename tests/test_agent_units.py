@@ -18,12 +18,14 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
 from pb_graph import (
     Budget,
+    BudgetedChatModel,
     InputError,
     TokenBudgetMiddleware,
+    build_graph,
     plan_and_budget_tool,
 )
 from pb_graph.agents.call import FINISH
@@ -226,6 +228,36 @@ def test_a_budget_of_another_process_counts_what_sub_agents_had_spent(
     agent = made(budget, dies=False)
     out = agent.invoke(None, THREAD, durability="sync")
     assert budget.spent == out["tokens_spent"] == 100 + 800 + in_flight + 1 + 1
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["here", "another process"])
+@pytest.mark.parametrize("drafts", ["a model", "a graph"])
+def test_what_a_tool_spent_before_it_asked_a_person_counts(
+    drafts: str, *, is_elsewhere: bool
+) -> None:
+    saver, model = InMemorySaver(), ScriptedChat(solve="a draft of a letter")
+    lead = ScriptedChat(solve=lambda call: calls("write") if len(call.messages) == 1 else "done")
+
+    def made() -> Any:
+        graph = build_graph(model, settings={"method": "vanilla"})
+
+        @tool
+        def write() -> str:
+            """Write a letter, which a person signs."""
+            if drafts == "a model":
+                BudgetedChatModel(model=model).invoke("Write.")
+            else:
+                graph.invoke({"question": "Write."})
+            return str(interrupt("Sign?"))
+
+        guard = TokenBudgetMiddleware(1000)
+        return create_agent(lead, [write], middleware=[guard], checkpointer=saver)
+
+    agent = made()
+    agent.invoke(ASK, THREAD)
+    out = (made() if is_elsewhere else agent).invoke(Command(resume="yes"), THREAD)
+    assert out["tokens_spent"] == model.output_tokens + lead.output_tokens
+    assert len(model.calls) == 1 + (drafts == "a model")
 
 
 def test_a_finished_call_of_a_killed_node_is_not_paid_again(

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import fields, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Annotated, Any, NotRequired, Self, cast, get_args
 from uuid import uuid4
 
@@ -85,6 +85,8 @@ class _Log:
 
     def __init__(self, io: IO, tool_call: str | None = None) -> None:
         self._name = ["TokenBudgetMiddleware", tool_call]
+        # A fork has the same memory, and a new container the same number.
+        self._process = f"{_LOADED} {os.getpid()}"
         self.entries: list[dict[str, Any]] = []  # from before the node started over, and since
         self._key, self.journal = "", None  # the key is that of the next entry
         with suppress(RuntimeError, KeyError):  # outside a graph
@@ -112,7 +114,7 @@ class _Log:
 
     async def add_spending(self, account: Budget, **entry: Any) -> None:  # noqa: ANN401
         """Add an entry with the spending of the run so far, as an entry before it may be lost."""
-        known = {"tokens": account.spending, "total": account.total, "process": _process()}
+        known = {"tokens": account.spending, "total": account.total, "process": self._process}
         await self.add(**known, **entry)
 
     async def once(
@@ -124,7 +126,7 @@ class _Log:
         The cost of a call also goes to the logs of the tool calls around the agent.
         """
         for entry in self.entries:
-            is_elsewhere = entry["process"] != _process()
+            is_elsewhere = entry["process"] != self._process
             if is_elsewhere and entry.get("reply") and entry["request"] == request:
                 entry["request"] = None
                 return cast("AIMessage", messages_from_dict([entry["reply"]])[0])
@@ -198,9 +200,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         super().__init__()
         is_account = isinstance(budget, Budget)
         self.budget = budget if is_account else whole_number("budget", budget, minimum=2)
-        self.per_call = (
-            per_call if per_call is None else whole_number("per_call", per_call, minimum=1)
-        )
+        self.per_call = None if per_call is None else whole_number("per_call", per_call, minimum=1)
         if not 0 < reserve < 1:
             msg = f"reserve must lie between 0 and 1, not {reserve}"
             raise InputError(msg)
@@ -324,9 +324,11 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
     async def _result(self, request: ToolCallRequest, handler: Callable[..., Any], io: IO) -> Any:  # noqa: ANN401
         log = await _Log(io, request.tool_call["id"]).read()
-        runs: dict[str, Spending] = {}  # what agents below spent, if the tool was cut off before
+        runs: dict[str, Spending] = {}  # what was spent below, if the tool was cut off before
         for entry in log.entries:
             runs[entry["run"]] = add_spending(runs.get(entry["run"]), entry["tokens"])
+            for run in entry.get("runs", ()):  # whose spending is among that of another run
+                runs.setdefault(run, {})
         state: Mapping[str, Any] = request.state
         account = self._account(state)
         share = min(account.left, state.get("budget_per_tool_call", account.left))
@@ -337,8 +339,13 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                     part.charge(tokens, run=run)
                 with use_budget(part):
                     result = await io.call(handler, handler, request)
-        except GraphInterrupt:  # the run continues from its state, perhaps in another process
-            self._runs.pop(state.get("token_budget_run", ""), None)
+        except BaseException as stop:  # the run continues from its state, perhaps elsewhere
+            known = reduce(add_spending, [entry["tokens"] for entry in log.entries], Spending())
+            if rest := subtract_spending(part.spending, known):  # of models without a log
+                part.charge({}, run=(run := uuid4().hex))
+                await log.add(run=run, tokens=rest, runs=[*part.runs])
+            if isinstance(stop, GraphInterrupt):
+                self._runs.pop(state.get("token_budget_run", ""), None)
             raise
         finally:
             _TOOL_LOGS.reset(token)
@@ -349,10 +356,6 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         if isinstance(result, Command) and result.graph is None and isinstance(result.update, dict):
             return replace(result, update={**result.update, **spent})
         return result
-
-
-def _process() -> str:
-    return f"{_LOADED} {os.getpid()}"  # a fork has the same memory, a new container the same number
 
 
 def _output(spending: Spending) -> int:

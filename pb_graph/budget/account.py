@@ -114,7 +114,7 @@ class Budget:
         self._bills: list[Bill] = []
         self._grants: set[Budget] = set()  # open grants of this account and its limits
         self._is_grant = False
-        self._runs: OrderedDict[str, None] = OrderedDict()  # whose earlier spending is counted
+        self.runs: OrderedDict[str, None] = OrderedDict()  # whose earlier spending is counted
 
     def _open(self, rate: Rate, size: int | None) -> Budget:
         account = object.__new__(Budget)
@@ -228,12 +228,12 @@ class Budget:
                 raise InputError(msg + "Give the `spending` of the other budget.")
         with _LOCK:
             for account in self.line:
-                if run is None or run not in account._runs:
+                if run is None or run not in account.runs:
                     account._add(bills)
                 if run is not None:
-                    account._runs[run] = None
-                    if len(account._runs) > _MAX_RUNS:
-                        account._runs.popitem(last=False)
+                    account.runs[run] = None
+                    if len(account.runs) > _MAX_RUNS:
+                        account.runs.popitem(last=False)
 
     def limit(
         self,
@@ -369,11 +369,8 @@ class Budget:
 
     def _until_grant(self) -> list[Budget]:
         """Return this account and those of its unit above it, up to a grant."""
-        chain = self._chain
-        for place, account in enumerate(chain, 1):
-            if account._is_grant:
-                return chain[:place]
-        return chain
+        ends = (place for place, account in enumerate(self._chain, 1) if account._is_grant)
+        return self._chain[: next(ends, None)]
 
     def _size(self) -> int:
         if self._own is None:

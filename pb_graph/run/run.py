@@ -23,7 +23,7 @@ from langgraph.types import Send
 
 from pb_graph.answers import boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import MAX_TOKENS, spending
+from pb_graph.budget.bill import MAX_TOKENS, most_billed, spending
 from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.classes import FoundClass, takes_system_message
@@ -364,10 +364,8 @@ class Run:
                 kept.close()
                 options = replace(options, cap=max(1, left))
                 continue
-            rounds += 1
-            for charge in (*reply.lost, reply.charge):
-                tokens += charge["usage"]["output_tokens"]
-                left -= charge["most"]["output_tokens"]
+            rounds, tokens = rounds + 1, tokens + reply.tokens
+            left -= most_billed(reply.charges)
             if not reply.tool_message or rounds > MAX_ROUNDS:
                 return prompt, reply, tokens, left
             if (unspent := left - int(kept.left)) < 1:
