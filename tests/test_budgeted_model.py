@@ -261,6 +261,21 @@ def test_a_fallback_with_a_budget_of_its_own_is_counted_in_both() -> None:
     assert own.spent == run_budget.spent == 100
 
 
+def test_a_fallback_has_the_tools_that_an_agent_binds() -> None:
+    budget, once = Budget(200), RetryPolicy(max_retries=0)
+    works = ScriptedChat(solve=in_turn(calls("look_up", word="pen"), "21"))
+    first, second = (
+        BudgetedChatModel(model=model, budget=budget, retry_policy=once)
+        for model in (ScriptedChat(solve=HTTPError(503)), works)
+    )
+    agent: Any = create_agent(first.with_fallbacks([second]), [look_up])  # type: ignore[arg-type]
+    assert agent.invoke(ASK)["messages"][-1].text == "21"
+    assert budget.spent == works.output_tokens
+    works.solve = calls("Pens", number=21)
+    typed: Any = first.with_fallbacks([second])
+    assert typed.with_structured_output(Pens).invoke(ASKED) == Pens(number=21)
+
+
 def test_middleware_sees_a_model_of_its_own_class_and_profile() -> None:
     seen: list[Any] = []
 

@@ -25,7 +25,6 @@ from pb_graph import errors
 from pb_graph.agents import notes
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import MAX_TOKENS, Bill, Reservation
-from pb_graph.errors import InputError
 from pb_graph.models.caps import adapted, policy_for
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input
 from pb_graph.models.options import (
@@ -109,7 +108,7 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
     """
     if not isinstance(model, BaseChatModel):
         msg = f"{type(model).__name__} is not a chat model. Give the agent a name or a plain model."
-        raise InputError(msg)
+        raise errors.InputError(msg)
     if own := getattr(model, "own_limits", None):  # of a BudgetedChatModel
         return charged(model.plain, limits.within(own))  # type: ignore[attr-defined]
     plain = model.model_copy()
@@ -209,7 +208,7 @@ class Call:
         given = vars(self.model) | self.settings
         if (several := answers_in(given)) > 1:
             msg = f"A call for {several} answers may cost {several} caps. Make {several} calls "
-            raise InputError(msg + "instead.")
+            raise errors.InputError(msg + "instead.")
         profile: Any = self.model.profile or {}
         caps = [*caps_in(given), self.limits.per_call, profile.get("max_output_tokens")]
         return min([limit for limit in caps if limit], default=None)

@@ -85,8 +85,7 @@ class _Log:
 
     def __init__(self, io: IO, tool_call: str | None = None) -> None:
         self._name = ["TokenBudgetMiddleware", tool_call]
-        # A fork has the same memory, and a new container the same number.
-        self._process = f"{_LOADED} {os.getpid()}"
+        self._process = f"{_LOADED} {os.getpid()}"  # forks share the first, containers the second
         self.entries: list[dict[str, Any]] = []  # from before the node started over, and since
         self._key, self.journal = "", None  # the key is that of the next entry
         with suppress(RuntimeError, KeyError):  # outside a graph
@@ -266,8 +265,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             # Tools of this step have ended in another process. Enclosing tools know of them.
             is_behind = account is not None and _output(account.spending) < _output(earlier)
             if account is None or is_elsewhere or (is_behind and _TOOL_LOGS.get()):
-                account = open_run(self.budget, run=run, earlier=earlier)
-                assert account  # noqa: S101 -- a budget is given
+                account = cast("Budget", open_run(self.budget, run=run, earlier=earlier))
                 account.keep(state.get("budget_reserve") or reserve_of(account, self.reserve))
                 if run:
                     self._runs[run] = account

@@ -11,7 +11,9 @@ from typing import Annotated, Any
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.caches import BaseCache
 from langchain_core.language_models import BaseChatModel, ModelProfile
+from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable
 from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
@@ -114,7 +116,7 @@ class BudgetedChatModel(BaseChatModel):
         *,
         parallel_tool_calls: bool | None = None,  # langgraph-supervisor checks for this name
         **kwargs: Any,
-    ) -> Any:
+    ) -> Runnable[Any, AIMessage]:  # read by `with_fallbacks`, which else binds the first only
         """Bind tools in the format of the model's provider."""
         bind = self.model.bind_tools
         if parallel_tool_calls is not None and "parallel_tool_calls" in signature(bind).parameters:
@@ -123,9 +125,12 @@ class BudgetedChatModel(BaseChatModel):
         copy = self.model_copy()
         # LangChain marks structured output by this key, or by tools that have no function to run.
         run = [not isinstance(t, StructuredTool) or t.func or t.coroutine for t in tools]
-        only_a_type = "ls_structured_output_format" in kwargs or (run and not any(run))
-        copy._by_tool = bool(only_a_type)  # noqa: SLF001 -- a copy of ours
+        copy._by_tool = "ls_structured_output_format" in kwargs or bool(run and not any(run))  # noqa: SLF001 -- a copy of ours
         return copy.bind(**bound.kwargs)
+
+    def with_structured_output(self, schema: Any, **options: Any) -> Runnable[Any, Any]:
+        """Return the model with structured output, which `with_fallbacks` gives each model."""
+        return super().with_structured_output(schema, **options)
 
     def _generate(
         self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any

@@ -146,9 +146,8 @@ class Endpoint:
             if not hmac.compare_digest(key.encode(), self.api_key.encode()):
                 raise HTTPException(401, "the API key is missing or wrong")
             return
-        origin = request.headers.get("origin")
-        hosts = (request.url.hostname, urlsplit(origin).hostname if origin else "localhost")
-        if not all(host and is_loopback(host) for host in hosts):
+        hosts = (request.url, urlsplit(request.headers.get("origin") or "//localhost"))
+        if not all(is_loopback(host.hostname or "") for host in hosts):
             msg = "without an API key the server accepts requests from this machine only"
             raise HTTPException(403, msg)
 
