@@ -14,7 +14,6 @@ from pb_graph.methods import METHODS
 from pb_graph.settings import Settings
 from pb_graph.styles import (
     BY_PLAN,
-    BY_SHARES,
     CALCULATION_BY_PLAN,
     COMPOSED,
     STYLES,
@@ -75,8 +74,7 @@ hint. All the credit is for a correct final answer to the whole problem. Solve i
 clearly, to earn as much credit as possible."""
 _PAPER_OUTLINE = """You may follow these sub-questions as you think, or feel free to use any other \
 method that works best for the final answer:"""
-_WITHOUT_PLAN = "1. Solve the problem directly."
-"""Stands in the place of a plan that was not found, as in the authors' code."""
+_BY_SHARES = "Work through the sub-questions in order; use each result in the next."
 
 _MAX_PARTIAL = 800  # characters that are shown of a reply that was cut off: its last 250 tokens
 
@@ -138,7 +136,7 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
                 told = settings.told(share, query["level"])
                 parts[-1] += f"\n{place + 1}. {_format_budget(told, settings)}"
             if style.examples and not style.compute:
-                style = BY_SHARES
+                style = replace(BY_PLAN, instruction=_BY_SHARES)
             style = STYLES["plain"] if style is STYLES["prose"] else style
         if not style.instruction:  # nothing has to be written out
             style = replace(style, ending="")
@@ -150,9 +148,8 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
         system = [query["instruction"], style.instruction, form, style.ending]
         parts.append(limit)
     else:
-        form = (query["answer_format"] or WITH_WORKING) if is_paper else _closing(query, style)
         system = [query["instruction"] or ("" if is_paper else DEFAULT_INSTRUCTION)]
-        parts += [style.instruction, limit, form]
+        parts += [style.instruction, limit, _closing(query, style)]
     return _prompt(query, system, filter(None, parts), style)
 
 
@@ -162,7 +159,8 @@ def _paper_prompt(given: MethodInput) -> list[PromptMessage]:
     Shares are tokens, which the paper calls words. docs/evaluation.md lists what differs.
     """
     query, plan, method = given.query, given.plan, METHODS[given.settings.method]
-    lines = [_sub_question_line(step) for step in plan] or [_WITHOUT_PLAN]
+    lines = [_sub_question_line(step) for step in plan]
+    lines = lines or ["1. Solve the problem directly."]  # as in the authors' code
     budget = given.budget
     told = [given.shares[step["index"]] for step in plan] if given.shares else []
     if method.splits and not plan and budget is not None:
@@ -170,9 +168,9 @@ def _paper_prompt(given: MethodInput) -> list[PromptMessage]:
     for place, share in enumerate(told):
         lines[place] += f" Only think a little, and solve it directly in up to {share} words."
     strictly = " strictly" if method.splits else ""
-    wanted = query["answer_format"] or LAST_LINE[0].upper() + LAST_LINE[1:]
     parts = [_FRAME, question_block(query, show_level=True), "\n".join([_PAPER_OUTLINE, *lines])]
-    parts.append(f"Give the final answer{strictly} in this format:\n{wanted}")
+    if wanted := _format(query, LAST_LINE[0].upper() + LAST_LINE[1:]):
+        parts.append(f"Give the final answer{strictly} in this format:\n{wanted}")
     if budget is not None:
         parts.append(f"Think step by step, and use less than {budget} tokens.")
     return _prompt(query, [query["instruction"]], parts)
@@ -311,27 +309,19 @@ def _prompt(
 ) -> list[PromptMessage]:
     """Return a system message, the examples of a style, and a question with its images and files.
 
-    A system message that says nothing is left out.
+    A system message that says nothing is left out. Examples look exactly as the question does.
     """
     said, text, media = "\n".join(filter(None, system)), "\n\n".join(parts), query.get("media")
     messages: list[PromptMessage] = [("system", said)] if said else []
-    messages += _exchanges(query, style) if style else []
-    return [*messages, ("human", [{"type": "text", "text": text}, *media] if media else text)]
-
-
-def _exchanges(query: Query, style: Style) -> list[PromptMessage]:
-    """Return the examples as earlier exchanges that look exactly as the question does."""
-    messages: list[PromptMessage] = []
-    for question, working, answer, plan in style.examples:
+    for question, working, answer, plan in style.examples if style else ():
         bare: Query = {**query, "question": question, "reference": None, "conversation": None}
-        parts = [question_block(bare, show_level=False)]
-        if plan:
+        shown = [question_block(bare, show_level=False)]
+        if style and plan:
             lines = [f"{number}. {step}" for number, step in enumerate(plan, 1)]
-            parts += ["\n".join([_OUTLINE, *lines]), style.instruction, _closing(query, style)]
+            shown += ["\n".join([_OUTLINE, *lines]), style.instruction, _closing(query, style)]
         reply = [working] if answer is None else [working, final_line(query, answer)]
-        messages.append(("human", "\n\n".join(parts)))
-        messages.append(("ai", "\n".join(filter(None, reply))))
-    return messages
+        messages += [("human", "\n\n".join(shown)), ("ai", "\n".join(filter(None, reply)))]
+    return [*messages, ("human", [{"type": "text", "text": text}, *media] if media else text)]
 
 
 def _sub_question_line(step: SubQuestion) -> str:

@@ -293,9 +293,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         style = own and (self.style or own)
         if style == "auto":
             style = DOMAIN_STYLES.get(domain.casefold(), style)
-        by_steps = (
-            self.is_planned(level) and self.is_stepwise
-        )  # a calculation is of a whole question
+        by_steps = self.is_planned(level) and self.is_stepwise  # no calculation is of a part
         return "draft" if style == "calculation" and by_steps else style
 
     @property

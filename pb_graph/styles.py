@@ -10,7 +10,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -92,10 +92,6 @@ BY_PLAN = Style(
     ),
 )
 """Replaces a style with examples over a plan, which small models else take for the solution."""
-BY_SHARES = replace(
-    BY_PLAN,
-    instruction="Work through the sub-questions in order; use each result in the next.",
-)
 
 _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short numbered lines, one \
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
@@ -255,21 +251,9 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     return base ** int(exponent)
 
 
-_OPERATORS: dict[type[ast.operator], Any] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: _power,
-}
-_FUNCTIONS: dict[str, Any] = {
-    "abs": abs,
-    "min": min,
-    "max": max,
-    "int": math.trunc,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "round": lambda value, digits=0: round(value, int(digits)),
-}
+_OPERATORS: dict[type[ast.operator], Any] = {ast.Add: operator.add, ast.Sub: operator.sub}
+_OPERATORS |= {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: _power}
+_OPERATORS |= {ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod}
+_FUNCTIONS: dict[str, Any] = {"abs": abs, "min": min, "max": max, "int": math.trunc}
+_FUNCTIONS |= {"floor": math.floor, "ceil": math.ceil}
+_FUNCTIONS["round"] = lambda value, digits=0: round(value, int(digits))

@@ -4,71 +4,95 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pb_graph.types import Query
 
-TOKENS_OF = {"word": 2, "sign": 2, "day": 300, "sentence": 45, "paragraph": 200, "page": 1_000}
-"""Completion tokens of a unit of length, with room for languages that take more."""
 MATHEMATICS = frozenset({"arithmetic", "mathematics"})
 """Domains in which every question has something to work out."""
 TRAVEL = "travel planning"
-_MAX_LENGTH, _ANY_TEXT = 20_000, 1_000
+_MAX_LENGTH, _ANY_TEXT, _MAX_TRIP = 20_000, 1_000, 31 * 300  # tokens
 _SHOWN = 1_500  # characters of the head and of the tail of a question
-_MAX_TRIP = 31
 
-_UNITS = {
-    "word": r"words?|w[öo]rtern?|worten?|mots|palabras|parole|palavras|слова?|단어",
-    "sentence": r"sentences?|s[äa]tzen?|phrases|frases|oraciones|frasi|предложени\w+|句话?|문장",
-    "paragraph": r"paragraphs?|abs[äa]tzen?|paragraphes|p[áa]rrafos|paragrafi|абзац\w*|段落?",
-    "page": r"pages?|seiten?|p[áa]ginas?|pagine|страниц\w*|页|頁|ページ",
-    "day": r"days?|tagen?|tage|jours?|d[íi]as?|giorni|дн(?:я|ей)|天|日間?",
-    "sign": r"字|文字|글자",
+# Completion tokens of a unit of length, with room for languages that take more; and how its names
+# begin. Data of a program may have the last three as well: they only add to the room of a text.
+_UNITS: dict[str, tuple[float, str]] = {
+    "sign": (2, r"字|文字|글자|자"),
+    "word": (2, r"word|w[öo]rt|mots|palabra|parol[ae]|palavra|слов|단어"),
+    "sentence": (45, r"sentence|s[äa]tze|phrase|frase|oracion|frasi|предложени|句|文|문장"),
+    "paragraph": (200, r"paragra|abs[äa]tze|p[áa]rr?afo|parágrafo|абзац|段|단락"),
+    "page": (1_000, r"page|seit(?:en?\b|ig)|p[áa]gin|страниц|页|頁|ページ|페이지|쪽"),
+    "day": (300, r"days?\b|tag(?:en?)?\b|t[äa]gig|jours|d[íi]as|giorn|дн(?:я|ей)|天|日|일"),
+    "week": (2_100, r"weeks?\b|woche|wöchig|semain|semana|settiman|недел|周|週|주"),
+    "minute": (300, r"minut|min[üu]tig|минут|分|분"),
+    "line": (20, r"line|zeile|ligne|vers|l[íi]nea|righe|linha|строк|行|줄"),
+    "character": (0.5, r"character(?!s …)|zeichen|caract[èe]re|caratteri|символ|знак"),
+    "item": (60, r"(?:[a-zé]+[ -]){0,2}(?:bullet|points|item|idea|tip|example|question|name|idee)"),
 }
-_NUMBERS = (
-    "one two three four five six seven eight nine ten",
-    "ein zwei drei vier fünf sechs sieben acht neun zehn",
-    "un deux trois quatre cinq six sept huit neuf dix",
-    "uno dos tres cuatro cinco seis siete ocho nueve diez",
-    "一 二 三 四 五 六 七 八 九 十",
+_NAMES_OF = (  # of 1 to 10, 100 and 1,000
+    "one ein un uno um uma одну 一 /two zwei deux dos due dois duas два две 二 两 /three drei "
+    "trois tres tre três три 三 /four vier quatre cuatro quattro quatro 四 /five fünf cinq "
+    "cinco cinque пять 五 /six sechs seis sei 六 /seven sieben sept siete sette sete 七 /eight "
+    "acht huit ocho otto oito 八 /nine neun neuf nueve nove 九 /ten zehn dix diez dieci dez "
+    "десять 十 /hundred hundert cent cents cien cento 百 /thousand tausend mille mil mila тысяч 千"
 )
-_NUMBER_OF = {word: n for words in _NUMBERS for n, word in enumerate(words.split(), 1)}
-_WEEKS = re.compile(
-    r"\b(?:one|a|1|eine|une|una|un)[- ]?(?:week|woche|semaine|se[mt]i?t?ana)|一[周週]",
-    re.IGNORECASE,
-)
-_LETTER = r"[^\W一-鿿぀-ヿ가-힣]"  # of a script with spaces between its words
+_FIGURES = zip([*range(1, 11), 100, 1_000], _NAMES_OF.split("/"), strict=True)
+_NUMBER_OF = {name: figure for figure, names in _FIGURES for name in names.split()}
+_NAMES = "|".join(sorted(_NUMBER_OF, key=len, reverse=True))
 _LENGTH = re.compile(
-    rf"(?<!{_LETTER})(?<![.,])"
-    rf"(\d{{1,3}}(?:[,. ]\d{{3}})+|\d{{1,6}}|{'|'.join(_NUMBER_OF)}|an?|eine?n?)[- ]?"
-    rf"(?:{'|'.join(f'(?P<{unit}>{names})' for unit, names in _UNITS.items())})(?!{_LETTER})",
-    re.IGNORECASE,
+    rf"(?i)(?<![^\W一-鿿぀-ヿ가-힣])(?<![.,])"  # no letter of a script with spaces
+    rf"(\d{{1,3}}(?:[,. ]\d{{3}})+|\d{{1,6}}|an?|eine?n?|une|una|(?:(?:{_NAMES})[- ]?)+?)[- ]?"
+    rf"(?:{'|'.join(f'(?P<{unit}>{names})' for unit, (_, names) in _UNITS.items())})"
 )
-_COMPOSES = re.compile(
-    r"(?:^|[.!?:,\n]\s*|\b(?:please|you|to|and|then|me|bitte)\s+)(?:re-?)?(?:write|draft|compose"
-    r"|create|design|implement|plan|suggest|recommend|outline|translat|summari[sz]|describ|explain"
-    r"|generat|program"
-    r"|schreib|verfass|erstell|entw[ie]rf|plane?\b|übersetz|fasse|erkl[äa]r|beschreib|[ée]cri|r[ée]dig"
-    r"|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|escrib|redact|resum|traduc|planific|explica|describ"
-    r"|scriv|riassum|spiega|escrev|напиш|состав|перевед|опиш|объясн)|写|撰|总结|概括|翻译|规划|解释|"
-    r"書いて|作成|翻訳|要約|説明して|써|작성|번역|요약|설명",
-    re.IGNORECASE,
+_WEEKLY = re.compile(r"(?i)weekly|wochenplan|hebdomadaire|\bsemanal|settimanale|일주일")
+_TEXTS = (
+    r"(?:essay|summary|letter|article|story|speech|review|report|e-?mail|poem|song|aufsatz|brief"
+    r"|bericht|gedicht|lettre|ensayo|carta|poes[íi]a|saggio|эссе|письм|сочинени|стих)"
 )
-_TEXT = re.compile(
-    r"\b(?:essay|summary|letter|article|story|speech|review|report|aufsatz|brief|bericht|lettre|ensayo"
-    r"|carta|saggio|эссе|письмо|сочинени)|作文|文章|小論文|에세이",
-    re.IGNORECASE,
+_COMPOSES = re.compile(  # by a verb, by a wish for a text or the like, or by the form of a reply
+    r"(?i)(?:^|[.!?:\n]\s*|\b(?:please|you|me|bitte)\s+|(?P<aside>,\s*|\b(?:to|and|then)\s+))"
+    r"(?:(?:re-?)?(?:(?:write|draft|compose|create|design|implement|plan|suggest|recommend|outline|translate"
+    r"|summari[sz]e|describe|explain|generate|program|compare|discuss|proofread|(?:para|re)phrase"
+    r"|tell me a|list \d+|recipe for)\b|schreib|verfass|erstell|entw[ie]rf|plane?\b|übersetz|fasse"
+    r"|erkl[äa]r|beschreib|formulier|[ée]cri|r[ée]dig|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|escrib"
+    r"|redact|resum|traduc|explica|describ|organi[zs]|scriv|riassum|spiega|pianific|crea\b|escrev"
+    r"|descrev|traduz|planej|напиш|состав|перевед|опиш|объясн|перескаж|(?:кратко )?излож)"
+    r"|(?:i(?:'d like| would like| need| want)|give|make|get|show|build|prepare|provide|help me"
+    r"|gib|mach|ich (?:brauche|möchte)|donne|fais|j'ai besoin|dame|haz|necesito|quiero|dammi|fammi"
+    r"|vorrei|me d[êe]|d[êe]-me|faça|preciso|quero|дай|сделай|мне нуж)[^.?!\n]{0,50}?\b"
+    rf"(?:{_TEXTS}|рецепт|таблиц|список"
+    r"|(?:recipe|table|list|idea|tip|name|plan|outline|itinerary|query|function|script|program|code"
+    r"|regex|rezept|tabelle|liste|ideen|funktion|skript|abfrage|recette|tableau|idée|receta|tabla"
+    r"|lista|ricetta|tabella|receita|tabela)s?\b))|\bpros and cons\b|\btl;?dr\b"
+    r"|\b(?:as|in|into|valid|return|output|als|en|como|формате) (?:an? |valid )?(?:json|yaml|csv)\b"
+    r"|写|撰|总结|概括|翻译|规划|制定|解释|書いて|作って|作成|翻訳|要約|説明して|써|작성|번역|요약|설명|계획을"
+)
+_TEXT = re.compile(rf"(?i)\b{_TEXTS}|作文|文章|论文|小論文|レポート|에세이")
+_SPEECH = re.compile(
+    r"(?i)\b(?:speech|talk|presentation|sermon|podcast|lecture|rede|vortrag|präsentation|disc(?:o|u|ou)rs"
+    r"|presenta[cz]i|apresenta|речь|доклад|выступлени)|演[讲講説]|スピーチ|発表|연설|발표"
+)
+_COUNTS = re.compile(
+    r"(?i)\bhow (?:many|much|long|far|old)|wie ?(?:viele?|lange)|\bcombien|\bcu[áa]nt|сколько"
+    r"|\bquant[aieo]s?\b|多少|几|何|いく|몇|얼마"
+)
+_REWRITES = re.compile(
+    r"(?i)\b(?:translat|proofread|re-?write|(?:para|re)phras|übersetz|korrigier|tradui|corrig|traduc"
+    r"|traduz|перевед|исправ)|翻译|翻訳|번역"
 )
 _TRAVELS = re.compile(
-    r"\b(?:(?:trip|tour)s?\b|travel|itinerary|journey|vacation|holiday|weekend|stopover|meal plan"
-    r"|menu|reise|urlaub|ausflug|wochenende|radtour|voyage"
-    r"|itin[ée]raire|viaje|itinerario|viaggio|viagem|поездк|путешеств"
+    r"(?i)\b(?:(?:trip|tour)s?\b|travel|itinerary|journey|vacation|holiday|weekend|stopover|menu"
+    r"|meal plan|reise|urlaub|ausflug|wochenende|radtour|essensplan|speiseplan|wochenplan|voyage"
+    r"|repas|itin[ée]rar?i|viaj|comidas|viaggio|pasti|viagem|refei|поездк|путешеств|питания|меню"
     r"|(?:day|week|night|tage?n?|woche|jour|semaine|d[íi]a|semana|giorn[oi])s? (?:in|on|at|à|en)\b)"
-    r"|旅行|行程|旅程|여행",
-    re.IGNORECASE,
+    r"|旅行|行程|旅程|食谱|献立|여행|식단"
 )
-RESULT = re.compile(r"\\boxed|final answer:", re.IGNORECASE)
+_PROGRAM = re.compile(
+    r"(?i)\b(?:python|java|javascript|typescript|sql|bash|shell|rust|golang|c\+\+|regex|functions?"
+    r"|script|programs?|code|query|funktion|skript|fonction|funci[óo]n)\b"
+)
+RESULT = re.compile(r"(?i)\\boxed|final answer:")
 """A format of a result that ends a working: a box, or a line."""
 
 
@@ -82,54 +106,80 @@ def is_composed(query: Query) -> bool:
     if domain in {*MATHEMATICS, "instruction following"} or RESULT.search(form):
         return False
     text = ends_of(query["question"])
-    return domain == TRAVEL or bool(_COMPOSES.search(text)) or asked_length(query) is not None
+    return domain == TRAVEL or _composes(text) or asked_length(query) is not None
 
 
-def is_text(query: Query) -> bool:
-    """Return whether a question speaks of an essay, a letter or the like."""
-    return bool(_TEXT.search(ends_of(query["question"])))
+def _composes(text: str) -> bool:
+    """Return whether a text asks for another text; an aside of a question for a number does not."""
+    counts = bool(_COUNTS.search(text))
+    return any(not (counts and found["aside"]) for found in _COMPOSES.finditer(text))
 
 
-def is_trip(query: Query) -> bool:
-    """Return whether a question speaks of a trip, or of another plan of days."""
+def kind_of(query: Query) -> Literal["program", "trip", "text"]:
+    """Return what a question that asks for a text asks for: a trip is any plan of days."""
     text = ends_of(query["question"])
-    return query["domain"].casefold() == TRAVEL or bool(_TRAVELS.search(text))
+    if _PROGRAM.search(text):
+        return "program"
+    travels = query["domain"].casefold() == TRAVEL or _TRAVELS.search(text)
+    return "trip" if travels and not _TEXT.search(text) else "text"
 
 
 def asked_length(query: Query) -> int | None:
     """Return the completion tokens of the text that a question asks for; None if it says no length.
 
-    Words, sentences, paragraphs and pages count where something is to be written, days where a trip
-    or the like is to be planned. Of several lengths the largest counts. A long question is looked
-    at in its head and its tail.
+    Words, lines, pages and the like count where something is to be written, minutes in a speech,
+    days and weeks where a trip or the like is to be planned. Of several lengths the largest counts.
+    A translation is else as long as its text. A long question is looked at in its head and tail.
     """
     parts = (ends_of(query["question"]), query["instruction"], query["answer_format"])
-    return _length_in("\n".join(filter(None, parts)), query["domain"].casefold())
+    given = len((query["question"] + (query["reference"] or "")).encode(errors="replace"))
+    return _length_in("\n".join(filter(None, parts)), query["domain"].casefold(), given // 2)
 
 
 @lru_cache(maxsize=64)  # each prompt of a question asks again
-def _length_in(text: str, domain: str) -> int | None:
+def _length_in(text: str, domain: str, given: int) -> int | None:
     if domain in MATHEMATICS:
         return None
-    writes, is_travel = bool(_COMPOSES.search(text) or _TEXT.search(text)), domain == TRAVEL
-    is_trip, sizes = is_travel or bool(_TRAVELS.search(text)), [0]
+    writes, counts = _composes(text), bool(_COUNTS.search(text))
+    travels = domain == TRAVEL or (bool(_TRAVELS.search(text)) and (writes or not counts))
+    writes, sizes = writes or bool(_TEXT.search(text) and not counts), [0.0]
     for found in _LENGTH.finditer(text):
-        unit, written = found.lastgroup or "word", found[1].casefold()
-        digits = re.sub(r"[,. ]", "", written)
-        number = int(digits) if digits.isdecimal() else _NUMBER_OF.get(written, 1)
-        if (is_trip and number <= _MAX_TRIP) if unit == "day" else writes:
-            sizes.append(number * TOKENS_OF[unit])
-    if is_trip and (_WEEKS.search(text) or (is_travel and len(sizes) == 1)):
-        sizes.append(7 * TOKENS_OF["day"])
-    return min(max(sizes), _MAX_LENGTH) or None
+        unit = found.lastgroup or "word"
+        tokens = _number(found[1].casefold()) * _UNITS[unit][0]
+        is_meant = writes and (unit not in {"line", "character", "item"} or tokens > _ANY_TEXT)
+        if unit in {"day", "week"}:
+            is_meant = travels and tokens <= _MAX_TRIP
+        elif unit == "minute":
+            is_meant = writes and bool(_SPEECH.search(text))
+        sizes.append(tokens if is_meant else 0)
+    if travels and (_WEEKLY.search(text) or (domain == TRAVEL and not any(sizes))):
+        sizes.append(7 * _UNITS["day"][0])
+    if not any(sizes) and given > _ANY_TEXT and _REWRITES.search(text):
+        sizes.append(given)
+    return min(int(max(sizes)), _MAX_LENGTH) or None
+
+
+def _number(written: str) -> int:
+    """Return a number in digits or words, such as "1,200", "two thousand" and "一千五百"."""
+    digits, number, digit = re.sub(r"[,. ]", "", written), 0, 0
+    if digits.isdecimal():
+        return int(digits)
+    for name in re.findall(_NAMES, written):
+        value = _NUMBER_OF[name]
+        number, digit = (number, value) if value % 10 else (number + (digit or 1) * value, 0)
+    return number + digit or 1
 
 
 def needed_tokens(query: Query) -> int | None:
     """Return the completion tokens that an answer needs at least; None where nothing is composed.
 
-    A text without a length gets room for some 500 words, or a program of a page.
+    A text without a length gets room for some 500 words, or a program of a page: "the first 3
+    words" are data of a program.
     """
-    return asked_length(query) or (_ANY_TEXT if is_composed(query) else None)
+    length = asked_length(query)
+    if length and kind_of(query) != "program":
+        return length
+    return max(length or 0, _ANY_TEXT) if length or is_composed(query) else None
 
 
 def ends_of(text: str, head: int = _SHOWN, tail: int = _SHOWN) -> str:

@@ -41,6 +41,24 @@ query = partial(any_query, domain="general problem solving")
         ("Plane eine Reise von vier Tagen.", 1_200),
         ("规划一次5天的旅行。", 1_500),
         ("Write an essay of 90000 words.", 20_000),
+        ("Write a 5-minute speech for a wedding.", 1_500),
+        ("Write a two-thousand-word essay on bees.", 4_000),
+        ("List 50 blog post ideas.", 3_000),
+        ("Write a poem of 120 lines.", 2_400),
+        ("Plan a trip to Japan for two weeks.", 4_200),
+        ("Create a weekly meal plan.", 2_100),
+        ("Verfasse einen dreiseitigen Bericht.", 3_000),
+        ("Pianifica un viaggio di dieci giorni in Sicilia.", 3_000),
+        ("Escreva uma carta de duas páginas.", 2_000),
+        ("Напиши письмо на две страницы.", 2_000),
+        ("写一篇一千五百字的作文。", 3_000),
+        ("2000字のレポートを書いてください。", 4_000),
+        ("1500자 에세이를 써 주세요.", 3_000),
+        (f"Translate into German: {'The harbour was quiet. ' * 400}", 4_611),
+        (f"Translate it in 50 words: {'The harbour was quiet. ' * 400}", 100),
+        ("Tom has to write 20 pages, 3 an hour. How long does it take him?", None),
+        ("A trip of 5 days costs $20 a day. How much is that?", None),
+        ("Write a script that reads 3 lines of 80 characters.", None),
         ("12 hens lay 3 eggs a day. How many in 5 days?", None),
         ("The book has 50,000 words. How many pages are that at 250 words a page?", None),
         ("What is the longest of these 3 words?", None),
@@ -58,6 +76,7 @@ def test_the_length_may_stand_in_the_form_or_behind_a_long_text_but_not_in_mathe
     assert asked_length(query(long)) == 600
     assert asked_length(query("Describe it.", answer_format="One page.")) == 1_000
     assert asked_length(query("Write 30 words.", domain="mathematics")) is None
+    assert needed_tokens(query("Write a Python function for the first 3 words.")) == 1_000
     assert asked_length(query("From A to B, March 1 to 7.", domain="Travel planning")) == 2_100
 
 
@@ -68,6 +87,13 @@ def test_the_length_may_stand_in_the_form_or_behind_a_long_text_but_not_in_mathe
         ("Can you please summarize the text?", True),
         ("Übersetze den Satz ins Englische.", True),
         ("请写一封信。", True),
+        ("Give me a recipe for lasagna for six people.", True),
+        ("I need a JavaScript function debounce(fn, ms).", True),
+        ("Extract the names as JSON.", True),
+        ("What are the pros and cons of working from home?", True),
+        ("Donne-moi une recette de quiche.", True),
+        ("How many users are in this JSON?", False),
+        ("Plants need 3 litres a day. How many litres are that a week?", False),
         ("How many rolls are left?", False),
         ("What is 15 % of 60?", False),
         ("Who wrote Faust?", False),

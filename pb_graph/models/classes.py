@@ -55,7 +55,8 @@ CLASSES: Mapping[ClassName, ModelClass] = {
 }
 
 _SMALL = 3.0  # billions of parameters, at most
-_SIZE = re.compile(r"(?<![a-z0-9.])[ae]?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
+_SIZE = re.compile(r"(?<![a-z0-9.])[ae]?(?:(\d+(?:\.\d+)?)b|(\d{2,3})m)(?![a-z0-9])")
+_TINY = re.compile(r"(?:tinyllama|smollm2?|llama3\.2|phi-?2)(?::latest)?")  # without a size
 
 
 def _words(pattern: str) -> re.Pattern[str]:
@@ -64,13 +65,17 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 # Names as providers and hubs write them; a pattern is stronger than those below it.
 _NEVER = _words(r"(?:non|no)-?(?:think|reason)(?:ing)?")
-_ALWAYS = _words(r"r1|qwq|qvq|o[134]|(?:open)?thinker|think(?:ing)?|reason(?:er|ing)")
+_ALWAYS = _words(
+    r"r1|qwq|qvq|o[134]|(?:open)?thinker|think(?:ing)?|(?:ace|open)?reason(?:er|ing)?"
+    r"|seed-oss|hunyuan-(?:t1|a13b)"
+)
 _INSTRUCT = _words(r"instruct|coder|chat|it|embedding")
 _THINKING = _words(
     r"gpt-5(?!\.)|gpt-oss|qwen-?3(?:\.\d+)?(?!-max)|magistral|smollm3|deepscaler|exaone-deep"
-    r"|deepseek-v[4-9]|gemini-(?:2\.5(?!-flash-lite)|[3-9])|grok-(?:3-mini|[4-9])"
-    r"|glm-(?:4\.[5-9]|z1|[5-9])|minimax-m[1-9]|mimo|seed-oss|step-?3|skywork-or1|marco-o1"
-    r"|hunyuan-(?:t1|a13b)|claude-(?:[a-z]+-)?[5-9]"
+    r"|deepseek-v[4-9]|gemini-(?:2\.5(?!-flash-lite)|[3-9]|(?:pro|flash)-latest)"
+    r"|grok-(?:3-mini|code|[4-9])|glm-(?:4\.[5-9]v?|z1|[5-9])|minimax-m[1-9]|mimo|step-?3"
+    r"|skywork-or1|marco-o1|kimi-k(?:2\.[5-9]|[3-9])|nemotron-(?:nano-\d+b-v2|[3-9])|deepcoder"
+    r"|ernie-x1|sonar-deep-research|codex-mini|claude-(?:[a-z]+-)?[5-9]"
 )
 _PLAIN = _words(
     r"claude(?:-[^/]*)?|gemini-\S*|gpt-(?:3\.5|4)\S*|llama\S*|mistral\S*|mixtral\S*|ministral\S*"
@@ -96,8 +101,9 @@ def find_class(model: BaseChatModel | str) -> FoundClass:
         return FoundClass("small", "catalog")
     short = name.lower().rpartition("/")[2]
     # Of a mixture of experts, a name says the size of all experts and of those in use.
-    sizes = [float(size) / (1 if unit == "b" else 1000) for size, unit in _SIZE.findall(short)]
-    by_size: ClassName | None = "small" if sizes and max(sizes) <= _SMALL else None
+    sizes = [float(billions or 0) or int(rest) / 1000 for billions, rest in _SIZE.findall(short)]
+    is_small = max(sizes, default=_SMALL if _TINY.fullmatch(short) else 100) <= _SMALL
+    by_size: ClassName | None = "small" if is_small else None
     never, instruct = _NEVER.search(short), _INSTRUCT.search(short)
     if not never and (_ALWAYS.search(short) or (not instruct and _THINKING.search(short))):
         by_name: ClassName | None = "thinking"

@@ -93,17 +93,12 @@ async def intake(state: State, run: Run) -> State:
         "thinking_room": room,
         "limit": limit,
         "planning_bound": planning,
-        "plan": [],
-        "shares": [],
         "results": Overwrite([]),
         "charges": Overwrite([]),
         "budget_used_up": Overwrite(value=False),
-        "effort": None,
-        "answer": "",
-        "finish": None,
-        "answer_id": None,
     }
-    return cast("State", update)
+    update |= {"plan": [], "shares": [], "answer": ""}
+    return cast("State", update | dict.fromkeys(("effort", "finish", "answer_id")))
 
 
 def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassName) -> Settings:

@@ -5,12 +5,11 @@ Written for this package, and part of no data set.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pb_graph.settings import Settings
-from pb_graph.tasks import MATHEMATICS, asked_length, ends_of, is_composed, is_text, is_trip
+from pb_graph.tasks import MATHEMATICS, asked_length, is_composed, kind_of
 from pb_graph.types import Query
 
 
@@ -111,11 +110,6 @@ _PRODUCT = Task(
         ),
     ),
 )
-_PROGRAM = re.compile(
-    r"\b(?:python|java|javascript|typescript|sql|bash|shell|rust|golang|c\+\+|regex|functions?|script"
-    r"|programs?|code|query|funktion|skript|fonction|funci[óo]n)\b",
-    re.IGNORECASE,
-)
 
 
 def has_text(query: Query) -> bool:
@@ -136,12 +130,11 @@ def similar_tasks(query: Query, settings: Settings) -> tuple[Task, ...]:
         return (_PRODUCT,)
     if query["domain"].casefold() in MATHEMATICS:
         return TANK, _PRODUCT
-    text = ends_of(query["question"])
     if not is_composed(query):
         return TANK, _MILL if has_text(query) else LETTER
-    if _PROGRAM.search(text):
+    if (kind := kind_of(query)) == "program":
         return TANK, _FUNCTION
     joins, is_auto = settings.synthesis == "join", settings.synthesis == "auto"
-    if is_trip(query) and not is_text(query):
+    if kind == "trip":
         return (_ESSAY, _DAYS) if joins else (TANK, _TRIP)
     return (LETTER, _ESSAY) if joins or (is_auto and asked_length(query)) else (TANK, LETTER)
