@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pb_graph.methods import METHODS
 from pb_graph.settings import Settings
-from pb_graph.styles import (
-    BY_PLAN,
-    CALCULATION_BY_PLAN,
-    COMPOSED,
-    STYLES,
-    Style,
-    final_line,
-)
+from pb_graph.styles import BY_PLAN, CALCULATION_BY_PLAN, COMPOSED, STYLES, Style, final_line
 from pb_graph.tasks import RESULT, is_composed
 from pb_graph.types import Query, StepResult, SubQuestion
 
@@ -167,9 +160,9 @@ def _paper_prompt(given: MethodInput) -> list[PromptMessage]:
         told, budget = [budget], None
     for place, share in enumerate(told):
         lines[place] += f" Only think a little, and solve it directly in up to {share} words."
-    strictly = " strictly" if method.splits else ""
     parts = [_FRAME, question_block(query, show_level=True), "\n".join([_PAPER_OUTLINE, *lines])]
     if wanted := _format(query, LAST_LINE[0].upper() + LAST_LINE[1:]):
+        strictly = " strictly" if method.splits else ""
         parts.append(f"Give the final answer{strictly} in this format:\n{wanted}")
     if budget is not None:
         parts.append(f"Think step by step, and use less than {budget} tokens.")

@@ -30,7 +30,7 @@ from pb_graph.budget.allocation import (
 )
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS
-from pb_graph.tasks import asked_length
+from pb_graph.tasks import needed_tokens
 
 if TYPE_CHECKING:
     from pb_graph.types import Query
@@ -390,11 +390,11 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         """Return the tokens of the closing call of a plan: of an average step, or of all the text.
 
         Args:
-            query: The question; where it asks for a length, the closing call writes all of it.
+            query: The question; where it asks for a text, the closing call writes all of it.
             budget: The solving tokens of the question.
             steps: The sub-questions, at least 1.
         """
-        return budget if asked_length(query) else max(-(-budget // steps), min(MIN_SHARE, budget))
+        return budget if needed_tokens(query) else max(-(-budget // steps), min(MIN_SHARE, budget))
 
 
 @dataclass(kw_only=True)

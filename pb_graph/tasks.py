@@ -51,35 +51,40 @@ _TEXTS = (
     r"|bericht|gedicht|lettre|ensayo|carta|poes[íi]a|saggio|эссе|письм|сочинени|стих)"
 )
 _COMPOSES = re.compile(  # by a verb, by a wish for a text or the like, or by the form of a reply
-    r"(?i)(?:^|[.!?:\n]\s*|\b(?:please|you|me|bitte)\s+|(?P<aside>,\s*|\b(?:to|and|then)\s+))"
-    r"(?:(?:re-?)?(?:(?:write|draft|compose|create|design|implement|plan|suggest|recommend|outline|translate"
-    r"|summari[sz]e|describe|explain|generate|program|compare|discuss|proofread|(?:para|re)phrase"
-    r"|tell me a|list \d+|recipe for)\b|schreib|verfass|erstell|entw[ie]rf|plane?\b|übersetz|fasse"
-    r"|erkl[äa]r|beschreib|formulier|[ée]cri|r[ée]dig|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|escrib"
-    r"|redact|resum|traduc|explica|describ|organi[zs]|scriv|riassum|spiega|pianific|crea\b|escrev"
-    r"|descrev|traduz|planej|напиш|состав|перевед|опиш|объясн|перескаж|(?:кратко )?излож)"
-    r"|(?:i(?:'d like| would like| need| want)|give|make|get|show|build|prepare|provide|help me"
-    r"|gib|mach|ich (?:brauche|möchte)|donne|fais|j'ai besoin|dame|haz|necesito|quiero|dammi|fammi"
-    r"|vorrei|me d[êe]|d[êe]-me|faça|preciso|quero|дай|сделай|мне нуж)[^.?!\n]{0,50}?\b"
-    rf"(?:{_TEXTS}|рецепт|таблиц|список"
-    r"|(?:recipe|table|list|idea|tip|name|plan|outline|itinerary|query|function|script|program|code"
-    r"|regex|rezept|tabelle|liste|ideen|funktion|skript|abfrage|recette|tableau|idée|receta|tabla"
-    r"|lista|ricetta|tabella|receita|tabela)s?\b))|\bpros and cons\b|\btl;?dr\b"
-    r"|\b(?:as|in|into|valid|return|output|als|en|como|формате) (?:an? |valid )?(?:json|yaml|csv)\b"
-    r"|写|撰|总结|概括|翻译|规划|制定|解释|書いて|作って|作成|翻訳|要約|説明して|써|작성|번역|요약|설명|계획을"
+    r"(?i)(?:^|[.!?:\n]\s*|(?P<aside>,\s*|\b(?:to|and|then)\s+)|\b(?:please|(?:can|could) you|me"
+    r"|bitte|peux-tu|pou[rv]+(?:ez|iez)-vous|puedes|podrías|puoi|potresti|pode(?:ria)?"
+    r"|можешь)\s+)(?:(?:re-?)?(?:(?:write|draft|compose|create|design|implement|plan|suggest"
+    r"|recommend|outline|translate|summari[sz]e|describe|explain|generate|program|compare|discuss"
+    r"|proofread|brainstorm|(?:para|re)phrase|draw up|come up with|tell me a(?:bout)?|list \d+"
+    r"|recipe for|how (?:do|can) i|(?:fix|correct|refactor|debug|convert) (?:this|my|the (?:text"
+    r"|spell|gramm|code)\w*))\b|schreib|verfass|erstell|entw[ie]rf|plane?\b|übersetz|fasse"
+    r"|erkl[äa]r|beschreib|nenne? mir \d|korrigier|[ée]cri|r[ée]dig|r[ée]sum|tradui|planifi|expliqu"
+    r"|d[ée]cri|corrig|escrib|redact|resum|traduc|explica|describ|organi[zs]|scriv|riassum|spiega"
+    r"|pianific|crea\b|escrev|descrev|traduz|planej|напи[сш]|состав|перевед|опиш|объясн|перескаж"
+    r"|исправ|(?:кратко )?излож)|(?:i(?:'d like| would like| need| want)|give|make|get|show|build"
+    r"|prepare|provide|help me|gib|mach|ich (?:brauche|möchte)|donne|fais|j'ai besoin|dame|haz"
+    r"|hacer|necesito|quiero|dammi|fammi|vorrei|me d[êe]|d[êe]-me|faça|preciso|quero|дай|сделай"
+    rf"|мне нуж)[^.?!\n]{{0,50}}?\b(?:{_TEXTS}|рецепт|таблиц|список|(?:recipe|table|list|idea|tip"
+    r"|name|plan|outline|itinerary|query|function|script|program|code|regex|guide|rezept|tabelle"
+    r"|liste|ideen|funktion|skript|abfrage|recette|tableau|idée|receta|tabla|lista|riassunto"
+    r"|ricetta|tabella|resumo|receita|tabela)s?\b))|\bpros and cons\b|\btl;?dr\b|\b(?:as|in|into"
+    r"|valid|return|output|als|en|como|формате) (?:an? |valid )?(?:json|yaml|csv)\b|\b(?:kannst"
+    r"|könn(?:test|en|ten)) .{0,80}(?:schreib|zusammenfass|übersetz|erstell|erklär)en|写|撰|总结"
+    r"|概括|翻译|规划|制定|解释|食谱|实现|書いて|作って|作成|翻訳|要約|説明して|レシピ|実装|써|작성"
+    r"|번역|요약|설명|계획을|레시피|구현"
 )
 _TEXT = re.compile(rf"(?i)\b{_TEXTS}|作文|文章|论文|小論文|レポート|에세이")
 _SPEECH = re.compile(
-    r"(?i)\b(?:speech|talk|presentation|sermon|podcast|lecture|rede|vortrag|präsentation|disc(?:o|u|ou)rs"
-    r"|presenta[cz]i|apresenta|речь|доклад|выступлени)|演[讲講説]|スピーチ|発表|연설|발표"
+    r"(?i)\b(?:speech|talk|presentation|sermon|podcast|lecture|rede|vortrag|präsentation|disc(?:o|u"
+    r"|ou)rs|presenta[cz]i|apresenta|речь|доклад|выступлени)|演[讲講説]|スピーチ|発表|연설|발표"
 )
 _COUNTS = re.compile(
-    r"(?i)\bhow (?:many|much|long|far|old)|wie ?(?:viele?|lange)|\bcombien|\bcu[áa]nt|сколько"
-    r"|\bquant[aieo]s?\b|多少|几|何|いく|몇|얼마"
+    r"(?i)\bhow (?:many|much|long|far|old)|when (?:is|will|do)|wie ?(?:viele?|lange)|\bcombien"
+    r"|\bcu[áa]nt|сколько|\bquant[aieo]s?\b|多少|几|何|いく|몇|얼마"
 )
 _REWRITES = re.compile(
-    r"(?i)\b(?:translat|proofread|re-?write|(?:para|re)phras|übersetz|korrigier|tradui|corrig|traduc"
-    r"|traduz|перевед|исправ)|翻译|翻訳|번역"
+    r"(?i)\b(?:translat|proofread|re-?write|(?:para|re)phras|übersetz|korrigier|tradui|corrig"
+    r"|traduc|traduz|перевед|исправ)|翻译|翻訳|번역"
 )
 _TRAVELS = re.compile(
     r"(?i)\b(?:(?:trip|tour)s?\b|travel|itinerary|journey|vacation|holiday|weekend|stopover|menu"
@@ -105,8 +110,7 @@ def is_composed(query: Query) -> bool:
     domain, form = query["domain"].casefold(), query["answer_format"] or ""
     if domain in {*MATHEMATICS, "instruction following"} or RESULT.search(form):
         return False
-    text = ends_of(query["question"])
-    return domain == TRAVEL or _composes(text) or asked_length(query) is not None
+    return domain == TRAVEL or _composes(ends_of(query["question"])) or bool(asked_length(query))
 
 
 def _composes(text: str) -> bool:
@@ -170,16 +174,17 @@ def _number(written: str) -> int:
     return number + digit or 1
 
 
-def needed_tokens(query: Query) -> int | None:
+def needed_tokens(query: Query, *, notes: bool = False) -> int | None:
     """Return the completion tokens that an answer needs at least; None where nothing is composed.
 
     A text without a length gets room for some 500 words, or a program of a page: "the first 3
-    words" are data of a program.
+    words" are data of a program. With notes, the parts before it are half as long again.
     """
-    length = asked_length(query)
-    if length and kind_of(query) != "program":
+    length, kind = asked_length(query), kind_of(query)
+    if (length and kind == "text") or not (length or is_composed(query)):
         return length
-    return max(length or 0, _ANY_TEXT) if length or is_composed(query) else None
+    room = max(length or 0, _ANY_TEXT if kind == "program" or not length else 0)
+    return room * 3 // 2 if notes else room
 
 
 def ends_of(text: str, head: int = _SHOWN, tail: int = _SHOWN) -> str:

@@ -76,7 +76,9 @@ def test_the_length_may_stand_in_the_form_or_behind_a_long_text_but_not_in_mathe
     assert asked_length(query(long)) == 600
     assert asked_length(query("Describe it.", answer_format="One page.")) == 1_000
     assert asked_length(query("Write 30 words.", domain="mathematics")) is None
-    assert needed_tokens(query("Write a Python function for the first 3 words.")) == 1_000
+    words = query("Write a Python function for the first 3 words.")
+    assert (needed_tokens(words), needed_tokens(words, notes=True)) == (1_000, 1_500)
+    assert needed_tokens(query("Write an essay of 800 words."), notes=True) == 1_600
     assert asked_length(query("From A to B, March 1 to 7.", domain="Travel planning")) == 2_100
 
 
@@ -89,6 +91,9 @@ def test_the_length_may_stand_in_the_form_or_behind_a_long_text_but_not_in_mathe
         ("请写一封信。", True),
         ("Give me a recipe for lasagna for six people.", True),
         ("I need a JavaScript function debounce(fn, ms).", True),
+        ("Kannst du mir eine E-Mail an meinen Chef schreiben?", True),
+        ("¿Puedes escribir un correo a mi jefe?", True),
+        ("用Python实现二分查找。", True),
         ("Extract the names as JSON.", True),
         ("What are the pros and cons of working from home?", True),
         ("Donne-moi une recette de quiche.", True),

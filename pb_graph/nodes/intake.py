@@ -117,7 +117,10 @@ def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassNa
         if tokens := model.budgets.get(domain) if settings.splits_budget else None:
             budgets = dict.fromkeys(LEVELS, tokens)
         if needed := needed_tokens(query) if settings.splits_budget else None:
-            budgets = {level: max(needed, budget) for level, budget in budgets.items()}
+            fitted = settings.model_copy(update=update)
+            notes = fitted.is_stepwise and fitted.synthesis != "join"
+            room = {n: needed_tokens(query, notes=notes and fitted.is_planned(n)) for n in LEVELS}
+            budgets = {level: max(room[level] or 0, budget) for level, budget in budgets.items()}
         if model.thinking and settings.enforcement == "force":
             update["budget"] = LevelTable(tokens=budgets, thinking=dict(model.thinking))
         elif settings.splits_budget and not (

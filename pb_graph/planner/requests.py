@@ -33,7 +33,6 @@ L4: many steps or conditions at once, or a long text
 L5: several ideas have to be found and joined, and it is easy to go wrong"""
 """Meaning of the levels in a field of which there are no problems of known level."""
 
-
 _EASIEST = "What is the capital of Kenya?"
 _HARDEST = (
     "Plan a week by train through Japan for a family of five with a baby, all vegetarian, for "
