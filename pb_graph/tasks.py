@@ -13,7 +13,6 @@ MATHEMATICS = frozenset({"arithmetic", "mathematics"})
 """Domains in which every question has something to work out."""
 TRAVEL = "travel planning"
 _MAX_LENGTH, _ANY_TEXT, _MAX_TRIP = 20_000, 1_000, 31 * 300  # tokens
-_SHOWN = 1_500  # characters of the head and of the tail of a question
 
 # Completion tokens of a unit of length, with room for languages that take more; and how its names
 # begin. Data of a program may have the last three as well: they only add to the room of a text.
@@ -42,7 +41,7 @@ _NUMBER_OF = {name: figure for figure, names in _FIGURES for name in names.split
 _NAMES = "|".join(sorted(_NUMBER_OF, key=len, reverse=True))
 _LENGTH = re.compile(
     rf"(?i)(?<![^\W一-鿿぀-ヿ가-힣])(?<![.,])"  # no letter of a script with spaces
-    rf"(\d{{1,3}}(?:[,. ]\d{{3}})+|\d{{1,6}}|an?|eine?n?|une|una|(?:(?:{_NAMES})[- ]?)+?)[- ]?"
+    rf"(\d{{1,3}}(?:[,. ]\d{{3}})+|\d{{1,6}}|an?|eine?n?|un[ea]|(?:(?:{_NAMES})[- ]?){{1,7}}?)[- ]?"
     rf"(?:{'|'.join(f'(?P<{unit}>{names})' for unit, (_, names) in _UNITS.items())})"
 )
 _WEEKLY = re.compile(r"(?i)weekly|wochenplan|hebdomadaire|\bsemanal|settimanale|일주일")
@@ -51,27 +50,27 @@ _TEXTS = (
     r"|bericht|gedicht|lettre|ensayo|carta|poes[íi]a|saggio|эссе|письм|сочинени|стих)"
 )
 _COMPOSES = re.compile(  # by a verb, by a wish for a text or the like, or by the form of a reply
-    r"(?i)(?:^|[.!?:\n]\s*|(?P<aside>,\s*|\b(?:to|and|then)\s+)|\b(?:please|(?:can|could) you|me"
-    r"|bitte|peux-tu|pou[rv]+(?:ez|iez)-vous|puedes|podrías|puoi|potresti|pode(?:ria)?"
+    r"(?i)(?:^|[.!?:\n]\s*|(?P<aside>,\s*|\b(?:to|and|then)\s+)|\b(?:please|now|(?:can|could) you"
+    r"|me|bitte|peux-tu|pou[rv]+(?:ez|iez)-vous|puedes|podrías|puoi|potresti|pode(?:ria)?"
     r"|можешь)\s+)(?:(?:re-?)?(?:(?:write|draft|compose|create|design|implement|plan|suggest"
     r"|recommend|outline|translate|summari[sz]e|describe|explain|generate|program|compare|discuss"
-    r"|proofread|brainstorm|(?:para|re)phrase|draw up|come up with|tell me a(?:bout)?|list \d+"
-    r"|recipe for|how (?:do|can) i|(?:fix|correct|refactor|debug|convert) (?:this|my|the (?:text"
-    r"|spell|gramm|code)\w*))\b|schreib|verfass|erstell|entw[ie]rf|plane?\b|übersetz|fasse"
-    r"|erkl[äa]r|beschreib|nenne? mir \d|korrigier|[ée]cri|r[ée]dig|r[ée]sum|tradui|planifi|expliqu"
-    r"|d[ée]cri|corrig|escrib|redact|resum|traduc|explica|describ|organi[zs]|scriv|riassum|spiega"
-    r"|pianific|crea\b|escrev|descrev|traduz|planej|напи[сш]|состав|перевед|опиш|объясн|перескаж"
-    r"|исправ|(?:кратко )?излож)|(?:i(?:'d like| would like| need| want)|give|make|get|show|build"
-    r"|prepare|provide|help me|gib|mach|ich (?:brauche|möchte)|donne|fais|j'ai besoin|dame|haz"
-    r"|hacer|necesito|quiero|dammi|fammi|vorrei|me d[êe]|d[êe]-me|faça|preciso|quero|дай|сделай"
-    rf"|мне нуж)[^.?!\n]{{0,50}}?\b(?:{_TEXTS}|рецепт|таблиц|список|(?:recipe|table|list|idea|tip"
-    r"|name|plan|outline|itinerary|query|function|script|program|code|regex|guide|rezept|tabelle"
-    r"|liste|ideen|funktion|skript|abfrage|recette|tableau|idée|receta|tabla|lista|riassunto"
-    r"|ricetta|tabella|resumo|receita|tabela)s?\b))|\bpros and cons\b|\btl;?dr\b|\b(?:as|in|into"
-    r"|valid|return|output|als|en|como|формате) (?:an? |valid )?(?:json|yaml|csv)\b|\b(?:kannst"
-    r"|könn(?:test|en|ten)) .{0,80}(?:schreib|zusammenfass|übersetz|erstell|erklär)en|写|撰|总结"
-    r"|概括|翻译|规划|制定|解释|食谱|实现|書いて|作って|作成|翻訳|要約|説明して|レシピ|実装|써|작성"
-    r"|번역|요약|설명|계획을|레시피|구현"
+    r"|proofread|brainstorm|shorten|improve|polish|make it|(?:para|re)phrase|draw up|come up with"
+    r"|tell me a(?:bout)?|list \d+|recipe for|how (?:do|can) i|(?:fix|correct|refactor|debug"
+    r"|convert) (?:this|my|the (?:text|spell|gramm|code)\w*))\b|schreib|verfass|erstell|entw[ie]rf"
+    r"|plane?\b|übersetz|fasse|erkl[äa]r|beschreib|nenne? mir \d|korrigier|[ée]cri|r[ée]dig"
+    r"|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|corrig|escrib|redact|resum|traduc|explica|describ"
+    r"|organi[zs]|scriv|riassum|spiega|pianific|crea\b|escrev|descrev|traduz|planej|напи[сш]|состав"
+    r"|перевед|опиш|объясн|перескаж|исправ|(?:кратко )?излож)|(?:i(?:'d like| would like| need"
+    r"| want)|give|make|get|show|build|prepare|provide|help me|gib|mach|ich (?:brauche|möchte)"
+    r"|donne|fais|j'ai besoin|dame|haz|hacer|necesito|quiero|dammi|fammi|vorrei|me d[êe]|d[êe]-me"
+    rf"|faça|preciso|quero|дай|сделай|мне нуж)[^.?!\n]{{0,50}}?\b(?:{_TEXTS}|рецепт|таблиц|список"
+    r"|(?:recipe|table|list|idea|tip|name|plan|outline|itinerary|query|function|script|program|code"
+    r"|regex|guide|rezept|tabelle|liste|ideen|funktion|skript|abfrage|recette|tableau|idée|receta"
+    r"|tabla|lista|riassunto|ricetta|tabella|resumo|receita|tabela)s?\b))|\bpros and cons\b"
+    r"|\btl;?dr\b|\b(?:as|in|into|valid|return|output|als|en|como|формате) (?:an? |valid )?(?:json"
+    r"|yaml|csv)\b|\b(?:kannst|könn(?:test|en|ten)) .{0,80}(?:schreib|zusammenfass|übersetz|erstell"
+    r"|erklär)en|写|撰|总结|概括|翻译|规划|制定|解释|食谱|实现|書いて|作って|作成|翻訳|要約"
+    r"|説明して|レシピ|実装|써|작성|번역|요약|설명|계획을|레시피|구현"
 )
 _TEXT = re.compile(rf"(?i)\b{_TEXTS}|作文|文章|论文|小論文|レポート|에세이")
 _SPEECH = re.compile(
@@ -136,8 +135,9 @@ def asked_length(query: Query) -> int | None:
     A translation is else as long as its text. A long question is looked at in its head and tail.
     """
     parts = (ends_of(query["question"]), query["instruction"], query["answer_format"])
-    given = len((query["question"] + (query["reference"] or "")).encode(errors="replace"))
-    return _length_in("\n".join(filter(None, parts)), query["domain"].casefold(), given // 2)
+    turn = (query.get("conversation") or "").rpartition("<turn ")[2]  # that may be meant by "it"
+    given = f"{query['question']}{query['reference'] or ''}{turn}".encode(errors="replace")
+    return _length_in("\n".join(filter(None, parts)), query["domain"].casefold(), len(given) // 2)
 
 
 @lru_cache(maxsize=64)  # each prompt of a question asks again
@@ -187,7 +187,7 @@ def needed_tokens(query: Query, *, notes: bool = False) -> int | None:
     return room * 3 // 2 if notes else room
 
 
-def ends_of(text: str, head: int = _SHOWN, tail: int = _SHOWN) -> str:
+def ends_of(text: str, head: int = 1_500, tail: int = 1_500) -> str:
     """Return the head and the tail of a text, which say what it asks for; all of a short text.
 
     Args:

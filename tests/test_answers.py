@@ -78,6 +78,8 @@ def test_the_length_may_stand_in_the_form_or_behind_a_long_text_but_not_in_mathe
     assert asked_length(query("Write 30 words.", domain="mathematics")) is None
     words = query("Write a Python function for the first 3 words.")
     assert (needed_tokens(words), needed_tokens(words, notes=True)) == (1_000, 1_500)
+    said = f"<turn role='assistant'>{'The harbour was quiet. ' * 400}</turn>"
+    assert asked_length({**query("Now translate it into French."), "conversation": said}) == 4_626
     assert needed_tokens(query("Write an essay of 800 words."), notes=True) == 1_600
     assert asked_length(query("From A to B, March 1 to 7.", domain="Travel planning")) == 2_100
 
