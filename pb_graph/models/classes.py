@@ -66,16 +66,15 @@ def _words(pattern: str) -> re.Pattern[str]:
 # Names as providers and hubs write them; a pattern is stronger than those below it.
 _NEVER = _words(r"(?:non|no)-?(?:think|reason)(?:ing)?")
 _ALWAYS = _words(
-    r"r1|qwq|qvq|o[134]|(?:open)?thinker|think(?:ing)?|(?:ace|open)?reason(?:er|ing)?"
-    r"|seed-oss|hunyuan-(?:t1|a13b)"
+    r"r1|qwq|qvq|o[134]|(?:ace|open)?(?:think|reason)(?:er|ing)?|seed-oss|hunyuan-(?:t1|a13b)"
+    r"|gpt-5\S*-(?:pro|codex)\S*"
 )
 _INSTRUCT = _words(r"instruct|coder|chat|it|embedding")
 _THINKING = _words(
-    r"gpt-5(?!\.)|gpt-oss|qwen-?3(?:\.\d+)?(?!-max)|magistral|smollm3|deepscaler|exaone-deep"
-    r"|deepseek-v[4-9]|gemini-(?:2\.5(?!-flash-lite)|[3-9]|(?:pro|flash)-latest)"
-    r"|grok-(?:3-mini|code|[4-9])|glm-(?:4\.[5-9]v?|z1|[5-9])|minimax-m[1-9]|mimo|step-?3"
-    r"|skywork-or1|marco-o1|kimi-k(?:2\.[5-9]|[3-9])|nemotron-(?:nano-\d+b-v2|[3-9])|deepcoder"
-    r"|ernie-x1|sonar-deep-research|codex-mini|claude-(?:[a-z]+-)?[5-9]"
+    r"gpt-5(?!\.)|gpt-oss|qwen-?3(?:\.\d+)?(?!-max)|magistral|smollm3|deepscaler|exaone-deep|mimo"
+    r"|deepseek-v[4-9]|gemini-(?:2\.5(?!-flash-lite)|[3-9]|(?:pro|flash)-latest)|deepcoder|step-?3"
+    r"|grok-(?:3-mini|code|[4-9])|glm-(?:4\.[5-9]v?|z1|[5-9])|minimax-m[1-9]|skywork-or1|marco-o1"
+    r"|kimi-k(?:2\.[5-9]|[3-9])|nemotron-(?:nano-\d+b-v2|[3-9])|ernie-x1|claude-(?:[a-z]+-)?[5-9]"
 )
 _PLAIN = _words(
     r"claude(?:-[^/]*)?|gemini-\S*|gpt-(?:3\.5|4)\S*|llama\S*|mistral\S*|mixtral\S*|ministral\S*"
@@ -102,10 +101,11 @@ def find_class(model: BaseChatModel | str) -> FoundClass:
     short = name.lower().rpartition("/")[2]
     # Of a mixture of experts, a name says the size of all experts and of those in use.
     sizes = [float(billions or 0) or int(rest) / 1000 for billions, rest in _SIZE.findall(short)]
-    is_small = max(sizes, default=_SMALL if _TINY.fullmatch(short) else 100) <= _SMALL
+    is_small = _TINY.fullmatch(short) or 0 < max(sizes, default=0) <= _SMALL
     by_size: ClassName | None = "small" if is_small else None
     never, instruct = _NEVER.search(short), _INSTRUCT.search(short)
-    if not never and (_ALWAYS.search(short) or (not instruct and _THINKING.search(short))):
+    always = not never and _ALWAYS.search(short)
+    if always or (not never and not instruct and _THINKING.search(short)):
         by_name: ClassName | None = "thinking"
     else:
         by_name = by_size or ("large" if never or instruct or _PLAIN.search(short) else None)
@@ -117,8 +117,8 @@ def find_class(model: BaseChatModel | str) -> FoundClass:
         # A profile says that a model *can* think. Older Claude models think only when asked to, and
         # so do the models of OpenAI that have the effort "none".
         levels, default = known_levels(model) if isinstance(model, BaseChatModel) else ([], None)
-        is_asked = by_name == "large" or ("none" in levels and default in {None, "none"})
-        return FoundClass("thinking" if thinks and not is_asked else at_rest, "profile")
+        idle = by_name == "large" or (not always and "none" in levels and default in {None, "none"})
+        return FoundClass("thinking" if thinks and not idle else at_rest, "profile")
     return FoundClass(by_name or "large", "name" if by_name else "default")
 
 

@@ -165,6 +165,7 @@ def test_the_catalog_is_small_and_a_name_that_tells_nothing_is_large() -> None:
     [
         ("openai:o4-mini", "thinking"),
         ("openai:gpt-5-mini", "thinking"),
+        ("openai:gpt-5-pro", "thinking"),
         ("openai:gpt-5.1", "large"),  # thinks only at an effort that is asked for
         ("openai:gpt-4.1", "large"),
         ("anthropic:claude-sonnet-4-5", "large"),
