@@ -142,7 +142,7 @@ def resolve_optimizer(options: TuneOptions) -> Optimizer:
         made, name = optimizer, getattr(optimizer, "__name__", type(optimizer).__name__)
         if hasattr(made, "compile"):
             compiled = "optim.tuning.optimizers:compile_with"
-            made, name = lambda task: resolve_name(compiled)(task, optimizer), name.lower()
+            made, name = lambda task, own=made: resolve_name(compiled)(task, own), name.lower()
         optimizer = Optimizer(name, made, learns=True)
     if options.candidates and optimizer.name in _WRITERS:
         msg = f"{optimizer.name} writes its own instructions: leave out --candidates or --optimizer"

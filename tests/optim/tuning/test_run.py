@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import dspy
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -37,6 +38,7 @@ from tests.support.tuning_world import (
     TRAIN,
     Exact,
     examples,
+    language_model,
     program_of,
     says,
     world,
@@ -90,6 +92,13 @@ def test_a_notebook_tunes_a_program_uses_it_and_saves_it(tmp_path: Path) -> None
     graph = build_graph(world(), planner_program=path, cap_policy=with_schema)
     report = graph.invoke({"question": question})["report"]
     assert (report["answer"], report["method"]) == (after.answer, "planned_vanilla")
+
+
+def test_an_optimizer_of_dspys_is_compiled_and_measured(tmp_path: Path) -> None:
+    writes = language_model(PLAIN, MINIMAL)
+    own = dspy.COPRO(metric=lambda _, pred: pred.score, prompt_model=writes, breadth=3, depth=1)
+    result = run(tmp_path, optimizer=own, candidates=None)
+    assert result.search.candidate.text("decompose") == MINIMAL
 
 
 def test_where_nothing_is_better_the_original_is_kept(tmp_path: Path) -> None:
