@@ -57,8 +57,7 @@ class Method:
             where the data set has a label.
 
     Raises:
-        InputError: If the settings pause for a review.
-        InputError: If the program cannot be read, or does not fit.
+        InputError: If the settings pause for a review, or the program cannot be read or fitted.
     """
 
     name: str
@@ -144,9 +143,8 @@ def methods(
         program: The program of ``default``, as ``default=FILE`` gives one.
 
     Raises:
-        InputError: If a name is unknown, a file cannot be read, an override is invalid or
-            contradicts a name, or a program is given and no method is the default.
-        InputError: If a program is damaged.
+        InputError: If a name is unknown, a file cannot be read, a program is damaged, an override
+            is invalid or contradicts a name, or a program is given and no method is the default.
     """
     rows: list[Method] = []
     for entry in names.split(",") if isinstance(names, str) else names:

@@ -18,6 +18,7 @@ from typing_extensions import TypeIs
 from optim.datasets import Question
 from optim.datasets.dataset import EXAMPLE, digest, example_of
 from optim.extras import named_object
+from pb_graph.answers import boxed_answer, final_answer
 from pb_graph.errors import InputError, PlanAndBudgetError, did_you_mean
 
 if TYPE_CHECKING:
@@ -231,7 +232,8 @@ def from_dspy(metric: Callable[..., Any]) -> FunctionScorer:
 
     Args:
         metric: Function of an example and a prediction with ``answer``. The example is the one that
-            the question was made of, with all of its fields.
+            the question was made of, with all of its fields; the answer is what the output states
+            in a box or as its final answer, else all of it.
     """
 
     @functools.wraps(metric)  # its source identifies the scorer
@@ -239,7 +241,8 @@ def from_dspy(metric: Callable[..., Any]) -> FunctionScorer:
         import dspy  # noqa: PLC0415 -- takes a second
 
         example = question.metadata.get(EXAMPLE) or example_of(question)
-        return metric(example, dspy.Prediction(answer=output))
+        answer = boxed_answer(output) or final_answer(output, is_whole=True) or output
+        return metric(example, dspy.Prediction(answer=answer))
 
     judged.__qualname__ = _name_of(metric)
     return FunctionScorer(judged)

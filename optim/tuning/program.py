@@ -208,8 +208,7 @@ class GraphProgram(TunableProgram):
         cap_policy: As for `build_graph`.
 
     Raises:
-        InputError: If a setting is unknown.
-        InputError: If the planner program does not fit.
+        InputError: If a setting is unknown, or the planner program does not fit.
     """
 
     def __init__(
@@ -299,7 +298,7 @@ class GraphProgram(TunableProgram):
         if error is None and "solve" in self._open:
             self._trace("solve", {"problem": question}, solution=answer)
         tokens = report["usage"]["output_tokens"]
-        return dspy.Prediction(answer=answer, tokens=tokens, report=report, error=error)
+        return dspy.Prediction(tokens=tokens, report=report, error=error, answer=answer)
 
 
 @dataclass

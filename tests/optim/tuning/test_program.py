@@ -226,6 +226,12 @@ def test_stock_optimizers_choose_the_frugal_instruction(compiled: Callable[..., 
     assert found.decompose.signature.instructions == FRUGAL
 
 
+def test_the_majority_of_programs_is_that_of_their_answers() -> None:
+    both = dspy.Ensemble(reduce_fn=dspy.majority).compile([program_of(), program_of()])
+    [asked] = examples(DEV[:1])
+    assert both(**asked.inputs()).answer == program_of()(**asked.inputs()).answer
+
+
 def test_bootstrapping_keeps_right_answers_only() -> None:
     judge = metric(program_of(), CHOOSE_BY, Exact())
     with silenced():
@@ -272,7 +278,8 @@ def test_an_answer_is_scored_by_a_dspy_metric_that_sees_all_fields() -> None:
     given = dspy.Example(question="What?", answer="4", tolerance=2)
     scorer = from_dspy(lambda gold, pred: float(int(pred.answer) - 4 <= gold.tolerance))
     question = question_of(given)
-    assert [scorer.score(answer, question).value for answer in ("5", "9")] == [1.0, 0.0]
+    said = ("5", "9", r"It is \boxed{5}.", "I count.\n\nFinal answer: 5")
+    assert [scorer.score(answer, question).value for answer in said] == [1.0, 0.0, 1.0, 1.0]
     broken = from_dspy(lambda *_: 7.0)
     with pytest.raises(ScorerError):
         broken.score("4", DEV[0])
