@@ -68,8 +68,8 @@ def read_caps(
         price_ratio: Price of a completion token in prompt tokens, the unit of money.
 
     Raises:
-        InputError: If there are several methods or fewer than four answers, or an answer was made
-            of several solving calls, such as the steps of a plan.
+        InputError: If there are several methods or fewer than four answers, an answer was made of
+            several solving calls, such as the steps of a plan, or was cut off below a given cap.
     """
     table = answers(records, prices=None).dropna(subset="score")
     if len(table[["dataset", "method", "model"]].drop_duplicates()) != 1 or len(table) < _FEWEST:
@@ -80,6 +80,10 @@ def read_caps(
             msg = f"question {question!r} was solved in several calls, so no cap can be read off: "
             msg += "run it with plan_from=null, reserve=0 and a large budget"
             raise InputError(msg)
+    lengths = table.solving_tokens[table.is_cut]
+    if caps and max(caps) > lengths.min():
+        msg = f"{len(lengths)} answers were cut off, at {lengths.min():,} tokens or more, so no "
+        raise InputError(msg + "higher cap can be read off: run it with a higher cutoff")
     caps = caps or _usual_caps(table)
     longest = int(max(table.solving_tokens.max(), *caps))
     tables = {cap: _cut(table, cap, price_ratio) for cap in sorted({*caps, longest})}
@@ -144,8 +148,9 @@ def _usual_caps(table: pd.DataFrame) -> list[int]:
 
 
 def _ladder(table: pd.DataFrame, cut: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
+    ends = table.solving_tokens.mask(table.is_cut, float("inf"))
     rows = [
-        figures(answered).assign(cap=cap, ended=100 * (table.solving_tokens <= cap).mean())
+        figures(answered).assign(cap=cap, ended=100 * (ends <= cap).mean())
         for cap, answered in cut.items()
     ]
     return pd.concat(rows, ignore_index=True)

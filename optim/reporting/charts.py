@@ -117,9 +117,7 @@ def plane(rows: pd.DataFrame, cost: Literal["tokens", "money"] = "tokens") -> Ch
 def ladder(rows: pd.DataFrame) -> Chart:
     """Draw accuracy against tokens at each cap of `caps.ladders`, a line for each method."""
     base = alt.Chart(safe(rows), width=_WIDTH, height=_HEIGHT // 2).encode(
-        x=alt.X("tokens:Q", title="T: completion tokens per question under the cap").scale(
-            zero=True
-        ),
+        x=alt.X("tokens:Q", title="T: completion tokens under the cap", scale=alt.Scale(zero=True)),
         y=alt.Y("accuracy:Q", title="accuracy, %"),
         color=alt.Color("method:N", title=None, scale=alt.Scale(range=_COLOURS[2:])),
     )

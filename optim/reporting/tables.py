@@ -89,6 +89,7 @@ def answers(
         money_unit="units" if dollars is None else "US $ per 1,000 questions",
         is_measured=[usage["measured"] for usage in usages],
         is_planned=[_is_planned(record) for record in pooled],
+        is_cut=[bool(record.report.get("cut_off")) for record in pooled],
         made_by=[record.made_by for record in pooled],
         by_node=[usage["by_node"] for usage in usages],
     )

@@ -175,6 +175,13 @@ def test_a_longer_answer_is_cut_off_and_wrong() -> None:
     assert result.held_out.tokens_ratio == pytest.approx(102 / 327)
 
 
+def test_an_answer_that_was_cut_off_did_not_end_and_says_nothing_of_higher_caps() -> None:
+    cut = [replace(r, report={**r.report, "cut_off": True}) if r.score == 0.0 else r for r in run()]
+    assert list(read_caps(cut, caps=[100, 1000]).ladder.ended) == [75, 75]
+    with pytest.raises(InputError, match="10 answers were cut off, at 1,000 tokens or more"):
+        read_caps(cut, caps=[100, 2000])
+
+
 def test_no_more_accuracy_is_lost_than_is_allowed() -> None:
     late = [*run(), *(answered(n, 900, 1.0) for n in range(40, 46))]
     assert read_caps(late, caps=[100, 900, 1000]).chosen == 900
