@@ -31,7 +31,8 @@ REMOTE: Final = "://"
 ANSWERS: Final = "answers.jsonl"
 """The file of a tuning's folder with every answer, as `Records.save` writes it."""
 
-_WRITTEN = {"dataset", "method", "model", "planner", "uses_level", "conditions", "made_by"}
+_NAMES = ("dataset", "method", "model", "planner")
+_WRITTEN = {*_NAMES, "uses_level", "conditions", "made_by"}
 
 Task = tuple[str, str, str, str]
 """Data set, method, model and planner."""
@@ -86,6 +87,12 @@ class Record:
     made_by: Mapping[str, Any] = field(default_factory=dict, compare=False)
     identity: str = ""
 
+    def __post_init__(self) -> None:
+        known = {*self.report, *self.report.get("usage", ())}
+        if lacking := {"answer", "steps", "usage", "by_node", "warnings"} - known:
+            msg = f"its report has no {min(lacking)!r}"
+            raise InputError(msg)
+
     @property
     def tokens(self) -> int:
         """Completion tokens, planning included."""
@@ -121,8 +128,8 @@ class Records(list[Record]):
             InputError: If the file cannot be read, or another version wrote it.
         """
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-            return cls(Record(**json.loads(line)) for line in lines)
+            lines = Path(path).read_text(encoding="utf-8").split("\n")  # texts have other breaks
+            return cls(Record(**json.loads(line)) for line in lines if line)
         except (OSError, ValueError, TypeError) as error:
             msg = f"{path} is damaged or of another version: {error}. Run its command again."
             raise InputError(msg) from error
@@ -442,7 +449,7 @@ def _record(task: Mapping[str, Any], sample: EvalSample, made_by: Mapping[str, A
     value: Any = score.value if score else {}
     reason = sample.error.message if sample.error else "the sample was not finished"
     return Record(
-        **{name: task[name] for name in ("dataset", "method", "model", "planner")},
+        **{name: "".join(filter(str.isprintable, task[name])) for name in _NAMES},
         question=str(sample.id),
         epoch=sample.epoch,
         level=level,

@@ -196,6 +196,7 @@ class Runner:
         error = error or next(notes, None)
         settings, estimates = self.method.settings, self.method.estimate_level
         uses_level = settings.has_plan or settings.needs_level
+        source = level_source(report, question.level, estimates=estimates) if uses_level else None
         return Record(
             method=self.method.name,
             model=self.models.solver.name,
@@ -208,9 +209,7 @@ class Runner:
             target="\n".join(question.targets),
             report=report,
             question_text=question.question,
-            level_source=(
-                level_source(report, question.level, estimates=estimates) if uses_level else None
-            ),
+            level_source=source,
             identity=question.identity,
         )
 

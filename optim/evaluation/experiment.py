@@ -86,8 +86,7 @@ class Experiment(Limits, Questions):
         Questions.__post_init__(self)
         Limits.__post_init__(self)
         for name in ("epochs", "concurrency"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
+            if (value := getattr(self, name)) < 1:
                 msg = f"{name} must be at least 1, not {value}"
                 raise InputError(msg)
         if self.part is not None:

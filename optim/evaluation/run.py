@@ -160,6 +160,7 @@ def run_here(
             msg = "epochs at temperature 0 give the same answer each time: set --temperature 0.7"
             raise InputError(msg)
         meter = Meter(experiment.concurrency, cache, share)
+        rows = rows if experiment.in_part(questions) else ()  # Inspect takes no empty task
         tasks = [make_task(experiment, row, questions, models, judge, meter) for row in rows]
         keys = [task_key(task.metadata or {}) for task in tasks]
         latest = _latest_logs(experiment)
@@ -265,9 +266,9 @@ def _latest_logs(experiment: Experiment) -> dict[tuple[str, ...], EvalLog]:
 
 
 def _is_left(task: Task, log: EvalLog | None, experiment: Experiment) -> bool:
-    """Return whether a task has questions, and no log with a score for each of its answers."""
+    """Return whether a task has no log with a score for each of its answers."""
     if log is None:
-        return len(task.dataset) > 0
+        return True
     about = task.metadata or {}
     old, new = metadata_of(log)["conditions"], about["conditions"]
     if changes := differences(old, new, BY_RUN):

@@ -244,12 +244,8 @@ class Evaluator(SharedOnDeepcopy):
             if len(self._failing) >= _OUTAGE and others:
                 self.refusal = failure
             raise failure
-        return replace(
-            record,
-            score=verdict.value,
-            explanation=verdict.explanation,
-            score_metadata=verdict.metadata,
-        )
+        reason, details = verdict.explanation, verdict.metadata
+        return replace(record, score=verdict.value, explanation=reason, score_metadata=details)
 
 
 class Reflector:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from optim.evaluation import Evaluation, evaluate
 from optim.evaluation.experiment import part_of, read_part
-from optim.records import read_records
+from optim.records import Records, read_records
 from pb_graph import InputError
 from tests.support.chat_model import ScriptedChat
 from tests.support.evaluations import (
@@ -139,6 +139,17 @@ def test_a_folder_without_logs_says_so(tmp_path: Path) -> None:
         read_records(tmp_path)
 
 
+def test_text_has_line_breaks_of_its_own_and_another_versions_report_is_refused(
+    run: Evaluation, tmp_path: Path
+) -> None:
+    said = dataclasses.replace(run.records[0], output="one\u2028two\x85three")
+    Records([said]).save(tmp_path / "answers.jsonl")
+    assert Records.load(tmp_path / "answers.jsonl") == [said]
+    older: Any = {name: value for name, value in said.report.items() if name != "steps"}
+    with pytest.raises(InputError, match="its report has no 'steps'"):
+        dataclasses.replace(said, report=older)
+
+
 OF = 3
 WHOLE: dict[str, Any] = {"methods": "vanilla,cosine", "limit": 15}
 
@@ -186,6 +197,8 @@ def test_parts_give_the_same_records_as_one_run(
     assert model.output_tokens == undivided.output_tokens
     assert {record.made_by["parts"] for record in pooled} == {OF}
     assert not any("gaps" in record.made_by for record in pooled)
+    empty = evaluated(model, tmp_path / "empty", methods="vanilla", limit=1, part="1/50")
+    assert (empty.records, repr(empty).strip()) == ([], "")
 
 
 def test_a_missing_part_is_refused_unless_it_may_be_partial(
