@@ -19,11 +19,8 @@ from pb_graph.errors import InputError
 from pb_graph.settings import Settings
 
 _CLIP = 1e-3  # the lowest and highest modelled chance of an error, so that no answer is impossible
-_MAX_BETA = 8.0
-_MIN_BETA = 0.05
 _PARAMETERS = 3  # of Eq. 2
-_CONFIDENCE = 0.95  # coverage of the interval of beta
-_GRID = np.geomspace(_MIN_BETA, _MAX_BETA, 201)  # values of beta at which the profile is taken
+_GRID = np.geomspace(0.05, 8.0, 201)  # values of beta at which the profile is taken
 
 
 def level_shares(settings: Settings | None = None, total: float = 500) -> dict[str, list[float]]:
@@ -94,7 +91,7 @@ def fit(tokens: ArrayLike, answers: ArrayLike, right: ArrayLike) -> Fit:
     profile = [search(args=(beta,)) for beta in _GRID]
     losses = np.array([result.fun for result in profile])
     at = int(losses.argmin())
-    inside = _GRID[losses <= losses[at] + chi2.ppf(_CONFIDENCE, 1) / 2]
+    inside = _GRID[losses <= losses[at] + chi2.ppf(0.95, 1) / 2]
     rest, floor = profile[at].x
     beta = float(_GRID[at])
     lower, upper = float(inside.min()), float(inside.max())

@@ -47,8 +47,6 @@ _SHARE = 8  # of the answers, for the dev questions: six candidates, the origina
 PROGRAM = "program.json"
 """The tuned program in the run folder."""
 
-Objective = Literal["e3", "money"]
-
 app = typer.Typer(
     name="pb-optim",
     no_args_is_help=True,
@@ -77,8 +75,7 @@ def evaluate_methods(
         typer.Option(metavar="N", help="Run in N parts on Ray.", rich_help_panel="Limits"),
     ] = None,
     yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", help="Begin without asking.", rich_help_panel="Limits"),
+        bool, typer.Option("--yes", "-y", help="Begin without asking.", rich_help_panel="Limits")
     ] = False,
     price_ratio: PriceRatio = 4.0,
     as_json: AsJson = False,
@@ -148,8 +145,7 @@ def _lines(found: Evaluation, table: pd.DataFrame, grid: pd.DataFrame | None) ->
     for method, result in tables.comparisons(table, baseline).items() if baseline else ():
         text = result if isinstance(result, str) else describe(result)
         yield f"{method} against {baseline}: {text}"
-    spent = f"{found.spent} completion tokens spent in {found.log_dir}"
-    yield f"{spent}; shared plans count once."
+    yield f"{found.spent} completion tokens spent in {found.log_dir}; shared plans count once."
     if found.not_started:
         yield (
             f"The limit is reached: {found.not_started} answers were not begun. The same "
@@ -245,7 +241,7 @@ def caps(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     logs: Logs,
     method: Annotated[str | None, typer.Option(help="The method, if there are several.")] = None,
     ladder: Annotated[str | None, typer.Option("--caps", metavar="N,N", help="The caps.")] = None,
-    objective: Annotated[Objective, typer.Option(help="What the choice maximizes.")] = "e3",
+    objective: Annotated[Literal["e3", "money"], typer.Option(help="What it maximizes.")] = "e3",
     loss: Annotated[float, typer.Option(help="Points of accuracy that it may lose.")] = 3.0,
     write: Annotated[Path | None, typer.Option(help="A file for settings with the cap.")] = None,
     by_level: Annotated[bool, typer.Option("--by-level", help="Write a cap a level.")] = False,

@@ -25,7 +25,6 @@ EXAMPLE = "dspy.Example"
 """The key in a question's metadata of the example that the question was made of."""
 
 _LEVEL = re.compile(r"(?:level\s*)?([1-5])(?:\.0+)?", re.IGNORECASE)
-_ID_DIGITS = 12
 
 
 class SkipRow(InputError):  # noqa: N818 -- an order to `load`
@@ -264,7 +263,7 @@ def example_of(question: Question) -> dspy.Example:
 
 def content_id(prefix: str, content: str) -> str:
     """Return an id that depends on the content only, not on the file or the order."""
-    return f"{prefix}-{hashlib.sha256(content.encode()).hexdigest()[:_ID_DIGITS]}"
+    return f"{prefix}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 def digest(value: object) -> str:

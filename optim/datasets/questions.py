@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pb_graph
-from optim.datasets.dataset import DATASETS, DataSet, Question, Row, SkipRow, data_set
+from optim.datasets.dataset import DATASETS, INPUTS, DataSet, Question, Row, SkipRow, data_set
 from optim.extras import import_or_explain
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Prices
@@ -36,6 +36,7 @@ from pb_graph.errors import InputError
 
 _PANEL = "Questions"
 _FOLDERS = re.compile(r"(^|[=:])(?:~|\.\.)?/(?!/)(?:[^/]*/)*")  # of a path, not of an address
+_LINES = re.compile(r"\{.*\}\s*\n\s*\{")  # of JSON, which `datasets` writes to .json, too
 FILE = "jsonl"
 """The data set of a file of one's own."""
 
@@ -146,6 +147,10 @@ class Questions:
     def _read(self) -> list[Question]:
         """Read all questions of the data set, in the file's order."""
         source, questions = str(self.data or self.source.name), dict[str, Question]()
+        known = {*INPUTS, "id", "answer", "answers", "choices"}
+        if self.source.name == FILE and (others := self.fields.keys() - known):
+            msg = f"no field {min(others)!r} to map; available: {', '.join(sorted(known))}"
+            raise InputError(msg)
         for number, row in enumerate(self._rows(), start=1):
             try:
                 question = self.source.parse(_renamed(row, self.fields))
@@ -179,11 +184,9 @@ class Questions:
             msg = f"{source.name} is not read from the hub: give a local file with --data PATH"
             raise InputError(msg)
         split = self.split or hub.split
-        library = import_or_explain("datasets")  # the import takes seconds
+        loader = import_or_explain("datasets")  # the import takes seconds
         try:
-            rows: Iterable[Mapping[str, Any]] = library.load_dataset(
-                hub.path, hub.name, split=split
-            )
+            rows: Iterable[Mapping[str, Any]] = loader.load_dataset(hub.path, hub.name, split=split)
         except Exception as error:
             msg = (
                 f"cannot read split {split!r} of {hub.path} from the hub ({error}). "
@@ -302,8 +305,9 @@ def _read_file(path: Path, dataset: DataSet) -> Iterable[Mapping[str, Any]]:
         content = gzip.decompress(path.read_bytes()) if packed else path.read_bytes()
         is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # of Excel
         text = content.decode("utf-16" if is_wide else "utf-8-sig")
-        if endings[-1] in _READERS:
-            return list(_READERS[endings[-1]](text))
+        reader = _read_lines if _LINES.match(text) else _READERS.get(endings[-1])
+        if reader is not None:
+            return list(reader(text))
         document = json.loads(text)
     except (OSError, ValueError, EOFError, RecursionError, csv.Error, zlib.error) as error:
         msg = f"cannot read {path} as a file in UTF-8 of the kinds {_KINDS}: {error}"

@@ -88,7 +88,10 @@ def _csv(studies: list[tuple[pd.DataFrame, Tables]]) -> str:
         )
         for _, found in studies
     ]
-    text: str = pd.concat(lines).to_csv(index=False, lineterminator="\n")
+    table = pd.concat(lines).map(
+        lambda cell: f"'{cell}" if isinstance(cell, str) and cell[:1] in {*"=+-@"} else cell
+    )
+    text: str = table.to_csv(index=False, lineterminator="\n")  # no cell is a formula
     return text
 
 

@@ -68,9 +68,7 @@ _ROLES = {
     "solve": "solver",
     "level": "judge of a problem's difficulty",
 }
-_COSTS = {
-    "e3": "number of tokens written",
-    "front": "number of tokens written",
+_COSTS = dict.fromkeys(("e3", "front"), "number of tokens written") | {
     "money": "price of all tokens, in which every word of this instruction is paid for each call",
 }
 _WORDS = 120  # of an instruction, at most

@@ -111,12 +111,13 @@ def test_every_kind_of_file_reads_the_same(good: Path, tmp_path: Path) -> None:
     columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
     (tmp_path / "columns.json").write_text(json.dumps(columns))
     texts = good.read_text(), (tmp_path / "a.csv").read_text()
+    (tmp_path / "lines.json").write_text(texts[0])  # as `datasets` writes them
     (tmp_path / "wide.JSONL").write_text(texts[0], encoding="utf-16")
     (tmp_path / "commas.jsonl").write_text(texts[0].replace("}\n", "},\r\n"))
     (tmp_path / "excel.csv").write_text(
         f"sep=;\n{texts[1].replace(',', ' ; ', 3)}".replace(",", ";")
     )
-    for other in ("columns.json", "wide.JSONL", "commas.jsonl", "excel.csv"):
+    for other in ("columns.json", "wide.JSONL", "commas.jsonl", "excel.csv", "lines.json"):
         assert load("jsonl", path=tmp_path / other) == load("jsonl", path=good), other
     endings = "json", "csv", "parquet", "tsv", "ndjson", "ndjson.gz", "json.gz", "csv.gz"
     assert load("jsonl", path=tmp_path / "paper.json") == load("jsonl", path=good)
@@ -201,6 +202,8 @@ def test_a_field_map_names_the_columns(tmp_path: Path) -> None:
     assert (question.question, question.targets, question.level) == ("p?", ("a", "b"), 3)
     with pytest.raises(InputError, match="no column 'text', although the field map names it"):
         load("jsonl", path=path, fields={"question": "text"})
+    with pytest.raises(InputError, match="no field 'context' to map; available: answer"):
+        load("jsonl", path=path, fields=fields | {"context": "prompt"})
 
 
 def test_choices_are_shown_with_letters_of_which_one_is_the_answer(tmp_path: Path) -> None:

@@ -353,6 +353,7 @@ def test_json_and_csv_hold_the_figures_for_machines(tmp_path: Path) -> None:
     lines = report(table, tmp_path / "all.csv").read_text("utf-8").splitlines()
     assert len(lines) == 3
     assert {"money", "ock_score", "vs_ratio", "vs_p_value_holm"} <= set(lines[0].split(","))
+    assert ",'=1+1," in rendered(table.assign(method="=1+1"), "csv")
 
 
 def test_a_report_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
