@@ -30,45 +30,50 @@ _CLOSE = re.compile(
 _THINKING = re.compile(
     rf"(?:\s*(?:{_OPEN.pattern}).*?(?:{_CLOSE.pattern}|\Z))+", re.DOTALL | re.IGNORECASE
 )
-_BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|\\[\\{}]|[{}]")
+# Tokens that end a reply, which a server with a wrong template leaves in the text.
+_STOP = re.compile(
+    r"(?:(?:<\|(?!end_of_box)\w+\|>|<end_of_turn>|</s>|<eos>|<｜end▁of▁sentence｜>)\s*)+\Z"
+)
+_BRACES = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\[\\{}]|[{}]")
 _WIDEST_GAP = 40  # characters between two boxes that are one answer
 # What may stand between two boxes that are one answer: "$\boxed{1}$ and $\boxed{2}$".
 _BETWEEN = re.compile(r"[\s$\\()\[\],;]*(?:(?:text\{)?\s*\b(?:and|or)\b\s*\}?)?[\s$\\()\[\],;]*")
 
 _FINAL = (
-    r"final[ \t]+answer|(?:endg[üu]ltige[ \t]+antwort|endergebnis)|r[ée]ponse[ \t]+finale|"
+    r"final[ \t_]+answer|(?:endg[üu]ltige[ \t]+antwort|endergebnis)|r[ée]ponse[ \t]+finale|"
     r"(?:respuesta|resposta)[ \t]+final|risposta[ \t]+finale|(?:окончательный|итоговый)[ \t]+ответ|"
     r"الإجابة[ \t]+النهائية|最[终終]的?(?:答案|结果|結果)|最終的?な?(?:答え|回答)|"
     r"최종[ \t]*(?:정답|답변?)"
 )
 _PLAIN = (
     r"answer|antwort|ergebnis|r[ée]ponse|respuesta|resposta|risposta|ответ|الإجابة|"
-    r"答案|答え?|정답|답|उत्तर|الجواب"
+    r"答案|答え?|정답|답|उत्तर|الجواب|antwoord|odpowiedź|cevap|jawaban|đáp[ \t]+án|คำตอบ"
+)
+_LEAD = (
+    r"(?:(?:so|thus|hence|therefore|and|the|my|step \d+[:.]|\d+[.)]|所以|因此)[,，]?[ \t]*){0,3}"
 )
 _IS_WORD = "(?:is|是|为|為|は|es|est|ist)"
 _COLON = rf"[ \t]*(?:{_IS_WORD}?[ \t]*[:：]|$)[ \t]*"
 _SAYS = rf"[ \t]*(?:{_IS_WORD}?[ \t]*[:：]|is\b|是|$)[ \t]*"
 _PAIRS = {mark: mark for mark in ("**", "__", "*", "_", "$$", "$", "`", '"', "'")}
-_PAIRS |= {"“": "”", "«": "»", "「": "」"}
-# "**Final answer**: X", "**Final answer:** X", or "**Final answer: X**"
+_PAIRS |= {"“": "”", "«": "»", "「": "」", r"\(": r"\)", r"\[": r"\]"}
+# "**Final answer**: X", "**Final answer:** X", "**Final answer: X**", or "So the final answer is X"
 _FINAL_LINE, _ANSWER_LINE = (
     re.compile(
-        rf"^[^\w\n]*?(?P<mark>[*_]{{0,3}})(?:{words})"
-        rf"(?:(?P=mark){says}|{says}(?P=mark)|(?P<open>){says})(?P<answer>.*)",
-        re.IGNORECASE | re.MULTILINE,
+        rf"(?im)(?:^[^\w\n]*?|(?<=[.!?。] )){lead}(?P<mark>[*_]{{0,3}})(?:{words})"
+        rf"(?:(?P=mark){says}|{says}(?P=mark)|(?P<open>){says})(?P<answer>.*)"
     )
-    for words, says in ((_FINAL, _SAYS), (_PLAIN, _COLON))
+    for words, says, lead in ((_FINAL, _SAYS, _LEAD), (_PLAIN, _COLON, ""))
 )
-_ASKS = re.compile(
-    r"^\W*(?:question|q|frage|pregunta|вопрос|问题|問題|질문)\W*\d*[:：]",
-    re.IGNORECASE | re.MULTILINE,
-)
+_TAGGED = re.compile(r"(?is)<(?:\w*answer|\|begin_of_box\|)>(.*?)(?:</\w*answer>|<\|end_of|\Z)")
+_IN_JSON = re.compile(r"[\"'](?:final_?)?answer[\"']\s*:\s*(\"(?:[^\"\\]|\\.)*\"|-?[\d.]+)")
+_ASKS = re.compile(r"(?im)^\W*(?:question|q|frage|pregunta|вопрос|问题|問題|질문)\W*\d*[:：]")
 _IS = re.compile(r"\A(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?\s*", re.IGNORECASE)
 _MAX_LENGTH = 20_000  # characters read from the end, where the answer stands
 
 
 def without_thinking(output: str) -> str:
-    """Return a text without the thinking that it begins with.
+    """Return a text without the thinking that it begins with, and without its stop tokens.
 
     Thinking stands between ``<think>`` and ``</think>``, or between other models' marks. Without
     the closing mark, all text is thinking. Without the opening mark, which some chat templates
@@ -80,13 +85,13 @@ def without_thinking(output: str) -> str:
     closed = _CLOSE.search(text)
     if closed and not _OPEN.search(text, 0, closed.start()):
         text = text[closed.end() :]
-    return text.strip()
+    end = "" if "<s>" in text else text.strip()[-200:]  # "</s>" is HTML as well
+    return (text.strip().removesuffix(end) + _STOP.sub("", end)).strip()
 
 
 def thinking_in(output: str) -> str:
     """Return the thinking that a text begins with, without its marks; empty without any."""
-    text = output.strip()
-    thought = text.removesuffix(without_thinking(text)).strip()
+    thought = output[: output.rfind(without_thinking(output))].strip()
     return _CLOSE.sub("", _OPEN.sub("", thought)).strip()
 
 
@@ -114,9 +119,10 @@ def boxed_answer(text: str) -> str | None:
 
 
 def final_answer(text: str, *, is_whole: bool = False, is_lenient: bool = False) -> str | None:
-    """Return what the last "Final answer:" says, on the same line or below.
+    """Return what the last "Final answer:" or ``<answer>`` says, on the same line or below.
 
-    "Answer:" counts as well, unless the text has several, or questions of its own.
+    "Answer:" counts as well, unless the text has several, or questions of its own. Without these,
+    a field of JSON that is called "answer" counts.
 
     Args:
         text: A text without thinking.
@@ -126,11 +132,14 @@ def final_answer(text: str, *, is_whole: bool = False, is_lenient: bool = False)
     Returns:
         The answer without the marks around it. None where there is none.
     """
+    if tagged := _TAGGED.findall(text):
+        return unmarked(without_lead(tagged[-1].strip())) or None
     lines, plain = [*_FINAL_LINE.finditer(text)], [*_ANSWER_LINE.finditer(text)]
     if not lines and (is_lenient or (len(plain) == 1 and not _ASKS.search(text))):
         lines = plain
     if not lines:
-        return None
+        fields = _IN_JSON.findall(text)
+        return unmarked(fields[-1].replace(r"\\", "\\")) if fields else None
     line = lines[-1]
     answer = (line["answer"] + text[line.end() :]).lstrip()
     answer = (answer if is_whole else answer.partition("\n\n")[0]).rstrip()
@@ -141,8 +150,7 @@ def final_answer(text: str, *, is_whole: bool = False, is_lenient: bool = False)
 def unmarked(text: str) -> str:
     """Return a text without emphasis, dollars, code marks or quotes around all of it."""
     text = re.sub(r"(?<=[*_`$\"”»」])[.。]$", "", text)
-    fence = re.fullmatch(r"```\w*\n([^\n]*)\n?```", text)
-    text = fence[1] if fence else text
+    text = re.sub(r"\A```\w*\n([^\n]*)\n?```\Z", r"\1", text)
     for left, right in _PAIRS.items():
         inner = text.removeprefix(left).removesuffix(right)
         if inner.strip() and text == left + inner + right and left not in inner:
@@ -187,10 +195,8 @@ class AnswerType:
             msg = f"response_format must be a pydantic model, not {model!r:.100}"
             raise InputError(msg) from error
         self.schema = self._type.json_schema()
-        schema = json.dumps(self.schema, ensure_ascii=False)
-        self.form = (
-            f"End with the final answer as one JSON object that follows this schema: {schema}"
-        )
+        self.form = "End with the final answer as one JSON object that follows this schema: "
+        self.form += json.dumps(self.schema, ensure_ascii=False)
         self.reserve = len(self.form) // 4  # characters of a token
 
     def read(self, text: str) -> Any:  # noqa: ANN401 -- JSON

@@ -130,6 +130,8 @@ def test_the_ends_of_a_text_say_how_much_is_left_out() -> None:
         ("<think>only this", ""),
         ("thought without its opening tag</think>42", "42"),
         ("no tags", "no tags"),
+        (f"{'a ' * 300}<|eot_id|></s>\n", f"{'a ' * 300}".strip()),
+        ("Write <s>7</s>", "Write <s>7</s>"),
     ],
 )
 def test_thinking_is_cut_away(output: str, said: str) -> None:
@@ -181,6 +183,14 @@ def test_a_megabyte_is_read(hostile: str, answer: str | None) -> None:
         (r"<think>\boxed{1}</think>It is \boxed{2}", "2"),
         ("It is 7.", None),
         ("", None),
+        ("So the final answer is 7", "7"),
+        ("It is odd. The final answer is: 7", "7"),
+        ("Step 3: Final answer: 7", "7"),
+        ("<reasoning>3 + 4</reasoning>\n<answer>\n7\n</answer>\nIt took 2 steps.", "7"),
+        ("It is <|begin_of_box|>7<|end_of_box|>, as 3 + 4 is.", "7"),
+        ('{"answer": "7", "steps": 2}', "7"),
+        (r"Final answer: \(7\)<|im_end|>", "7"),
+        (r"{\"answer\": \"\\boxed{7}\"}", "7"),
     ],
 )
 def test_the_answer_that_is_stated(output: str, answer: str | None) -> None:
