@@ -74,7 +74,7 @@ _TRIP = Task(
         ("Write the whole plan, day by day | times, ways, meals and costs", 3, 45),
     ),
 )
-_DAYS = Task(
+_DAYS = Task(  # shown where ``synthesis="join"`` is set: each part is one of the answer
     "Plan three days in Rome for a couple who walk slowly, for 500 euros.",
     3,
     (
@@ -84,7 +84,6 @@ _DAYS = Task(
     ),
     "all",
 )
-"""Shown where ``synthesis="join"`` is set: each part is one of the answer."""
 _MILL = Task(
     "The mill burned in 1834, as the miller had left a lamp alight. A new one opened two years "
     "later, of stone. How long was the town without a mill, and why?",

@@ -176,8 +176,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
                     raise InputError(msg)
             self.load_state(program.state)
         except (LookupError, TypeError, AttributeError) as error:
-            msg = f"The planner program is damaged, or of another version: {error!r}. Tune it "
-            msg += "again."
+            msg = f"The planner program is damaged, or outdated: {error!r}. Tune it again."
             raise InputError(msg) from error
         return self
 

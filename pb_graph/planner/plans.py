@@ -27,36 +27,30 @@ from pb_graph.types import Query, ReportWarning, SubQuestion
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0
 
-_CONSTANT = 10
-"""Numbers up to this one are part of a method ("mod 8", "k ≥ 3"), unless they follow an "="."""
+_CONSTANT = 10  # numbers up to it are a part of a method ("mod 8", "k ≥ 3") before an "="
 
 _PUNCTUATION = re.compile(r"[\s.,;:?!\"'`]+")
-_FORM = {"", "sub-question"}
-"""Sub-questions that ask nothing; some models repeat the form of the reply."""
+_FORM = {"", "sub-question"}  # ask nothing; some models repeat the form of the reply
 
-_FEWEST_WORDS = {True: 6, False: 10}
-"""Fewer words of a plan or of a question say nothing, by whether a text is asked for."""
+_FEWEST_WORDS = {True: 6, False: 10}  # fewer say nothing, by whether a text is asked for
 _WORD = re.compile(r"[^\W_\u1100-\uffff]{4,}|\d+|[\u1100-\uffff]")
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
 _EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
 
-_SCALE = re.compile(
-    r"(?:\b(?:on|from|of|between|scale)\s+)*\b(?:L?[01]|one)\s*(?:\([^)]*\)\s*)?"
+_SCALE = re.compile(  # names of a scale, or of a level that is denied
+    r"(?i)(?:\b(?:on|from|of|between|scale)\s+)*\b(?:L?[01]|one)\s*(?:\([^)]*\)\s*)?"
     r"(?:to|through|and|[-–—~]|\.\.|bis|à|至|到)\s*(?:L?5|five)\b(?:\s*\([^)]*\))?"
     r"|(?:out\s+of|of|/)\s*(?:5|five)\b(?:\s+levels?)?|\b(?:5|five)[ -](?:levels?|points?)\b"
     r"|\b[1-5]\s*(?:=|means|is)\s*(?:the\s+)?(?:very\s+)?(?:easy|easiest|hard|hardest)\b"
-    r"|\b(?:not|than|below|above|under|over)\W+(?:an?\W+|the\W+)?(?:level\W+)?L?[1-5]\b",
-    re.IGNORECASE,
+    r"|\b(?:not|than|below|above|under|over)\W+(?:an?\W+|the\W+)?(?:level\W+)?L?[1-5]\b"
 )
-"""Names of a scale, or of a level that is denied."""
 _LEVEL = re.compile(
-    r"(?:(?P<called>(?:level|lvl|difficulty|stufe|niveau|nivel|уровень|难度|難度|等级|レベル|난이도)"
+    r"(?i)(?:(?P<called>(?:level|lvl|difficulty|stufe|niveau|nivel|уровень|难度|難度|等级|レベル|난이도)"
     r"(?:[\W_]*\b(?:is|it|of|as|be|would|should|rated|an?|at|about|around|probably|solid|ist|est|es)\b)*"
     r"[\W_为是は]*(?:L[ -]?)?|\bL[ -]?)|(?<![\w./-])\#?)"
     r"(?:(?P<digits>[1-5](?:[.,]\d\d?)?)(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)(?![.,]\d|\s?%)"
     r"(?!\s*(?:/|out of)\s*\d)"
-    r"|(?P<word>one|two|three|four|five|I{1,3}V?|IV|V|[一二三四五])(?=级|級|\W|$))",
-    re.IGNORECASE,
+    r"|(?P<word>one|two|three|four|five|I{1,3}V?|IV|V|[一二三四五])(?=级|級|\W|$))"
 )
 _CLAUSE_END = re.compile(
     r"\W*$|[^\w\s]|[级級]|\s+[-–—→(=|]|L|\s+(?:because|since|as|for|on|stars)\b", re.IGNORECASE
@@ -108,9 +102,8 @@ class PlannedStep(BaseModel, frozen=True):
 
     def to_text(self) -> str | dict[str, Any]:
         """Return the step in the format that the planner is asked for, with its grades."""
-        after = ""
-        if self.after is not None:
-            after = f"after {', '.join(map(str, self.after)) or 'nothing'}"
+        needs = ", ".join(map(str, self.after or ())) or "nothing"
+        after = "" if self.after is None else f"after {needs}"
         text = " | ".join(filter(None, [self.question, self.hint, after]))
         if self.level is None and self.credit is None:
             return text
@@ -137,8 +130,8 @@ class Plan(_Reply, frozen=True):
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
         about = {name: value for name, value in self if name != "steps" and value is not None}
-        steps = [step.to_text() for step in self.steps]
-        return json.dumps({**about, "steps": steps}, ensure_ascii=False)
+        about["steps"] = [step.to_text() for step in self.steps]
+        return json.dumps(about, ensure_ascii=False)
 
 
 class Difficulty(_Reply, frozen=True):
@@ -164,13 +157,14 @@ def find_level(text: str) -> dict[str, Any]:
     The number that is called a level counts, not one of a scale or of another thing.
     """
     text = without_thinking(text)[:MAX_LENGTH].translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
-    signs = unicodedata.normalize("NFKC", text)
-    plain = "".join(f"{unicodedata.decimal(sign, sign)}" for sign in signs)
+    text = unicodedata.normalize("NFKC", text)
+    plain = "".join(f"{unicodedata.decimal(sign, sign)}" for sign in text)
     plain, scales = _SCALE.subn(" ", plain)
     found = sorted(_LEVEL.finditer(plain), key=lambda match: match["digits"] is None)
-    called = [match for match in found if match["called"]]
+    found = [match for match in found if plain[match.end() :][:1] != "?"] or found
     if not found:
         return {}
+    called = [match for match in found if match["called"]]
     first = (called or found)[0]
     before, rest = plain[: first.start()].strip(_AROUND), plain[first.end() :]
     ends = _CLAUSE_END.match(rest)
@@ -180,9 +174,8 @@ def find_level(text: str) -> dict[str, Any]:
     if not (called or (opens or is_only if first["digits"] else scales or is_alone)):
         return {}
     match = called[-1] if called and not opens else first
-    if word := match["word"]:
-        return {"level": _LEVEL_OF[word.casefold()]}
-    return {"level": min(int(float(match["digits"].replace(",", ".")) + 0.5), 5)}
+    number = (match["digits"] or "").replace(",", ".") or _LEVEL_OF[match["word"].casefold()]
+    return {"level": min(int(float(number) + 0.5), HARDEST)}
 
 
 class Level(Difficulty, frozen=True):
@@ -200,13 +193,9 @@ class Level(Difficulty, frozen=True):
 
 def single_step(query: Query) -> SubQuestion:
     """Return the plan of one step: the question itself."""
+    question, level = query["question"], query["level"]
     return SubQuestion(
-        index=0,
-        question=query["question"],
-        hint="",
-        depends_on=[],
-        level=query["level"],
-        credit=ALL_CREDITS,
+        index=0, question=question, hint="", depends_on=[], level=level, credit=ALL_CREDITS
     )
 
 
@@ -233,24 +222,21 @@ def clean_plan(
     repeated, dropped, leaks = len(same) - len(places), len(places[max_steps - 1 : -1]), 0
     del places[max_steps - 1 : -1]  # the last one delivers the answer
     known, steps = _about(query), list[SubQuestion]()
-    for place, number in enumerate(places):
-        step = plan.steps[number - 1]
+    kept = [plan.steps[number - 1] for number in places]
+    for place, step in enumerate(kept):
         known += f"\n{step.question}"
-        leaks += (leak := _gives_value(step.hint, known))
+        method, *results = _EQUALS.split(step.hint)
+        values = {value for value in _numbers(method) if value > _CONSTANT}
+        leaks += (leak := not values | _numbers(" ".join(results)) <= _numbers(known))
         asked = [same[need - 1] for need in step.after or () if 0 < need <= len(same)]
-        needs = {places.index(need) for need in asked if need in places[:place]}
-        if place and not needs and (step.after is None or asked):
-            needs = {place - 1}
-        steps.append(
-            SubQuestion(
-                index=place,
-                question=step.question,
-                hint="" if leak else step.hint,
-                depends_on=sorted(needs),
-                level=None,
-                credit=None,
-            )
+        needs = sorted({places.index(need) for need in asked if need in places[:place]})
+        if place and not needs and (step.after is None or any(step.after)):
+            needs = [place - 1]
+        text, hint = step.question, "" if leak else step.hint
+        cleaned = SubQuestion(
+            index=place, question=text, hint=hint, depends_on=needs, level=None, credit=None
         )
+        steps.append(cleaned)
     corrections = {
         "empty or repeated sub-questions dropped": repeated,
         "hints with a value dropped": leaks,
@@ -261,10 +247,9 @@ def clean_plan(
         for correction, count in corrections.items()
         if count
     ]
-    levels = [plan.steps[number - 1].level for number in places]
-    credit = [plan.steps[number - 1].credit for number in places]
+    credit = [step.credit for step in kept]
     if any(value is not None for value in credit):
-        graded = Difficulty(levels=levels, credits=credit)
+        graded = Difficulty(levels=[step.level for step in kept], credits=credit)
         _, steps, more = grade_steps(graded, steps, query["level"] or MIDDLE)
         warnings += more
     return steps, warnings
@@ -337,13 +322,6 @@ def _about(query: Query) -> str:
     """Return all that is known with a question."""
     parts = (query["question"], query["reference"], query.get("conversation"))
     return "\n".join(filter(None, parts))
-
-
-def _gives_value(hint: str, known: str) -> bool:
-    """Return whether a hint states a number that is neither given nor a part of a formula."""
-    method, *results = _EQUALS.split(hint)
-    values = {number for number in _numbers(method) if number > _CONSTANT}
-    return not values | _numbers(" ".join(results)) <= _numbers(known)
 
 
 def _numbers(text: str) -> set[float]:

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import islice, pairwise
 from textwrap import dedent
 from typing import Any, NamedTuple, cast
+from unicodedata import numeric
 
 from json_repair import repair_json
 
@@ -30,74 +31,90 @@ _JSON_START = re.compile(r"^[ \t>]*(?=[\[{])|(?=[\[{]\s*\{?\s*\\?[\"'“])", re.
 # A LaTeX command that a model wrote into JSON without doubling its backslash.
 _BARE_LATEX = re.compile(r"(?<!\\)\\(?=[A-Za-z]{2})(?!u[0-9a-fA-F]{4})")
 
-_STEP = (
-    "step question task problem goal stage phase schritt frage teilfrage étape paso pregunta passo "
-    "etapa fase stap krok adım langkah bước шаг вопрос крок الخطوة خطوة सवाल चरण שלב ขั้นตอนที่ 步骤 "
-    "步驟 步 问题 問題 題 题 ステップ 手順 단계 질문"
+_STEP = (  # in the languages in which models number steps
+    "step question task problem goal stage phase schritt frage aufgabe étape paso pregunta passo "
+    "domanda questão pergunta etapa fase stap vraag krok adım langkah bước шаг вопрос задача "
+    "этап крок الخطوة خطوة السؤال सवाल प्रश्न चरण שלב ขั้นตอนที่ 步骤 步驟 步 问题 問題 任务 題 题 "
+    "質問 ステップ 手順 단계 질문"
 )
-"""Words for a step in the languages in which models number steps."""
-_TITLED = "part section day chapter teil parte tag jour día 天"
-"""Words whose number belongs to what is done: "Day 1: the museums"."""
-_FIELDS = {
-    "question": f"{_STEP} {_TITLED} li item description descripción text content action title name",
-    "hint": "hint tip method how hinweis tipp indice astuce pista подсказка 提示 ヒント",
-    "after": "after dependson dependencies requires needs prerequisites",
+_SUB = "sub|unter|teil|sous|sotto|deel|под|उप|子|小|サブ|하위"
+_TITLED = (
+    "part section day chapter teil parte tag jour día 天"  # "Day 1: the museums" keeps its name
+)
+_FIELDS = {  # of a step, as models name them, the surest first; a result is not read
+    "question": f"{_STEP} {_TITLED} li item instruction prompt query objective todo "
+    "description descripción text content action title name",
+    "hint": "hint tip method how hinweis tipp indice astuce pista dica подсказка 提示 ヒント 힌트",
+    "after": "after dependson dep dependency dependencies requires needs prerequisites",
     "level": "level evaluatedlevel difficulty",
-    "credit": "credit point",
+    "credit": "credit point weight",
+    "id": "id stepid taskid number stepnumber",
     "result": "answer result solution finalanswer",
 }
-"""Names of the fields of a step as models write them, the surest first; a result is not read."""
 _PLAN = re.compile(
-    rf"(?<![a-z])(?:(?:sub)?(?:{'|'.join(_STEP.split())}|part|section|chapter|day)(?:e?[sn]|e)?"
-    r"(?![a-z])|plan|decompos|break|broken|outline|itinerary|strategy|approach|structure|here|sure\b|okay"
-    r"|certainly|of course|follow|solve|need to|do this|let['’]?s\b|let (?:us|me)\b|final|better"
-    r"|revis|enumerate|passi|план|خطوات|خطة|الخطة|योजना|计划|計画|分解|계획)",
-    re.IGNORECASE,
+    rf"(?i)(?<![a-z])(?:(?:(?:{_SUB})[-_ ]?|(?!(?:question|problem)\b))"
+    rf"(?:{'|'.join(_STEP.split())})\w{{0,3}}(?![a-z])|(?:part|section|chapter|day)s?(?![a-z])|plan"
+    r"|d[eé]compos|break|broken|outline|itinerary|strategy|approach|structure|procedure|method"
+    r"|workflow|roadmap|sequence|action|agenda|milestone|check-?list|process|to-?do|proceed|here"
+    r"|sure\b|okay|certainly|of course|got it|alright|absolutely|follow|solve|need to|do this"
+    r"|to (?:find|answer|get)\b|let['’]?s\b|let (?:us|me)\b|final|better|revis|enumerate|ecco|passi"
+    r"|passaggi|piano|vorgehen|lösungsweg|démarche|rencana|план|порядок|kế hoạch|خطوات|خطة|योजना"
+    r"|计划|計画|分解|分为|解き方|계획|나눌|과정)"
 )
 _NO_PLAN = re.compile(
-    r"given|fact|known|\bdata\b|reason|note|assum|constraint|missing|can(?:not|['’]?t)\b|\bunable|"
-    r"won['’]t|\bnot able|sorry|refus|decline|more info|more detail|for you\b|critique|\bcheck\b|"
-    r"\brules?\b|example|\bwhy (?:I|it|this)\b|gegeben|gründe|kann .*nicht|"
-    r"données|raisons|datos|razones|дано|причин|已知|条件|理由|原因|无法|不能",
-    re.IGNORECASE,
+    r"(?i)(?<![a-z])(?:(?<!the )given|facts?\b|known|we know|need to know|data\b|reason(?!abl)|note"
+    r"|assum|constraint|missing|insight|details\b|consideration|need to consider|user\b|critique"
+    r"|(?:give|tell)s? us|(?:answer|result)s?\W*$|checks?\b|rules?\b|examples?\b|clarif|summary of"
+    r"|why (?:I|it|this)\b|(?:need|provide) .*more (?:info|detail)|more (?:info|detail).* need"
+    r"|gegeben|bekannt|gründe|données|raisons|datos|razones|дано|известно|причин)"
+    r"|已知|条件|给出|理由|原因"
 )
-_BULLET = re.compile(
-    r"(?:^|(?<=[\s?？。；;]))(?:[①-⒇❶-➓㈠-㈩㊀-㊉][.、]?|\d\ufe0f?\u20e3)|^[ \t]*\\item\b"
+_PURPOSE = re.compile(r"(?is)(plan|steps|questions|parts|tasks|problems) (?:to|for|of|with|in)\b.*")
+_REFUSES = re.compile(
+    r"(?i)\b(?:can(?:not|['’]?t)|unable|won['’]t|not able|sorry(?! for| about)|as an AI)\b"
+    r"|do for you|refus|decline|n['’o]t have|kann .*nicht|no puedo|ne peux pas|не могу|无法|不能"
+)
+_BESIDE = re.compile(  # a list that comes with a plan, and is the plan only where no other is
+    r"(?i)(?<![a-z])(?:next|follow[-_ ]?ups?\b|how (?:to use|the|this|these|they|each)\b|why|explan"
+    r"|justif|verif|alternativ|reject|backup|outcome|expected|summary|(?:this|the) plan works"
+    r"|(?:hint|level|credit)s? (?:of|for)|nächste|weitere|siguientes|下一步)"
+)
+_BULLET = re.compile(  # signs and words that stand for a number
+    r"(?im)(?:^|(?<=[\s?？。；;]))(?:[①-⒇❶-➓㈠-㈩㊀-㊉][.、]?|\d\ufe0f?\u20e3)|^[ \t]*\\item\b"
     r"|^[^\w\n]*(?:first|second|third|fourth|fifth|then|next|final|last)(?:ly)?[,:]"
-    r"|^(?:首先|其次|然后|最后)[，：]",
-    re.IGNORECASE | re.MULTILINE,
+    r"|^(?:首先|其次|然后|最后)[，：]"
 )
-"""Signs and words that stand for a number."""
 _MARK = re.compile(
-    rf"""[ \t]*(?:>[ \t]*)*(?:\#+[ \t]*|[^\w\s\x00-\x7f]\ufe0f?[ \t]+(?=\d))?[*_`【]*(?:
-      (?:(?P<word>(?:sub[-_ ]?|子)?(?:{"|".join(_STEP.split())}|[qs]|第)
-        |(?P<title>{"|".join(_TITLED.split())}))[ _]*)?
-      (?P<open>[(（\[【])?(?P<digits>\d{{1,2}}|one|two|three|four|five|[一二三四五六七八九十])
-      (?P<dots>(?:\.\d{{1,2}})+)?(?:[步题題天]|단계)?
-      (?:[ \t]*[*_`]*\\?[.)）\]】:：、．，](?!\d)|[*_`]+(?=[ \t:：]|$)
+    rf"""(?ix)[ \t]*(?:>[ \t]*)*(?:\#+[ \t]*|[^\w\s\x00-\x7f]\ufe0f?[ \t]+(?=\d))?[*_`【]*(?:
+      (?:[\[(（]?(?P<word>(?:(?:{_SUB})[-_ ]?)?(?:{"|".join(_STEP.split())}|sq|[qst]|第)
+        |(?P<title>{"|".join(_TITLED.split())}))[ _\#]*)?
+      (?P<open>[(（\[【])?(?P<digits>\d{{1,2}}|one|two|three|four|five|[一二三四五六七八九十]
+        |(?(word)(?<=[ _])(?:[ivx]{{1,4}}|[a-j])(?![a-z])|(?!)))
+      (?P<dots>(?:\.\d{{1,2}})+)?(?:[步题題天]|단계)?(?(word)(?:[ \t]*(?:/|of)[ \t]*\d{{1,2}})?)
+      (?:[ \t]*[*_`]*\\?[.)）\]】:：、．，]+(?(word)|(?!\d))|[*_`]+(?=[ \t:：]|$)
         |(?(word)(?:[ \t]*[-–—→][ \t]|[ \t]*$)|(?P<dash>[ \t]*[-–—])(?=[ \t])))
       |\(?(?P<letter>[a-j]|[ivx]{{1,4}})[.)](?=\s)
       |(?:[-*+]|[^\w\s\x00-\x7f“”„«»…¿¡]\ufe0f?)(?:[ \t]+\[[ x]?\])?(?=\s)
-    )(?P<text>.*)""",
-    re.IGNORECASE | re.VERBOSE,
+    )(?P<text>.*)"""
 )
 _INLINE = re.compile(r"(?:^|(?<=[\s?？。；;]))\(?(\d{1,2})(?:[.)](?=\s)|[、．）])")
 _FIELD_LINE = re.compile(r"[ \t>*_`+•-]*([^\W\d_][^:：\n]{1,24}?)[*_`]*[:：][*_`]*(.*)")
 _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?[ \t]*$")
 _TAG = re.compile(r"(?:</[A-Za-z][\w-]*>\s*)*(<(/?)([A-Za-z][\w-]*)\b[^<>\n]*>)")
-_HEADING = re.compile(r"[ \t]*(?:#|\*\*[^*]+\*\*\W*$|.*[:：]\W*$)")
+_HEADING = re.compile(r"[ \t]*(?:#|<[^<>]*>\W*$|\*\*[^*]+\*\*\W*$|.*[:：]\W*$)")
 _ENDS, _QUESTION = re.compile(r"[.?!。？！:：]\W*$"), re.compile(r"[?？؟]\W*(?:\||$)")
 _AROUND = " \t*_"
 _ORDINAL = re.compile(r"(\D{0,16})(\d{1,2})\W?")
-_FORM = re.compile(r"\W*(?:\w{2,5}\W+)?(?:sub\W*)?(?:question|step|part)s?[^\w?]*\d*[^\w?]*")
-_PART = re.compile(  # |x - 3| and P(A|B) are mathematics
-    r"(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\||[\s*_`(（\[—–-]+(?=(?:hint|hinweis|提示)[*_`]*[:：])"
-    r"|\s[(\[](?=(?:after|depends on|needs|requires)\b(?:\W|\d|and|steps?|nothing|none)*[)\]]\s*$)",
-    re.IGNORECASE,
+_FORM = re.compile(  # or a refusal in place of a step
+    r"\W*(?:\w{2,5}\W+)?(?:sub\W*)?(?:question|step|part)s?[^\w?]*\d*[^\w?]*"
+    r"|\W*(?:i|we|sorry|as an ai)\b.*(?:can(?:not|['’]t)|unable|not able|sorry|won['’]t)\b.*"
 )
-_AFTER = re.compile(r"(?:after|depends on|needs|requires)\b", re.IGNORECASE)
-_NOTHING = re.compile(r"\b(?:nothing|none|no)\b|^\W*$", re.IGNORECASE)
-_NUMBER = re.compile(r"-?\d{1,9}(?:[.,]\d+)?")
+_AFTER = r"(?:after|depends on|needs|requires|nach|après|después de|после)\b"
+_NEEDED = rf"(?:\W|\d|and|und|et|parts?|nothing|none|(?:{_SUB})?(?:{'|'.join(_STEP.split())})s?)*"
+_PART = re.compile(  # |x - 3| and P(A|B) are mathematics
+    r"(?i)(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\||[\s*_`(（\[—–-]+(?=(?:hint|hinweis|提示)[*_`]*[:：])"
+    rf"|\s[(\[](?={_AFTER}{_NEEDED}[)\]]\s*$)"
+)
 
 
 class _List(NamedTuple):
@@ -120,15 +137,14 @@ def find_plan(text: str) -> dict[str, Any]:
     return plan
 
 
-def _lists(text: str, depth: int = 4) -> Iterator[_List]:
+def _lists(text: str, depth: int = 6) -> Iterator[_List]:
     """Yield the lists of a text: those of its lines, then those of its JSON values."""
     yield from _lists_of_lines(text)
     values = _json_values(text)
     objects = [value for _, value in values if isinstance(value, Mapping)]
     for label, value in values:
         yield from _lists_in(value, _List(label, ()), depth)
-    if len(objects) > 1:
-        yield _List("", objects)
+    yield _List("", objects if len(objects) > 1 else ())
 
 
 def _lists_in(value: object, place: _List, depth: int) -> Iterator[_List]:
@@ -138,6 +154,9 @@ def _lists_in(value: object, place: _List, depth: int) -> Iterator[_List]:
             yield place._replace(items=listed.items, label=listed.label or place.label)
     if isinstance(value, list):
         yield place._replace(items=value)
+        if len(value) == 1 and depth:
+            inner = place if isinstance(value[0], str) else _List("…", ())
+            yield from _lists_in(value[0], inner, depth - 1)
     if not isinstance(value, Mapping) or not depth:
         return
     numbered: dict[str, dict[str, Any]] = {}  # {"Step 1": "…", "Hint 1": "…"}
@@ -167,8 +186,7 @@ def _json_values(text: str) -> list[tuple[str, Any]]:
         if end <= start and len(values) < _MAX_BROKEN:
             with suppress(ValueError, RecursionError):
                 value = repair_json(body[start : start + _MAX_REPAIRED], return_objects=True)
-        is_inside = re.search(r"[\[{]", label)  # of another value
-        values.append(("…" if is_inside else label, value))
+        values.append(("…" if re.search(r"[\[{]", label) else label, value))  # in another value
     return values
 
 
@@ -180,9 +198,11 @@ def _steps(listed: _List) -> list[dict[str, Any]]:
         if is_field and isinstance(column, list) and len(column) == len(items):
             rows = (item if isinstance(item, Mapping) else {"step": item} for item in items)
             items = [{name: entry, **row} for entry, row in zip(column, rows, strict=True)]
+    parts = [*(item.items() for item in items if isinstance(item, Mapping))]
+    ids = [value for part in parts for name, value in part if _field_of(name) in {"id", "question"}]
     steps = [step for item in items if (step := _to_step(item))]
     needs = [(need, place) for place, step in enumerate(steps) for need in step["after"] or ()]
-    if any(need == 0 for need, _ in needs) and all(need < place for need, place in needs):
+    if 0 in [*ids, *(need for need, _ in needs)] and all(need < place for need, place in needs):
         # Counted from 0, as no step then needs itself; else "after 0" says that it needs none.
         for step in steps:
             step["after"] = step["after"] and [number + 1 for number in step["after"]]
@@ -190,26 +210,28 @@ def _steps(listed: _List) -> list[dict[str, Any]]:
 
 
 def _rank(listed: _List, steps: list[dict[str, Any]]) -> int:
-    """Return how surely a list is the plan, from its name (3 to 6) to 0, if it is not."""
-    words = re.split(r"[.!?。！？]\s|\n", listed.label)[-1]
-    is_other = _NO_PLAN.search(listed.label)
+    """Return how surely a list is the plan, from its name (4 to 6) to 0, if it is not."""
+    sentence = re.split(r"[.!?。！？]\s|\n", _PURPOSE.sub(r"\1:", listed.label))[-1]
+    clauses = filter(lambda part: _PLAN.search(part) or _NO_PLAN.search(part), sentence.split(","))
+    words = [sentence, *clauses][-1]
+    is_other = _NO_PLAN.search(words) or _REFUSES.search(listed.label)
     if _PLAN.search(words) and not is_other:
-        return 3 + bool(listed.about) * (1 + (_letters(words) == "step"))
-    if _NO_PLAN.search(words) and _HEADING.match(words):
+        is_step = _letters(words) == "step"
+        return 1 if _BESIDE.search(words) else 4 + bool(listed.about) * (1 + is_step)
+    if is_other and re.match(rf"{_HEADING.pattern}|.*[?？]$", words):
         return 0
     asking = sum(bool(_QUESTION.search(step["question"])) for step in steps)
-    is_bare = not re.sub(r"<[^<>]*>|\W", "", listed.label) and not is_other
-    return 2 if 2 * asking >= len(steps) else int(is_bare)
+    is_bare = not re.sub(r"<[^<>]*>|\W|assistant|json|output", "", listed.label.casefold())
+    return 3 if 2 * asking >= len(steps) else 2 * is_bare
 
 
 def _letters(name: object) -> str:
     """Return the letters of a name, without "sub" and the ending of a plural."""
     letters = "".join(filter(str.isalpha, str(name).casefold()))
-    return letters.removeprefix("sub").removeprefix("子").removesuffix("s")
+    return re.sub(rf"^(?:{_SUB})(?=\w)", "", letters).removesuffix("s")
 
 
 _FIELD_OF = {_letters(word): field for field, words in _FIELDS.items() for word in words.split()}
-_PLACES = {word: place for place, word in enumerate(_FIELD_OF)}
 
 
 def _field_of(name: object) -> str:
@@ -225,21 +247,29 @@ def _to_step(item: object) -> dict[str, Any] | None:
         item = {"step": item} if _says(item) else None
     if not isinstance(item, Mapping):
         return None
-    fields: dict[str, Any] = {}
-    for name in sorted(filter(_field_of, item), key=lambda key: _PLACES[_letters(key)]):
-        field, value = _field_of(name), item[name]
-        if field != "question" or (isinstance(value, str) and _says(value)):
-            fields.setdefault(field, value)
-    if "question" in fields:
-        return _split(fields)
-    if len(item) != 1:
-        return None
+    fields = _fields(item)
+    if fields or len(item) != 1:
+        return _split(fields) if fields else None
     ((key, value),) = item.items()  # {"Step 1": "…"}, {"eggs": "How many?"}, {"How many?": "hint"}
     if _QUESTION.search(str(key)):
         return _to_step({"step": key, **(value if isinstance(value, Mapping) else {"hint": value})})
     is_step = _ORDINAL.fullmatch(str(key)) or _field_of(key) == "question"
     is_asked = is_step or _QUESTION.search(str(value))
     return _to_step(value) if is_asked and isinstance(value, str | Mapping) else None
+
+
+def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a JSON object says of a step, by field; nothing if it asks for nothing."""
+    fields, points = dict[str, Any](), ""
+    for name in sorted(filter(_field_of, item), key=lambda key: [*_FIELD_OF].index(_letters(key))):
+        field, value = _field_of(name), item[name]
+        if isinstance(value, list) and field in {"question", "hint"}:
+            points = points or "; ".join(part for part in value if isinstance(part, str))
+        elif field != "question" or (isinstance(value, str) and _says(value)):
+            fields.setdefault(field, value)
+    if points and _ORDINAL.fullmatch(str(fields.get("question", "1"))):  # "Phase 1"
+        fields["question"], points = points, ""
+    return {"hint": points, **fields} if "question" in fields else {}
 
 
 def _split(fields: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -252,18 +282,15 @@ def _split(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     hints, after = [str(fields.get("hint") or "")], fields.get("after")
     for part in parts:
         _, said = _field_in(part) or ("hint", part)
-        if _AFTER.match(part.strip()):
+        if re.fullmatch(rf"(?i)\W*{_AFTER}{_NEEDED}", part):
             after = part
         elif said.strip() != "-":
             hints.append(said.removesuffix(")"))
-    grades = {name: _to_number(fields.get(name)) for name in ("level", "credit")}
-    step: dict[str, Any] = {
-        "question": question,
-        "hint": " ".join(filter(None, map(_to_line, hints))),
-    }
     needs = [int(number) for number in re.findall(r"\d{1,3}", str(after))]
-    says_needs = needs or (after is not None and _NOTHING.search(str(after)))
-    step |= {"after": needs if says_needs else None, **grades}
+    none = after is not None and re.search(r"(?i)\bno(ne|thing)?\b|^\W*(after)?\W*$", str(after))
+    step: dict[str, Any] = {name: _to_number(fields.get(name)) for name in ("level", "credit")}
+    step |= {"question": question, "after": needs if needs or none else None}
+    step["hint"] = " ".join(filter(None, map(_to_line, hints)))
     return step if _says(question) else None
 
 
@@ -279,7 +306,7 @@ def _to_line(text: str) -> str:
 
 def _to_number(value: object) -> float | None:
     """Return the number in a value such as 4, "4" or "level 4"; None if there is none."""
-    match = _NUMBER.search(str(value))
+    match = re.search(r"-?\d{1,9}(?:[.,]\d+)?", str(value))
     return float(match.group().replace(",", ".")) if match else None
 
 
@@ -289,9 +316,10 @@ def _lines(text: str) -> Iterator[str]:
     text = f"{first}\n{dedent(rest)}".expandtabs(4)
     tags = [_letters(tag[3]) for tag in _TAG.finditer(text) if _field_of(tag[3]) == "question"]
     text = _TAG.sub(partial(_to_mark, max(dict.fromkeys(tags), key=tags.count, default="")), text)
-    lines = _BULLET.sub("\n- ", text).splitlines()
+    lines = _BULLET.sub(lambda sign: f"\n{numeric(sign[0][:1], 0):.0f}. ", text).splitlines()
     said = [line.strip() for line in lines if line.strip()]
-    if len(said) > 1 and all(_QUESTION.search(line) and line[0].isalpha() for line in said):
+    is_asked = (line[0].isalpha() and (_QUESTION.search(line) or " | " in line) for line in said)
+    if len(said) > 1 and all(is_asked):
         lines = [f"- {line}" for line in said]
     columns: list[str] = []
     for above, line in pairwise(["", *lines]):
@@ -303,8 +331,7 @@ def _lines(text: str) -> Iterator[str]:
         if cells:
             continue
         marks = [*_INLINE.finditer(line)]
-        numbers = [int(mark[1]) for mark in marks]
-        is_list = len(marks) > 1 and numbers == [*range(1, len(marks) + 1)]
+        is_list = marks[1:] and [int(mark[1]) for mark in marks] == [*range(1, len(marks) + 1)]
         places = [0, *(mark.start() for mark in marks if is_list), None]
         yield from (line[start:end] for start, end in pairwise(places))
 
@@ -315,8 +342,10 @@ def _cells(row: str) -> list[str]:
 
 def _to_mark(item: str, tag: re.Match[str]) -> str:
     """Return the tag of an item as a bullet, others as names of fields or as they stand."""
-    if tag[2] or _field_of(tag[3]) in {"", "result"}:
+    if tag[2] or _field_of(tag[3]) in {"", "result", "id"}:
         return "\n" if tag[2] else tag[1]
+    if tag[3].endswith("s") and _letters(tag[3]) == item:  # <steps> around each <step>
+        return f"\n{tag[1]}\n"
     return "\n- " if _letters(tag[3]) == item else f"\n{tag[3]}: "
 
 
@@ -329,6 +358,8 @@ def _lists_of_lines(text: str) -> list[_List]:
         mark, field = _MARK.match(line), _field_in(words)
         its_style, its_number = _place_of(mark) if mark else ("", 0)
         is_top = its_style == "word" or place <= indent + 1
+        is_part = bool(mark) or place > indent or (goes_on and not _HEADING.match(line))
+        is_part |= field is not None and _FIELD_OF[field[0]] != "question"
         restarts = number > 1 if its_style == style else style == "bullet"
         is_new = is_top and its_number == 1 and restarts
         if is_new or (its_style and its_number <= 1 and (label or not found)):
@@ -342,16 +373,7 @@ def _lists_of_lines(text: str) -> list[_List]:
             _add_text(items[-1], words if mark["title"] else mark["text"])
         elif not _says(words) or words.startswith("```"):
             goes_on &= is_heading or not items[-1]  # below a heading all belongs to it
-        elif (
-            found
-            and not label
-            and (
-                mark
-                or place > indent
-                or (goes_on and not _HEADING.match(line))
-                or (field and _FIELD_OF[field[0]] != "question")
-            )
-        ):
+        elif found and not label and is_part:
             _add_text(items[-1], mark["text"] if mark else words, is_point=bool(mark))
         elif not field:
             label = f"{label}\n{line.strip()}".strip()

@@ -39,14 +39,11 @@ _HARDEST = (
     "$4,000 in all."
 )
 _LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)
-_MIXED = "31524"
-"""Order in which problems of known level are shown: in a rising order a model continues it."""
-_ANY_DOMAIN = "general problem solving"
-"""Default of ``Settings.domain``; it says nothing, so it is not told."""
+_MIXED = "31524"  # order in which problems of known level are shown: a rising one is continued
+_ANY_DOMAIN = "general problem solving"  # default of ``Settings.domain``; it says nothing
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
-_STEP = {"type": "string", "maxLength": 600}
-"""A part and its hint, of some 300 characters each."""
+_STEP = {"type": "string", "maxLength": 600}  # a part and its hint, of 300 characters each
 _DELIVERS = {"type": "string", "enum": ["last", "all"]}
 
 _PAPER_PLANNER = """You are an experienced expert and designer of exam questions, and help \

@@ -32,9 +32,11 @@ MARKS = (
     "/【ステップ1】~【ステップ2】/1단계:~2단계:/a)~b)/I.~II./Q1:~Q2:/Step one:~Step two:"
     r"/Step 1 →~Step 2 →/**Step 1:**~**Step 2**:/**Step 1**~**Step 2**"
     r"/- Step 1:~- Step 2:/First,~Then,/\item~\item"
+    "/[Step 1]~[Step 2]/Task #1:~Task #2:/Step 1 of 2:~Step 2 of 2:/Step I:~Step II:/SQ1:~SQ2:"
 )
 WORDS = (
-    "Sub-question Subtask Schritt Étape Paso Passo Stap Krok Adım Langkah Bước Шаг الخطوة चरण שלב"
+    "Sub-question Subtask Schritt Étape Paso Passo Stap Krok Adım Langkah Bước Шаг الخطوة चरण שלב "
+    "Unterfrage Teilaufgabe Sous-question Sottodomanda Подзадача Subquestão サブ質問 प्रश्न"
 )
 IN_JSON = r"""
 ["A", "B"]
@@ -60,6 +62,12 @@ IN_JSON = r"""
 {"given": ["12 hens", "3 eggs"], "steps": ["A", "B"]}
 {"missing": [], "result": {"sub_questions": ["A", "B"]}}
 {"thoughts": ["easy"], "plan": ["A", "B"]}
+{"final_plan": ["A", "B"], "rejected_plan": ["Count?", "Sum?"]}
+{"tasks": [{"prompt": "A"}, {"prompt": "B"}]}
+{"todos": [{"content": "A", "status": "open"}, {"content": "B", "status": "open"}]}
+{"tool_calls": [{"function": {"name": "plan", "arguments": "{\"steps\": [\"A\", \"B\"]}"}}]}
+[{"type": "tool_use", "name": "plan", "input": {"steps": ["A", "B"]}}]
+{"plan": {"phases": [{"name": "Phase 1", "tasks": ["A"]}, {"name": "Phase 2", "tasks": ["B"]}]}}
 {'steps': ['A', 'B',]}
 {steps: ['A', 'B']}
 {“steps”: [“A”, “B”]}
@@ -96,6 +104,13 @@ Step 1: A¶1. hens¶2. eggs¶Step 2: B¶1. days
 <step1>A</step1>¶<step2>B</step2>
 <step><title>Daily</title><question>A</question></step><step><question>B</question></step>
 Given:¶- 12 hens¶- 3 eggs¶¶Steps:¶- A¶- B
+<analysis>¶- 12 hens¶- 3 eggs¶</analysis>¶<plan>¶- A¶- B¶</plan>
+<facts>¶<fact>12 hens</fact>¶</facts>¶<steps>¶<step>A</step>¶<step>B</step>¶</steps>
+🧩 **Plan**¶¶1️⃣ A¶2️⃣ B
+Plan:¶1. A¶2. B¶¶Next steps:¶1. Ask me¶2. Go on
+Plan:¶1. A¶2. B¶¶Follow-up questions:¶1. Why so many?¶2. Is it much?
+Plan:¶1. A¶2. B¶¶Explanation of the steps:¶1. It counts¶2. It sums
+Plan:¶1. A¶2. B¶¶### Final Answer¶- 180 eggs¶- no more
 ## Given¶- 12 hens¶¶## Plan¶- A¶- B
 Given:¶1. 12 hens¶2. 3 eggs¶¶1. A¶2. B
 Draft plan:¶1. Count¶2. Sum¶3. Check¶¶Revised plan:¶1. A¶2. B
@@ -129,6 +144,9 @@ def test_a_plan_is_read_in_any_form(form: str) -> None:
         "Voici les étapes :\n",
         "子问题：\n",
         "План:\n",
+        *("Given the problem, here are the steps:\n", "Steps to factor the polynomial:\n"),
+        *("We are given 12 hens.\n\nPlan:\n", "Sorry for the confusion. Here is the plan:\n"),
+        *("Here is the plan in more detail:\n", "Here are the sub-questions with hints:\n"),
     ],
 )
 def test_a_numbered_list_under_words_for_a_plan_needs_no_questions(label: str) -> None:
@@ -174,6 +192,10 @@ def test_what_stands_around_a_plan_is_left_out(form: str, plan: str) -> None:
         "1. sub-question | hint\n2. ...",
         "I need more information:\n- How old are the hens?\n- Where are they?",
         "[1, 2]",
+        "Could you clarify the following?\n1. How many hens are there?\n2. How many days?",
+        "Here is what we know:\n1. There are 12 hens\n2. Each lays 3 eggs",
+        "From the problem:\n- There are 12 hens\n- Each lays 3 eggs",
+        '{"steps": ["I\'m sorry, but I cannot help with that."]}',
     ],
 )
 def test_another_list_is_no_plan(text: str) -> None:
@@ -208,6 +230,8 @@ def test_sub_points_are_part_of_their_point_and_days_keep_their_name() -> None:
 def test_steps_that_are_counted_from_0_are_counted_from_1() -> None:
     items = [{"task": "A?", "depends_on": []}, {"task": "B?", "depends_on": [0]}]
     assert [step.after for step in Plan.read(json.dumps(items)).steps] == [[], [1]]
+    items = [{"id": n, "task": f"What is x{n}?", "after": [1] if n > 1 else []} for n in range(3)]
+    assert [step.after for step in Plan.read(json.dumps(items)).steps] == [[], [], [2]]
 
 
 WORD = st.text(st.characters(codec="utf-8", categories=["Ll", "Lu"]), min_size=2, max_size=8)
@@ -253,7 +277,7 @@ LEVEL_4 = (
     r"It is 4 on a scale from 1 (easiest) to 5 (hardest).~"
     r"It has 2 unknowns and 3 equations, so level 4.~Step 1: read. Level: 4~"
     r"Level 1 is too easy, so level 4~Level 4, not level 5.~"
-    r"<think>L1? It has 2 steps.</think>L4"
+    r"<think>L1? It has 2 steps.</think>L4~L1? No, many steps: L4~L4<|im_end|>"
 )
 
 
@@ -286,6 +310,8 @@ def test_latex_survives_json_whether_or_not_its_backslash_was_doubled(latex: str
     [
         ("What? | look | after 1, 2", PlannedStep(question="What?", hint="look", after=[1, 2])),
         ("What? | - | after nothing", PlannedStep(question="What?", after=[])),
+        ("What? | after it, add 2", PlannedStep(question="What?", hint="after it, add 2")),
+        ("What? | nach Schritt 1", PlannedStep(question="What?", after=[1])),
         ("Is |x - 3| = P(A|B)?", PlannedStep(question="Is |x - 3| = P(A|B)?")),
         ("Case 1: n is even?", PlannedStep(question="Case 1: n is even?")),
         ("What? Hint: look. | after 1", PlannedStep(question="What?", hint="look.", after=[1])),
@@ -388,6 +414,7 @@ class TestSteps:
 
     def test_only_earlier_steps_can_be_needed(self) -> None:
         assert cleaned(plan("a", "b", "c", b=[1, 2, 3, 8]))[1] == ("b", [0])
+        assert cleaned(plan("a", "b", "c", c=[10])) == cleaned(plan("a", "b", "c"))
 
     def test_an_equal_step_is_dropped_and_a_step_that_needs_it_gets_the_first(self) -> None:
         steps = ["a?", "b?", "A", "Sub-question", "c?", "d?"]
