@@ -69,6 +69,7 @@ _REWRITTEN: tuple[tuple[str | re.Pattern[str], Any], ...] = (  # and what is put
     (r"(?<=\d)\s*[xX*]\s*(?=10\s*\^)", r"\\cdot "),
     (r"\^\s*\(?([+-]\d+)\)?", r"^{\1}"),
     (r"(?<=\d)[ij](?![A-Za-z])", r"\\cdot i"),
+    (r"\\math(?:rm|sf)\s*\{\s*([ei])\s*\}", r" \1 "),
     (r"\\varnothing|^\s*\\\{\s*\\\}\s*$", r"\\emptyset"),
     (r"^(?=[<>=]|\\(?:[lgn]eq?|[lg]t)(?![A-Za-z]))", "x "),  # "> 4" is not 4
 )
@@ -88,6 +89,7 @@ _SCRIPT = (
 )
 UNSPACED = re.compile(_SCRIPT)
 """A letter of a script that puts no spaces between words."""
+_OTHER_PROSE = re.compile(rf"{_SCRIPT}|[\u0400-\u04ff]{{2}}")
 _WORD = (
     rf"(?:{_SCRIPT}+|{_UNIT_SYMBOL}|(?!{_FUNCTIONS})[^\W\d_]{{3,}}(?:['-][^\W\d_]+)*)\.?"
     r"(?:\s*\^\s*\{?-?\d\}?)?"
@@ -249,7 +251,8 @@ def _formulas(said: str, result: str | None, *, is_formula: bool) -> list[str] |
     if _DOLLAR.search(line) or r"\(" in line or r"\[" in line:
         return line
     read = readings(line)
-    return line if _PROSE.search(_COMMAND.sub("", read[0])) else read
+    is_prose = _PROSE.search(_COMMAND.sub("", read[0])) or _OTHER_PROSE.search(read[0])
+    return line if is_prose else read
 
 
 def one_script(text: str) -> str:

@@ -1,5 +1,7 @@
 """Score texts: by their end, the letter of a choice, their words, or reasoning-gym's checker."""
 
+# ruff: noqa: RUF001 -- marks of other scripts
+
 from __future__ import annotations
 
 import re
@@ -15,22 +17,28 @@ from optim.scorers.scorer import Score, ScorerError, register
 from pb_graph.answers import boxed_answer, final_answer, unmarked, without_thinking
 
 _STATED = re.compile(
-    r"\b(?:answer|option|choice|respuesta|réponse|antwort|ответ)"
-    r"(?:\s+(?:is|es|est|ist)\b:?|:)[ \t*]*(.*)",
+    r"(?:\b(?:answer|option|choice|respuesta|réponse|antwort|ответ)"
+    r"(?:\s+correct[ea]?)?(?:\s+(?:is|es|est|ist)\b:?|:)(?:\s+la\b)?"
+    r"|\bit(?:['’]s| is)(?=\W+(?-i:[A-Z])\W*\Z)"
+    r"|(?:答案|选项|正解|정답)(?:[是为は은:：]+)|(?<!不)[选選][择擇]?)[ \t*]*(.*)",
     re.IGNORECASE,
 )
 _LETTER = re.compile(  # "B", "(B)", "[B]. Paris", "B, since …", but not "B, C" or "A city"
     r"(?:(?:option|choice)\s+)?[(\[<{*\"']*(?P<letter>[A-Za-z])(?![A-Za-z])"
-    r"(?P<end>[)\]>}*\"'.:,;]*)\s*(?P<rest>.*)",
+    r"(?P<end>[)\]>}*\"'.:,;。]*)\s*(?P<rest>.*)",
     re.DOTALL | re.IGNORECASE,
 )
 _LONGER = re.compile(
     r"(?:\d[.,\s]\s*|[-\u2010-\u2015/:^*+<>√]\s*|[<>]=\s*|\\[a-z]+\s*)$"
 )  # 3 1/2, 2^5, ≥ 5
 _OTHERWISE = re.compile(r"(?:\b(?:not|never|nor|or)|n['\u2019]t)\s+(?:the\s+|an?\s+)?$")
-_REASON = re.compile(r"(?:because|since|as|for|so)\b", re.IGNORECASE)
+_REASON = re.compile(
+    r"(?:because|since|as|for|so|is (?:the )?(?:correct|right|best))\b|[-–—]\s|です|입니다",
+    re.IGNORECASE,
+)
 _OTHER = re.compile(  # a second letter
-    r"(?:and|or|&|/)?\s*[(\[<{*]*[A-Z](?![A-Za-z'])|.*\b(?-i:[A-Z])[):]", re.IGNORECASE | re.DOTALL
+    r"(?:and|or|&|/|[-–—])?\s*[(\[<{*]*[A-Z](?![A-Za-z'])|.*\b(?-i:[A-Z])[):]",
+    re.IGNORECASE | re.DOTALL,
 )
 _MAX_LENGTH = 100_000  # characters read from the end
 # A word in letters that are not Latin, or a letter of a script without spaces.
@@ -44,7 +52,7 @@ def match(output: str, question: Question) -> Score:
     Letter case, punctuation and marks do not count. ``inspect_ai.scorer.match()`` also takes 72
     for 2 and "casino" for "no".
     """
-    said = _bare(without_thinking(output))
+    said = _bare(without_thinking(output).removesuffix("</answer>"))
     is_right = any(_ends_with(said, target) for target in map(_bare, question.targets) if target)
     expected = " or ".join(question.targets)
     return Score(float(is_right), said or None, f"the end of the answer, against {expected}")

@@ -73,6 +73,10 @@ def scorer() -> MathScorer:
         ("3,5", r"\boxed{5,3}"),  # still a list
         ("42", "Antwort: ٤٢"),
         ("42", "最终答案\N{FULLWIDTH COLON}**42**。"),
+        ("42", "答\N{FULLWIDTH COLON}5天后一共有42个。"),
+        ("42", '{"answer": "42", "unit": "eggs", "steps": 3}'),
+        ("42", "<answer>42</answer>\nThis took 3 steps."),
+        ("2e^2", r"\boxed{2\mathrm{e}^2}"),
         ("6", r"\boxed{N = \mathbf{6}}"),
         ("-3", "\\boxed{\N{EN DASH}3}"),
         ("1.6 \\times 10^{-19}", "\\boxed{1.6 \N{MULTIPLICATION SIGN} 10\N{SUPERSCRIPT MINUS}¹⁹}"),
