@@ -66,6 +66,7 @@ class Budget:
         unit: The unit of all figures: completion tokens, tokens or dollars.
         parent: The account that this one draws on.
         line: This account and every account above it, up to the root.
+        runs: Runs whose earlier spending this account has counted.
 
     Raises:
         InputError: If not exactly one total is given, a price is no number, or a figure, here and
@@ -114,7 +115,7 @@ class Budget:
         self._bills: list[Bill] = []
         self._grants: set[Budget] = set()  # open grants of this account and its limits
         self._is_grant = False
-        self.runs: OrderedDict[str, None] = OrderedDict()  # whose earlier spending is counted
+        self.runs: OrderedDict[str, None] = OrderedDict()
 
     def _open(self, rate: Rate, size: int | None) -> Budget:
         account = object.__new__(Budget)
