@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -30,16 +30,11 @@ from pb_graph import (
 )
 from pb_graph.agents.call import FINISH
 from pb_graph.budget.bill import Bill
-from tests.support.agents import ASK, THREAD, agent_of, calls, look_up
+from tests.support.agents import ASK, THREAD, agent_of, always, calls, look_up
 from tests.support.chat_model import Call, ScriptedChat, in_turn, runs_on
-from tests.support.graphs import Way, run
+from tests.support.graphs import Way, both_ways, run
 
 PRICES = {"scripted-1": (1.0, 4.0), "dear": (10.0, 40.0)}
-
-
-def always(words: int) -> Any:
-    looks_up = calls("look_up", text="hm " * words, word="pen")
-    return lambda call: looks_up if call.arguments.get("tools") else "That is all."
 
 
 def paid(rate: Any, *models: ScriptedChat) -> int:
@@ -73,7 +68,7 @@ def budget_of(unit: str, size: int) -> Budget:
 
 @pytest.mark.parametrize("unit", UNITS)
 class TestUnits:
-    @pytest.mark.parametrize("way", get_args(Way))
+    @both_ways
     def test_an_agent_that_never_ends_stays_within_its_budget_and_answers(
         self, unit: str, way: Way
     ) -> None:

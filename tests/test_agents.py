@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import Any, get_args
+from typing import Any
 
 import httpx
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import (
-    AgentMiddleware,
-    ModelRetryMiddleware,
-)
+from langchain.agents.middleware import AgentMiddleware, ModelRetryMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.callbacks import UsageMetadataCallbackHandler
@@ -29,7 +26,7 @@ from pb_graph import (
     plan_and_budget_tool,
 )
 from pb_graph.agents.call import FINISH
-from tests.support.agents import ASK, THREAD, Pens, agent_of, calls, look_up, tool_call
+from tests.support.agents import ASK, THREAD, Pens, agent_of, always, calls, look_up, tool_call
 from tests.support.chat_model import (
     Call,
     HTTPError,
@@ -42,7 +39,7 @@ from tests.support.chat_model import (
     thinks_in_vain,
 )
 from tests.support.clients import ELSEWHERE, completion, over
-from tests.support.graphs import Way, checked, graph_of, run
+from tests.support.graphs import Way, both_ways, checked, graph_of, run
 
 TOOL = "plan_and_budget"
 PLAN = tool_call(TOOL, question="14 / 2 * 3?")
@@ -50,7 +47,7 @@ CACHED = {"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemer
 
 
 class TestTool:
-    @pytest.mark.parametrize("way", get_args(Way))
+    @both_ways
     def test_an_agent_gets_the_answer_and_its_host_the_report(self, way: Way) -> None:
         solver, usage = ScriptedChat(solve="21"), UsageMetadataCallbackHandler()
         agent = create_agent(
@@ -91,7 +88,7 @@ def openai(bodies: list[Any], *, status: int = 200, **own: Any) -> ChatOpenAI:
 
 
 class TestTokenBudget:
-    @pytest.mark.parametrize("way", get_args(Way))
+    @both_ways
     def test_a_truncated_answer_is_kept_and_finished(self, way: Way) -> None:
         def solve(call: Call) -> Said:
             return "21 pens" if call.ask.startswith(FINISH) else runs_on(call)
@@ -174,7 +171,7 @@ RETRIES = ModelRetryMiddleware(max_retries=3, initial_delay=0, jitter=False)
 class TestNearerTheModel:
     """Middleware behind ours makes model calls that it was not told of."""
 
-    @pytest.mark.parametrize("way", get_args(Way))
+    @both_ways
     def test_a_retry_reserves_tokens_of_its_own(self, way: Way) -> None:
         model = ScriptedChat(solve=in_turn(ConnectionError("lost"), HTTPError(429), "21 pens"))
         budget = Budget(1000)
@@ -190,7 +187,7 @@ class TestNearerTheModel:
         assert [call.cap for call in model.calls] == [300, 300, 100]
         assert (budget.spent, budget.unknown, budget.left) == (0, 700, 0)
 
-    @pytest.mark.parametrize("way", get_args(Way))
+    @both_ways
     def test_attempts_of_an_outer_middleware_share_the_account(self, way: Way) -> None:
         model = ScriptedChat(solve=in_turn(ConnectionError("lost"), "so " * 500))
         agent = create_agent(model, [], middleware=[RETRIES, TokenBudgetMiddleware(100)])
@@ -252,8 +249,7 @@ class TestTheLastAnswer:
 
     def test_tool_calls_and_results_stand_in_it_as_text(self) -> None:
         """Bedrock and its gateways refuse them in a request without tools."""
-        looks_up = calls("look_up", text="hm " * 40, word="pen")
-        model = ScriptedChat(solve=lambda call: looks_up if call.arguments.get("tools") else "21")
+        model = ScriptedChat(solve=always(40, "21"))
         out = agent_of(model, 300, [look_up]).invoke(ASK)
         last = model.calls[-1].messages
         assert out["messages"][-1].text == "21"
@@ -263,9 +259,7 @@ class TestTheLastAnswer:
 
     @pytest.mark.parametrize("last", [calls("look_up", text="hm"), calls("look_up", text=""), ""])
     def test_tool_calls_that_it_asks_for_are_not_made(self, last: Any) -> None:
-        looks_up = calls("look_up", text="hm " * 40, word="pen")
-        model = ScriptedChat(solve=lambda call: looks_up if call.arguments.get("tools") else last)
-        out = agent_of(model, 300, [look_up]).invoke(ASK)
+        out = agent_of(ScriptedChat(solve=always(40, last)), 300, [look_up]).invoke(ASK)
         said = out["messages"][-1]
         assert not said.tool_calls
         assert said.text == "hm" or said.text.startswith("The task is not finished")

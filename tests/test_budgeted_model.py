@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import httpx
 import pytest
@@ -31,9 +31,8 @@ from pb_graph.models.client import RetryPolicy
 from tests.support.agents import ASK, Pens, calls, look_up
 from tests.support.chat_model import CutOffError, HTTPError, Reply, ScriptedChat, in_turn, runs_on
 from tests.support.clients import completion, over
-from tests.support.graphs import Way, run
+from tests.support.graphs import Way, both_ways, run
 
-WAYS = get_args(Way)
 ASKED = [HumanMessage("How many pens?")]
 MARK = {"finish_reason": "length", "budget_used_up": True}
 pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
@@ -43,7 +42,7 @@ def budgeted(model: ScriptedChat, total: int = 100, **options: Any) -> BudgetedC
     return BudgetedChatModel(model=model, budget=Budget(total), **options)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 def test_a_call_is_capped_by_what_is_left_and_settles(way: Way) -> None:
     usage = UsageMetadataCallbackHandler()
     model = ScriptedChat(solve="21 pens", callbacks=[usage])
@@ -55,7 +54,7 @@ def test_a_call_is_capped_by_what_is_left_and_settles(way: Way) -> None:
     assert usage.usage_metadata["scripted-1"]["output_tokens"] == 2  # one run, not two
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 def test_a_tenth_is_reserved_for_the_model_whatever_others_spend(way: Way) -> None:
     model = ScriptedChat(solve="21 pens")
     made = budgeted(model).bind_tools([look_up], tool_choice="any")
@@ -68,7 +67,7 @@ def test_a_tenth_is_reserved_for_the_model_whatever_others_spend(way: Way) -> No
     assert not call.arguments.keys() & {"tools", "tool_choice"}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 def test_the_last_answer_keeps_the_tool_that_gives_its_type(way: Way) -> None:
     typed = calls("Pens", text="", number=21)
     model = ScriptedChat(solve=lambda asked: typed if asked.arguments.get("tools") else "21 pens")
@@ -80,7 +79,7 @@ def test_the_last_answer_keeps_the_tool_that_gives_its_type(way: Way) -> None:
     assert FINISH in str(asked.messages)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 def test_a_used_up_budget_is_told_without_a_call(way: Way) -> None:
     model = ScriptedChat(solve=runs_on)
     made = budgeted(model)
@@ -91,7 +90,7 @@ def test_a_used_up_budget_is_told_without_a_call(way: Way) -> None:
     assert second.response_metadata.items() >= MARK.items()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 def test_transient_faults_are_retried_within_the_budget(way: Way) -> None:
     said = [HTTPError(429), CutOffError(30), Reply("and so on " * 100), "21 pens"]
     model = ScriptedChat(solve=lambda _: said.pop(0), max_retries=0)
@@ -105,7 +104,7 @@ class Streaming(ScriptedChat):
     stream_usage: bool = True
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 def test_a_connection_lost_after_a_refused_option_may_have_cost_the_whole_cap(way: Way) -> None:
     said = HTTPError(400, "unknown field: stream_options"), ConnectionResetError()
     made = budgeted(Streaming(solve=in_turn(*said)), retry_policy=RetryPolicy(0))
@@ -114,7 +113,7 @@ def test_a_connection_lost_after_a_refused_option_may_have_cost_the_whole_cap(wa
     assert made.budget.unknown == 90  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 def test_a_truncated_answer_is_kept_when_its_ending_fails(way: Way) -> None:
     model = ScriptedChat(solve=in_turn(Reply("and so on " * 100), HTTPError(400)))
     made = budgeted(model)
@@ -122,7 +121,7 @@ def test_a_truncated_answer_is_kept_when_its_ending_fails(way: Way) -> None:
     assert made.budget.spent == 90  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 def test_a_model_without_a_budget_uses_the_one_around_the_run(way: Way) -> None:
     model, budget = ScriptedChat(solve="21 pens"), Budget(100)
     made = BudgetedChatModel(model=model, reserve=0)
@@ -146,7 +145,7 @@ def test_streaming_hosts_receive_the_answer() -> None:
     assert len({part.id for part in parts}) == 1
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 @pytest.mark.parametrize("form", [ToolStrategy, ProviderStrategy])
 def test_a_typed_agent_ends_with_an_error_when_nothing_is_left(form: Any, way: Way) -> None:
     """LangChain's would ask ten thousand times."""
@@ -188,7 +187,7 @@ def model_of(provider: str, answer: Answer) -> BaseChatModel:
     return ChatOpenAI(model="gpt-4o-mini", **over(answer))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("first", ["openai", "ollama"])
 def test_a_fallback_of_another_provider_is_capped_by_its_own_name(
@@ -196,10 +195,7 @@ def test_a_fallback_of_another_provider_is_capped_by_its_own_name(
 ) -> None:
     second, bodies = {"openai": "ollama", "ollama": "openai"}[first], list[Any]()
     budget = Budget(1000)
-    middleware: list[Any] = [
-        ModelFallbackMiddleware(model_of(second, running_on(bodies))),
-        RETRIES,
-    ]
+    middleware: list[Any] = [ModelFallbackMiddleware(model_of(second, running_on(bodies))), RETRIES]
     middleware.insert(place, TokenBudgetMiddleware(budget))
     down = model_of(first, running_on(bodies, is_down=True))
     out = run(create_agent(down, [], middleware=middleware), ASK, way)
@@ -292,7 +288,7 @@ def test_middleware_sees_a_model_of_its_own_class_and_profile() -> None:
     assert seen[0]._llm_type == model._llm_type
 
 
-@pytest.mark.parametrize("way", WAYS)
+@both_ways
 def test_a_used_up_budget_is_not_worth_a_retry(way: Way) -> None:
     model, budget = ScriptedChat(), Budget(100)
     budget.charge(95)

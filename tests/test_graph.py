@@ -16,7 +16,7 @@ from pb_graph.state import Input, State
 from tests.support import worlds
 from tests.support.chat_model import Call, ScriptedChat
 from tests.support.documents import ROOT
-from tests.support.graphs import DIAMOND, QUESTION, Way, graph_of, report_of
+from tests.support.graphs import DIAMOND, QUESTION, Way, both_ways, graph_of, report_of
 from tests.support.worlds import followed
 
 METHODS = [
@@ -38,7 +38,7 @@ def test_every_method_answers_and_accounts_for_every_call(method: dict[str, Any]
     assert report["warnings"] == []
 
 
-@pytest.mark.parametrize("way", get_args(Way))
+@both_ways
 def test_independent_sub_questions_are_solved_at_the_same_time(way: Way) -> None:
     plan = ("First?", *(f"Part {j}? | after 1" for j in range(2, 5)), "All? | after 2, 3, 4")
     model = ScriptedChat(plan=plan, seconds=0.05)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from deepagents import create_deep_agent
@@ -22,7 +22,7 @@ from pydantic import Field
 from pb_graph import plan_and_budget_tool
 from tests.support.agents import ASK, THREAD, calls
 from tests.support.chat_model import Call, ScriptedChat, in_turn
-from tests.support.graphs import DIAMOND, Way, graph_of, run, streamed
+from tests.support.graphs import DIAMOND, Way, both_ways, graph_of, run, streamed
 
 stepwise = partial(graph_of, execution="stepwise")
 
@@ -86,7 +86,7 @@ def ours(messages: list[AnyMessage]) -> list[AnyMessage]:
     ]
 
 
-@pytest.mark.parametrize("way", get_args(Way))
+@both_ways
 @pytest.mark.parametrize("kind", HOSTS)
 def test_a_host_gets_one_message_with_the_answer(kind: str, way: Way) -> None:
     solver = ScriptedChat(solve="21 pens")
@@ -125,8 +125,6 @@ def test_a_review_pauses_the_host_and_resumes_it(kind: str) -> None:
 
 
 ANSWER = "Final answer: 21 pens"
-
-both_ways = pytest.mark.parametrize("way", get_args(Way))
 
 
 def solver() -> ScriptedChat:

@@ -29,7 +29,7 @@ from pb_graph.probe import CHECKS, COUNT, Probe, probe
 from tests.support.agents import ASK, Pens
 from tests.support.clients import chat_to
 from tests.support.fault_server import Fault, FaultServer, Request, always, now_and_then
-from tests.support.graphs import QUESTION, checked, codes, run
+from tests.support.graphs import QUESTION, checked, codes, report_or_error, run
 
 pytestmark = pytest.mark.integration
 
@@ -43,19 +43,11 @@ def graph_to(server: FaultServer, timeout: float = 60.0, **settings: Any) -> Any
     return build_graph(client, settings=Settings(**({"plan_from": 1} | settings)))
 
 
-def report_of(graph: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the report of a question, also that of an error."""
-    try:
-        return checked(run(graph)["report"])
-    except NoAnswerError as error:
-        return checked(error.report) | {"error": str(error)}
-
-
 @pytest.mark.parametrize("fault", MAYBE_BILLED)
 def test_an_attempt_that_may_have_been_billed_stays_reserved(fault: Fault) -> None:
     with FaultServer(always(fault)) as server:
         timeout = 1.0 if fault == "stall" else 60.0
-        report = report_of(graph_to(server, timeout, method="vanilla"))
+        report, _ = report_or_error(graph_to(server, timeout, method="vanilla"))
     assert server.served == 1
     assert "unknown_bill" in codes(report)
     assert server.billed <= report["most_billed"] <= report["limit"]
@@ -81,8 +73,8 @@ def test_a_server_that_drips_is_left_at_the_time_limit(own: dict[str, Any]) -> N
 
 def test_an_error_says_why_every_reply_was_empty() -> None:
     with FaultServer(always("empty_at_cap")) as server:
-        report = report_of(graph_to(server, method="global_budget", budget=200))
-    assert "raise `budget`" in report["error"]
+        _, error = report_or_error(graph_to(server, method="global_budget", budget=200))
+    assert "raise `budget`" in error
 
 
 def test_an_agents_typed_answer_that_openais_client_cannot_read_is_asked_for_again() -> None:
@@ -126,9 +118,9 @@ async def test_the_limit_holds_and_the_account_is_true_however_much_goes_wrong()
 
 def test_a_model_is_tried_as_often_as_the_settings_say_and_not_by_its_sdk() -> None:
     with FaultServer(always("rate_limit")) as server:
-        model = chat_to(server.url, max_retries=4)
-        report = report_of(build_graph(model, settings=Settings(method="vanilla", max_retries=1)))
-    assert "failed, 2 times," in report["error"]
+        model, chosen = chat_to(server.url, max_retries=4), {"method": "vanilla", "max_retries": 1}
+        _, error = report_or_error(build_graph(model, settings=chosen))
+    assert "failed, 2 times," in error
     assert server.served == 2
 
 

@@ -160,8 +160,8 @@ import json, os, signal, sys
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 from tests.support.chat_model import ScriptedChat
-from tests.support.agents import ASK, THREAD
-from tests.test_agent_units import always, pausing
+from tests.support.agents import ASK, THREAD, always
+from tests.test_agent_units import pausing
 
 folder, given = sys.argv[1], json.loads(sys.argv[2])
 

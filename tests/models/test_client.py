@@ -40,7 +40,7 @@ from tests.support.chat_model import (
     with_schema,
 )
 from tests.support.clients import ELSEWHERE, completion, over
-from tests.support.graphs import CHAIN, ENFORCED, QUESTION, Way, checked, codes, run
+from tests.support.graphs import CHAIN, ENFORCED, QUESTION, Way, codes, report_or_error, run
 
 KEY = SecretStr("sk-secret-0123456789")
 LIMITS = CallOptions(cap=10, timeout=5.0, purpose=Purpose("solve", 2))
@@ -150,10 +150,7 @@ class TestTryingAgain:
         client, _ = self.client(*said, retries=1)
         stepwise: Any = {"execution": "stepwise", "plan_from": 1, "budget": 400}
         graph = build_graph(client, settings=Settings(**(stepwise | settings)))
-        try:
-            return checked(run(graph, QUESTION, way)["report"])
-        except NoAnswerError as error:
-            return checked(error.report)
+        return report_or_error(graph, way)[0]
 
     @both_ways
     def test_a_step_pays_for_the_attempt_that_failed(self, way: Way) -> None:

@@ -145,12 +145,8 @@ def test_findings_of_other_agents_after_the_question_are_shown() -> None:
     assert found["question"] == "How old is she?"
     assert str(found["conversation"]).splitlines() == [
         "<conversation>",
-        '<turn role="user">',
-        "(the question below)",
-        "</turn>",
-        '<turn role="tool ask">',
-        "Born in 1950.",
-        "</turn>",
+        *('<turn role="user">', "(the question below)", "</turn>"),
+        *('<turn role="tool ask">', "Born in 1950.", "</turn>"),
         "</conversation>",
     ]
 
@@ -201,7 +197,7 @@ def test_images_go_through_to_the_solver() -> None:
 def test_a_hint_that_states_a_result_never_reaches_the_solver() -> None:
     plan = ["How many groups? | 14 / 2 = 9", "How many pens is that?"]
     model = ScriptedChat(plan=plan)
-    report = report_of(model, method="plan_and_budget", execution="stepwise")
+    report = report_of(model, execution="stepwise")
     told = "\n".join(str(m.text) for call in model.solving() for m in call.messages)
     assert "How many groups?" in told
     assert "= 9" not in told
@@ -266,11 +262,7 @@ def test_a_runaway_planner_cannot_raise_the_limit(planning: str, budget: int) ->
 
 
 KNOWN = QUESTION | {"level": 4}
-TWO_CALL: dict[str, Any] = {
-    "method": "plan_and_budget",
-    "planning": "two_call",
-    "schedule": "weighted",
-}
+TWO_CALL = {"planning": "two_call", "schedule": "weighted"}
 TABLE = {"rule": "level_table", "tokens": {1: 100, 2: 200, 3: 300, 4: 400, 5: 500}}
 
 
@@ -311,10 +303,8 @@ def test_a_level_that_the_planner_does_not_give_is_reported_as_the_default(says:
 
 
 def test_an_unreadable_estimate_is_asked_for_once_more() -> None:
-    plan = json.dumps({"steps": CHAIN})
-    model = ScriptedChat(
-        planner=lambda call: plan if call.role == "decompose" else "It is hard to say."
-    )
+    says = {"decompose": json.dumps({"steps": CHAIN})}
+    model = ScriptedChat(planner=lambda call: says.get(call.role, "It is hard to say."))
     report = report_of(model, budget=TABLE, **TWO_CALL)
     assert report["usage"]["by_node"]["estimate"]["calls"] == 5  # the level, then the grades
     assert report["usage"]["output_tokens"] == model.output_tokens
@@ -332,12 +322,7 @@ def test_a_model_that_cannot_answer_in_two_tokens_is_asked_for_the_level_in_full
     assert report["usage"]["output_tokens"] == model.output_tokens
 
 
-STEPWISE: dict[str, Any] = {
-    "method": "plan_and_budget",
-    "execution": "stepwise",
-    "schedule": "uniform",
-    "reserve": 0,
-}
+STEPWISE: dict[str, Any] = {"execution": "stepwise", "schedule": "uniform", "reserve": 0}
 
 
 def test_rollover_gives_what_a_step_left_to_those_to_come() -> None:

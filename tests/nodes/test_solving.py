@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
 
-from pb_graph import Budget, NoAnswerError, PlanAndBudgetError, Settings, build_graph
+from pb_graph import Budget, NoAnswerError, PlanAndBudgetError
 from pb_graph.models.options import CallOptions
 from pb_graph.types import Finish
 from tests.support.chat_model import (
@@ -29,6 +29,7 @@ from tests.support.graphs import (
     ENFORCED,
     QUESTION,
     Way,
+    both_ways,
     checked,
     codes,
     graph_of,
@@ -38,15 +39,9 @@ from tests.support.graphs import (
 
 # Four steps of 100 tokens each.
 ONE_AFTER_ANOTHER = ("First?", "Second? | of it | after 1", "Third? | of it | after 2", "Last?")
-STEPWISE: dict[str, Any] = {
-    "method": "plan_and_budget",
-    "execution": "stepwise",
-    "schedule": "uniform",
-    "budget": 400,
-    "synthesis": "last_step",
-    "reserve": 30,
-    "plan_from": 1,
-}
+EVEN: dict[str, Any] = {"execution": "stepwise", "schedule": "uniform", "budget": 400, "reserve": 0}
+LAST_STEP = EVEN | {"synthesis": "last_step"}
+STEPWISE = LAST_STEP | {"reserve": 30}
 
 
 def solved(solve: Script, **settings: Any) -> tuple[ScriptedChat, dict[str, Any]]:  # noqa: ANN401
@@ -90,7 +85,7 @@ def test_even_a_tiny_budget_is_not_paid_for_silence(budget: int) -> None:
     assert report["usage"]["output_tokens"] <= budget
 
 
-@pytest.mark.parametrize("way", get_args(Way))
+@both_ways
 def test_a_failed_step_is_recorded_and_the_rest_goes_on(way: Way) -> None:
     model = ScriptedChat(plan=CHAIN, solve=in_turn("one", HTTPError(503), "three", "four"))
     report = report_of(model, way=way, **STEPWISE, max_retries=0)
@@ -100,11 +95,10 @@ def test_a_failed_step_is_recorded_and_the_rest_goes_on(way: Way) -> None:
     assert codes(report) == ["call_failed"]
 
 
-def fails_when_forced(call: Call) -> Said:
-    return HTTPError(503) if call.forced else runs_on(call)
-
-
 def test_what_was_paid_before_a_forced_ending_failed_is_kept_and_counted() -> None:
+    def fails_when_forced(call: Call) -> Said:
+        return HTTPError(503) if call.forced else runs_on(call)
+
     model, report = solved(fails_when_forced, enforcement="force")
     assert [step["finish"] for step in report["steps"]] == ["length"] * 4
     assert all(step["tokens"] and step["answer"] for step in report["steps"])
@@ -117,7 +111,7 @@ def test_what_was_paid_before_a_forced_ending_failed_is_kept_and_counted() -> No
 
 def test_once_the_limit_is_passed_nothing_more_is_asked() -> None:
     model = ScriptedChat(plan=ONE_AFTER_ANOTHER, solve="word " * 900, obeys_cap=False)
-    report = report_of(model, **(STEPWISE))
+    report = report_of(model, **STEPWISE)
     assert len(model.solving()) == 1
     assert report["usage"]["output_tokens"] == model.output_tokens > report["limit"]
     assert report["answer"].startswith("word")
@@ -160,8 +154,7 @@ def tells(model: BaseChatModel, limits: CallOptions) -> dict[str, Any]:
 def modes(solve: Script, **settings: Any) -> tuple[list[str], dict[str, Any]]:  # noqa: ANN401
     """How much each of the solver's calls may think, and the report."""
     model = ScriptedChat(plan=CHAIN, solve=solve)
-    graph = build_graph(model, settings=Settings(**settings), cap_policy=tells)
-    report = run(graph)["report"]
+    report = run(graph_of(model, cap_policy=tells, **settings))["report"]
     asked = {call.arguments["thinking"] for call in model.calls if call.role != "solve"}
     assert asked <= {"bounded", "off"}
     return [call.arguments["thinking"] for call in model.solving()], report
@@ -175,7 +168,7 @@ def until_switched_off(call: Call) -> Said:
 @pytest.mark.parametrize(
     ("chosen", "thinking"),
     [
-        ({**STEPWISE, "reserve": 0}, "bounded"),
+        (LAST_STEP, "bounded"),
         ({**STEPWISE, "enforcement": "prompt"}, "free"),
         ({"method": "vanilla"}, "free"),
     ],
@@ -190,26 +183,6 @@ def test_when_thinking_ate_it_all_a_forced_ending_goes_without() -> None:
     assert thinking == ["bounded", "off"] * len(CHAIN)
     assert {step["finish"] for step in report["steps"]} == {"forced"}
     assert all("42" in step["answer"] for step in report["steps"])
-
-
-CLOSING: dict[str, Any] = {
-    "method": "plan_and_budget",
-    "execution": "stepwise",
-    "schedule": "uniform",
-    "budget": 400,
-    "reserve": 0,
-}
-LAST_STEP = CLOSING | {"synthesis": "last_step"}
-CALL = CLOSING | {"synthesis": "call"}
-
-
-def at_the_end(said: Said) -> ScriptedChat:
-    """Solve the steps as they should be, and say this in the closing call."""
-
-    def solve(call: Call) -> Said:
-        return said if call.node == "synthesize" else "partial"
-
-    return ScriptedChat(plan=CHAIN, solve=solve)
 
 
 ESSAY = {"question": "Write an essay of 300 words on bees.", "level": 4}
@@ -234,7 +207,7 @@ def test_by_default_the_plan_says_whether_its_parts_are_the_answer(
     model = ScriptedChat(
         planner=f'{{"delivers": {delivers}, {steps}}}', solve=in_turn("one", "two")
     )
-    report = report_of(model, {"level": 4, **asked}, **CLOSING)
+    report = report_of(model, {"level": 4, **asked}, **EVEN)
     assert report["answer"] == answer
     assert len(model.solving()) == 2
     assert ("Final answer" in model.solving()[-1].ask) == (
@@ -245,17 +218,20 @@ def test_by_default_the_plan_says_whether_its_parts_are_the_answer(
 def test_a_joined_answer_that_lacks_a_part_or_was_cut_says_so() -> None:
     plan = '{"delivers": "all", "steps": ["Write on how bees live.", "Write on bees and people."]}'
     model = ScriptedChat(planner=plan, solve=in_turn("one", HTTPError(400)))
-    report = report_of(model, ESSAY, **CLOSING)
+    report = report_of(model, ESSAY, **EVEN)
     assert (report["answer"], report["finish"]) == ("one", "length")
     assert codes(report)[-2:] == ["answer_from_step", "cut_off"]
-    cut = report_of(ScriptedChat(planner=plan, solve=runs_on), ESSAY, **CLOSING)
+    cut = report_of(ScriptedChat(planner=plan, solve=runs_on), ESSAY, **EVEN)
     assert cut["finish"] == "length"
     assert codes(cut)[-1] == "cut_off"
 
 
 def test_a_call_puts_the_answer_together_below_the_limit() -> None:
-    model = at_the_end("together")
-    report = report_of(model, **CALL)
+    def solve(call: Call) -> Said:
+        return "together" if call.node == "synthesize" else "partial"
+
+    model = ScriptedChat(plan=CHAIN, solve=solve)
+    report = report_of(model, **EVEN, synthesis="call")
     assert report["answer"] == "together"
     assert len(model.solving()) == 5
     closing = model.solving()[-1]
@@ -294,7 +270,7 @@ def test_what_came_last_is_not_what_the_plan_has_last() -> None:
     assert codes(report)[-1] == "answer_from_step"
 
 
-@pytest.mark.parametrize("way", get_args(Way))
+@both_ways
 def test_when_all_is_down_the_error_tells_what_was_spent(way: Way) -> None:
     model = ScriptedChat(plan=CHAIN, solve=HTTPError(503, "no capacity"))
     with pytest.raises(NoAnswerError, match=r"HTTP 503.*try again later") as caught:
@@ -338,7 +314,7 @@ def thinks_little(_: object, limits: CallOptions) -> dict[str, Any]:
 
 
 def test_a_report_tells_the_reasoning_effort_that_was_asked_for() -> None:
-    graph = build_graph(ScriptedChat(), settings={"method": "vanilla"}, cap_policy=thinks_little)
+    graph = graph_of(ScriptedChat(), cap_policy=thinks_little, method="vanilla")
     effort = run(graph)["report"]["effort"]
     assert effort.startswith("reasoning_effort=low: ")
     assert report_of(ScriptedChat())["effort"] is None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from langchain_core.messages import ToolMessage
@@ -31,7 +31,7 @@ from tests.support.chat_model import (
     runs_on,
     with_schema,
 )
-from tests.support.graphs import QUESTION, Way, checked, codes, graph_of, run
+from tests.support.graphs import QUESTION, Way, both_ways, checked, codes, graph_of, run
 
 BASE: dict[str, Any] = {"method": "global_budget", "budget": 111, "reserve": 0}
 OWN = Settings(budget=222)
@@ -118,7 +118,6 @@ async def test_an_event_loop_goes_on_while_a_local_model_loads(
     assert max(lags) < 0.25
 
 
-both_ways = pytest.mark.parametrize("way", get_args(Way))
 ONE_CALL: dict[str, Any] = {"method": "global_budget", "budget": 100}
 
 

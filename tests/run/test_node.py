@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -32,6 +32,7 @@ from tests.support.graphs import (
     DIAMOND,
     QUESTION,
     Way,
+    both_ways,
     checked,
     graph_of,
     report_of,
@@ -40,7 +41,6 @@ from tests.support.graphs import (
     timeless,
 )
 
-both_ways = pytest.mark.parametrize("way", get_args(Way))
 STEPWISE: dict[str, Any] = {"method": "plan_and_budget", "execution": "stepwise", "plan_from": 1}
 
 

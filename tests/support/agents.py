@@ -40,6 +40,12 @@ def calls(name: str, times: int = 1, /, *, text: str = "off we go", **args: Any)
     return Reply(text, tool_calls=[tool_call(name, number, **args) for number in range(times)])
 
 
+def always(words: int, then: Any = "That is all.") -> Any:
+    """Return a script that calls the tool, with so many words, as long as there are tools."""
+    looks_up = calls("look_up", text="hm " * words, word="pen")
+    return lambda call: looks_up if call.arguments.get("tools") else then
+
+
 def agent_of(
     model: Any, budget: int | Budget, tools: Sequence[BaseTool] = (), **options: Any
 ) -> Any:

@@ -1,6 +1,5 @@
 """Clients of models and of our endpoint: on loopback, or of a provider that is asked nothing."""
 # ruff: noqa: ANN401 -- models and settings of any kind
-# ruff: noqa: ANN401 -- options of models
 
 from __future__ import annotations
 
@@ -54,9 +53,7 @@ def endpoint_of(model: Any, *, api_key: str | None = None, **settings: Any) -> I
     Yields:
         Base of the API.
     """
-    base = Settings(**settings)
-    graph = build_graph(model, settings=base)
-    endpoint = Endpoint(graph, api_key)
+    endpoint = Endpoint(build_graph(model, settings=Settings(**settings)), api_key)
     config = uvicorn.Config(endpoint.app(), port=0, log_level="error", ws="none", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

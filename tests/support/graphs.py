@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import pytest
 from pydantic import TypeAdapter
 
-from pb_graph import Budget, Settings, build_graph
+from pb_graph import Budget, NoAnswerError, Settings, build_graph
 from pb_graph.settings import PLANNED
 from pb_graph.types import Query, Report
 from tests.support.chat_model import ScriptedChat, with_schema
 
 Way = Literal["invoke", "ainvoke"]
+both_ways = pytest.mark.parametrize("way", get_args(Way))
 ENFORCED: dict[str, dict[str, Any]] = {
     "prompt": {"enforcement": "prompt"},
     "cap": {"reserve": 0},
@@ -49,13 +51,14 @@ def graph_of(
     *,
     checkpointer: Any = None,
     limit: Budget | None = None,
+    cap_policy: Any = with_schema,
     **settings: Any,
 ) -> Any:
     """Return a graph that plans unless a test says otherwise; its planner sees its schema."""
     return build_graph(
         model,
         settings=Settings(**{"method": PLANNED, "style": "prose", "plan_from": 1} | settings),
-        cap_policy=with_schema,
+        cap_policy=cap_policy,
         checkpointer=checkpointer,
         limit=limit,
     )
@@ -82,13 +85,18 @@ def streamed(
 
 
 def report_of(
-    model: ScriptedChat,
-    given: Mapping[str, Any] = QUESTION,
-    way: Way = "invoke",
-    **settings: Any,
+    model: ScriptedChat, given: Mapping[str, Any] = QUESTION, way: Way = "invoke", **settings: Any
 ) -> dict[str, Any]:
     """Answer a question, and return its validated report."""
     return checked(run(graph_of(model, **settings), given, way)["report"])
+
+
+def report_or_error(graph: Any, way: Way = "invoke") -> tuple[dict[str, Any], str]:
+    """Return the validated report of a question, and what the error says that carried it."""
+    try:
+        return checked(run(graph, way=way)["report"]), ""
+    except NoAnswerError as error:
+        return checked(error.report), str(error)
 
 
 def checked(report: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pb_graph import ModelSetupError, Settings, build_graph
 from pb_graph.methods import METHODS
 from pb_graph.models.options import CallOptions
 from tests.support.chat_model import Call, HTTPError, Reply, Said, Script, ScriptedChat, in_turn
-from tests.support.graphs import QUESTION, Way, codes, report_of, run
+from tests.support.graphs import QUESTION, Way, both_ways, codes, report_of, run
 
 METHOD = {"method": "adaptive_consistency"}
 A, B, NONE = "So.\nFinal answer: 7", "Then \\boxed{8}", "I cannot tell."
@@ -29,7 +29,7 @@ def test_the_stopping_rule_is_the_mass_of_a_beta_above_one_half(first: int, seco
     assert majority_is_stable(first, second) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@both_ways
 def test_four_equal_answers_are_enough(way: Way) -> None:
     model = ScriptedChat(solve=A)
     report = report_of(model, way=way, **METHOD)
@@ -131,7 +131,7 @@ def model(*probes: str, writes: Script = goes_on) -> ScriptedChat:
     return ScriptedChat(solve=solve)
 
 
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@both_ways
 def test_equal_probes_end_the_answer(way: Way) -> None:
     chat = model("7}", "8}", "8 }.", "8.0} is it")
     report = report_of(chat, way=way, cutoff=500, **PROBED)
