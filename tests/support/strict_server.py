@@ -98,9 +98,8 @@ class StrictServer(LoopbackServer):
         """Return the events of a stream, or the one document."""
         is_first, cap = not self.bodies, max(caps_in(body))
         self.bodies.append(body)
-        text, reason = (
-            (FRAGMENT, self.reason) if is_first and self.reason is not None else (ANSWER, None)
-        )
+        reason = self.reason if is_first else None
+        text = ANSWER if reason is None else FRAGMENT
         words = text.split()[:cap]
         thought = 5 if self.usage == "beside" else 0
         self.billed += len(words) + thought
@@ -136,13 +135,10 @@ class StrictServer(LoopbackServer):
             usage["completion_tokens_details"] = {"reasoning_tokens": 5 + len(words)}
             self.billed += len(words)
         if not streams:
-            choice = {"index": 0, "finish_reason": reason or None}
-            yield {
-                **base,
-                "choices": [
-                    {**choice, "message": {"role": "assistant", "content": " ".join(words)}}
-                ],
-            } | ({} if self.usage == "missing" else {"usage": usage})
+            message = {"role": "assistant", "content": " ".join(words)}
+            choice = {"index": 0, "finish_reason": reason or None, "message": message}
+            told = {} if self.usage == "missing" else {"usage": usage}
+            yield {**base, "choices": [choice]} | told
             return
         base["object"] += ".chunk"
         for number, word in enumerate(words, 1):
@@ -152,22 +148,14 @@ class StrictServer(LoopbackServer):
         told = {"usage": usage} if self.usage in ("every", "twice", "null") else {}
         if reason:
             yield {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]} | told
-            if (
-                self.usage not in ("every", "missing", "null")
-                and "stream_options" in self.bodies[-1]
-            ):
+            is_apart = self.usage not in ("every", "missing", "null")
+            if is_apart and "stream_options" in self.bodies[-1]:
                 yield {**base, "choices": [], "usage": usage}
 
     def _responses(self, words: list[str], reason: str, streams: bool) -> Iterator[dict[str, Any]]:
         text = " ".join(words)
         part = {"type": "output_text", "text": text, "annotations": []}
-        item = {
-            "type": "message",
-            "id": "m",
-            "role": "assistant",
-            "status": "completed",
-            "content": [part],
-        }
+        item = {"type": "message", "id": "m", "role": "assistant"}
         status = "completed" if reason == "completed" else "incomplete"
         whole: dict[str, Any] = {
             "id": "resp_1",
@@ -175,7 +163,7 @@ class StrictServer(LoopbackServer):
             "created_at": 1,
             "model": "m",
             "tools": [],
-            "output": [item],
+            "output": [item | {"content": [part], "status": "completed"}],
             "parallel_tool_calls": True,
             "tool_choice": "auto",
             "status": status,
@@ -189,56 +177,36 @@ class StrictServer(LoopbackServer):
             yield whole
             return
         at = {"output_index": 0, "content_index": 0, "item_id": "m"}
-        yield {
-            "type": "response.created",
-            "response": {**whole, "output": [], "usage": None},
-            "sequence_number": 0,
-        }
-        empty = {**item, "content": [], "status": "in_progress"}
-        yield {"type": "response.output_item.added", "item": empty, "sequence_number": 1, **at}
-        yield {
-            "type": "response.output_text.delta",
-            "delta": text,
-            "logprobs": [],
-            "sequence_number": 2,
-            **at,
-        }
+        empty = item | {"content": [], "status": "in_progress"}
+        events: list[tuple[str, dict[str, Any]]] = [
+            ("created", {"response": {**whole, "output": [], "usage": None}}),
+            ("output_item.added", {"item": empty, **at}),
+            ("output_text.delta", {"delta": text, "logprobs": [], **at}),
+        ]
         if reason:
-            yield {"type": f"response.{status}", "response": whole, "sequence_number": 3}
+            events.append((status, {"response": whole}))
+        for number, (kind, said) in enumerate(events):
+            yield {"type": f"response.{kind}", "sequence_number": number, **said}
 
     def _anthropic(self, words: list[str], reason: str, streams: bool) -> Iterator[dict[str, Any]]:
         text = " ".join(words)
         names = "input_tokens", "output_tokens", "total"
         usage = self._counts(names, len(words)) or dict.fromkeys(names, 0)
         usage = {name: usage[name] for name in names[:2]}
-        base = {
-            "id": "m",
-            "type": "message",
-            "role": "assistant",
-            "model": "c",
-            "stop_sequence": None,
-        }
+        base = {"id": "m", "type": "message", "role": "assistant", "model": "c"}
+        block = {"type": "text", "text": text}
         if not streams:
-            block = {"type": "text", "text": text}
             yield {**base, "content": [block], "stop_reason": reason or None, "usage": usage}
             return
         start = {**base, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
         yield {"type": "message_start", "message": start}
-        yield {
-            "type": "content_block_start",
-            "index": 0,
-            "content_block": {"type": "text", "text": ""},
-        }
-        yield {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": {"type": "text_delta", "text": text},
-        }
+        yield {"type": "content_block_start", "index": 0, "content_block": {**block, "text": ""}}
+        said = {"type": "text_delta", "text": text}
+        yield {"type": "content_block_delta", "index": 0, "delta": said}
         if reason:
             yield {"type": "content_block_stop", "index": 0}
-            delta = {"stop_reason": reason, "stop_sequence": None}
             for _ in range(2 if self.usage == "twice" else 1):  # the counts are cumulative
-                yield {"type": "message_delta", "delta": delta, "usage": usage}
+                yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
             yield {"type": "message_stop"}
 
     def _gemini(self, words: list[str], reason: str, streams: bool) -> Iterator[dict[str, Any]]:
@@ -264,10 +232,8 @@ class StrictServer(LoopbackServer):
             yield {**base, **last, "done_reason": reason, **counts}
 
     def _bedrock(self, words: list[str], reason: str, streams: bool) -> Iterator[dict[str, Any]]:
-        text, usage = (
-            " ".join(words),
-            self._counts(("inputTokens", "outputTokens", "totalTokens"), len(words)),
-        )
+        names, text = ("inputTokens", "outputTokens", "totalTokens"), " ".join(words)
+        usage = self._counts(names, len(words))
         said = {"usage": usage, "metrics": {"latencyMs": 1}}
         if not streams:
             message = {"role": "assistant", "content": [{"text": text}]}
@@ -282,18 +248,10 @@ class StrictServer(LoopbackServer):
 
 
 SHAPE = {name: name for name in ("responses", "anthropic", "gemini", "ollama", "bedrock")}
-STOP = dict.fromkeys(ALLOWED, "stop") | {
-    "responses": "completed",
-    "anthropic": "end_turn",
-    "gemini": "STOP",
-    "bedrock": "end_turn",
-}
-CUT = dict.fromkeys(ALLOWED, "length") | {
-    "responses": "max_output_tokens",
-    "anthropic": "max_tokens",
-    "gemini": "MAX_TOKENS",
-    "bedrock": "max_tokens",
-}
+STOP = dict.fromkeys(ALLOWED, "stop") | {"responses": "completed", "gemini": "STOP"}
+STOP |= dict.fromkeys(("anthropic", "bedrock"), "end_turn")
+CUT = dict.fromkeys(ALLOWED, "length") | {"responses": "max_output_tokens", "gemini": "MAX_TOKENS"}
+CUT |= dict.fromkeys(("anthropic", "bedrock"), "max_tokens")
 
 
 def caps_in(body: object) -> list[int]:
