@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -34,9 +34,7 @@ from tests.support.chat_model import (
     runs_on,
     until_forced,
 )
-from tests.support.graphs import QUESTION, Way, checked, codes, graph_of, run
-
-WAYS = get_args(Way)
+from tests.support.graphs import QUESTION, Way, both_ways, checked, codes, graph_of, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
 
@@ -90,7 +88,7 @@ class Tree:
 
 
 class TestCreateAgent:
-    @pytest.mark.parametrize("way", WAYS)
+    @both_ways
     def test_three_levels_and_nine_leaves_spend_one_budget(self, way: Way) -> None:
         tree = Tree(2000)
         out = run(tree.agent, ASK, way)
@@ -99,18 +97,14 @@ class TestCreateAgent:
         assert len({call.cap for call in tree.middle.calls if len(call.messages) == 1}) == 1
         assert out["tokens_spent"] == tree.paid <= 2000
 
-    @pytest.mark.parametrize("way", WAYS)
-    def test_runs_at_the_same_time_spend_one_budget(self, way: Way) -> None:
+    @both_ways
+    async def test_runs_at_the_same_time_spend_one_budget(self, way: Way) -> None:
         budget = Budget(3000)
         trees = [Tree(budget, own=500) for _ in range(4)]
-
-        async def together() -> None:
-            if way == "ainvoke":
-                await asyncio.gather(*(tree.agent.ainvoke(ASK) for tree in trees))
-            else:
-                await asyncio.gather(*(asyncio.to_thread(t.agent.invoke, ASK) for t in trees))
-
-        asyncio.run(together())
+        if way == "ainvoke":
+            await asyncio.gather(*(tree.agent.ainvoke(ASK) for tree in trees))
+        else:
+            await asyncio.gather(*(asyncio.to_thread(t.agent.invoke, ASK) for t in trees))
         assert budget.spent == sum(tree.paid for tree in trees) <= 3000
         assert budget.left == 3000 - budget.spent
 
@@ -137,7 +131,7 @@ class TestCreateAgent:
                 pass
         assert (budget.spent, budget.left) == (0, left)
 
-    @pytest.mark.parametrize("way", WAYS)
+    @both_ways
     def test_a_model_with_a_budget_of_its_own_is_counted_once_in_each(self, way: Way) -> None:
         daily, model = Budget(500), ScriptedChat(solve=runs_on)
         both = BudgetedChatModel(model=model, budget=daily)
@@ -186,7 +180,7 @@ class TestGrants:
 class TestProcesses:
     """A run that pauses goes on in another process, which has not seen what was spent."""
 
-    @pytest.mark.parametrize("way", WAYS)
+    @both_ways
     def test_sub_agents_resumed_one_by_one_spend_one_budget(self, way: Way) -> None:
         saver, models = InMemorySaver(), []
 
@@ -247,22 +241,18 @@ class TestGraph:
         assert budget.spent == model.output_tokens <= 2000
 
     @pytest.mark.parametrize("total", [900, 1300])
-    def test_questions_at_once_leave_each_other_their_forced_endings(self, total: int) -> None:
+    async def test_questions_at_once_leave_each_other_a_forced_ending(self, total: int) -> None:
         budget, model = Budget(total), ScriptedChat(solve=until_forced, seconds=0.02)
         made: Any = {"method": "global_budget", "enforcement": "force", "budget": 600}
         graph = graph_of(model, limit=budget, **made)
-
-        async def together() -> list[Any]:
-            asked = (graph.ainvoke({**QUESTION, "level": 3}) for _ in range(3))
-            return await asyncio.gather(*asked, return_exceptions=True)
-
-        outs = asyncio.run(together())
+        asked = (graph.ainvoke({**QUESTION, "level": 3}) for _ in range(3))
+        outs = await asyncio.gather(*asked, return_exceptions=True)
         answers = sum(isinstance(out, dict) for out in outs)
         assert answers == sum(not call.forced for call in model.solving())  # whatever is paid
         assert budget.spent == model.output_tokens <= total
 
     @pytest.mark.parametrize("of", ["graph", "tool", "model"])
-    def test_a_cancelled_call_keeps_its_cap(self, of: str) -> None:
+    async def test_a_cancelled_call_keeps_its_cap(self, of: str) -> None:
         budget, model = Budget(5000), ScriptedChat(solve="late", seconds=60)
         graph = graph_of(model, limit=budget, method="vanilla", cutoff=300)
         made: dict[str, Any] = {
@@ -270,21 +260,17 @@ class TestGraph:
             "tool": plan_and_budget_tool(graph),
             "model": BudgetedChatModel(model=model, budget=budget, per_call=300, reserve=0),
         }
-
-        async def cancelled() -> None:
-            task = asyncio.create_task(made[of].ainvoke("?" if of == "model" else QUESTION))
-            while not model.solving():
-                await asyncio.sleep(0.01)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-        asyncio.run(cancelled())
+        task = asyncio.create_task(made[of].ainvoke("?" if of == "model" else QUESTION))
+        while not model.solving():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         assert (budget.spent, budget.unknown, budget.left) == (0, 300, 4700)
 
 
 class TestTool:
-    @pytest.mark.parametrize("way", WAYS)
+    @both_ways
     def test_a_number_is_the_budget_of_each_call_which_an_agent_may_lower(self, way: Way) -> None:
         solver = ScriptedChat(solve=runs_on)
         made = plan_and_budget_tool(graph_of(solver, method="vanilla"), limit=70)
@@ -303,13 +289,9 @@ def test_a_budget_of_another_type_is_refused(given: Any) -> None:
         plan_and_budget_tool(ScriptedChat(), limit=given)
 
 
-def test_tokens_returned_during_a_wait_are_available() -> None:
+async def test_tokens_returned_during_a_wait_are_available() -> None:
     budget, model = Budget(1000), ScriptedChat(solve=words(20), seconds=0.02)
     agent = agent_of(model, budget)
-
-    async def together() -> None:
-        await asyncio.gather(*(agent.ainvoke(ASK) for _ in range(3)))
-
-    asyncio.run(together())
+    await asyncio.gather(*(agent.ainvoke(ASK) for _ in range(3)))
     assert [call.cap for call in model.calls] == [900, 880, 860]
     assert "Finish this task" not in str([call.messages for call in model.calls])

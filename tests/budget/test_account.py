@@ -109,39 +109,33 @@ class TestWaiting:
         assert got == [50]
 
     @pytest.mark.parametrize("event", ["settle", "close", "raise"])
-    def test_a_task_waits_for_tokens_and_the_loop_goes_on(self, event: str) -> None:
-        async def wait() -> int:
-            budget = Budget(100)
-            grant = budget.grant(60)
-            first = budget.reserve()
-            task = asyncio.create_task(budget.areserve(30, wait_for=30))
-            while not WAITING:
-                await asyncio.sleep(0)
-            {"settle": lambda: first.settle(0), "close": grant.close}.get(
-                event, lambda: budget.raise_to(200)
-            )()
-            return (await asyncio.wait_for(task, 5)).tokens
-
-        assert asyncio.run(wait()) == 30
+    async def test_a_task_waits_for_tokens_and_the_loop_goes_on(self, event: str) -> None:
+        budget = Budget(100)
+        grant = budget.grant(60)
+        first = budget.reserve()
+        task = asyncio.create_task(budget.areserve(30, wait_for=30))
+        while not WAITING:
+            await asyncio.sleep(0)
+        {"settle": lambda: first.settle(0), "close": grant.close}.get(
+            event, lambda: budget.raise_to(200)
+        )()
+        assert (await asyncio.wait_for(task, 5)).tokens == 30
 
     @pytest.mark.parametrize("way", ["reserve", "areserve"])
-    def test_a_call_never_waits_for_the_call_that_it_is_made_in(self, way: str) -> None:
-        async def taken(budget: Budget) -> int:
-            with budget.reserve(80):
-                if way == "areserve":
-                    return (await budget.areserve(50, wait_for=50)).tokens
-                return (await asyncio.to_thread(budget.reserve, 50, wait_for=50)).tokens
+    async def test_a_call_never_waits_for_the_call_that_it_is_made_in(self, way: str) -> None:
+        budget = Budget(100)
+        with budget.reserve(80):
+            if way == "areserve":
+                call = await budget.areserve(50, wait_for=50)
+            else:
+                call = await asyncio.to_thread(budget.reserve, 50, wait_for=50)
+        assert call.tokens == 20
 
-        assert asyncio.run(taken(Budget(100))) == 20
-
-    def test_a_blocking_reservation_in_an_event_loop_does_not_wait(self) -> None:
-        async def alone() -> None:
-            budget = Budget(100)
-            budget.reserve()
-            with pytest.raises(BudgetUsedUpError):
-                budget.reserve(wait_for=1)
-
-        asyncio.run(alone())
+    async def test_a_blocking_reservation_in_an_event_loop_does_not_wait(self) -> None:
+        budget = Budget(100)
+        budget.reserve()
+        with pytest.raises(BudgetUsedUpError):
+            budget.reserve(wait_for=1)
 
     def test_a_call_does_not_wait_for_a_grant(self) -> None:
         budget = Budget(100)

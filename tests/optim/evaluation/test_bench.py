@@ -126,7 +126,7 @@ def test_another_request_is_made_anew(
     assert len(model.calls) == 2
 
 
-def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
+async def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
     model = ScriptedChat(solve="a plan", seconds=0.02)
     client = asking(model, tmp_path)
 
@@ -134,10 +134,7 @@ def test_two_methods_at_once_wait_for_one_call(tmp_path: Path) -> None:
         with recording(Recording()):
             return await client.call([HumanMessage("Plan this.")], LIMITS, ASYNC)
 
-    async def both() -> list[Reply]:
-        return await asyncio.gather(*(one() for _ in range(5)))
-
-    replies = asyncio.run(both())
+    replies = await asyncio.gather(*(one() for _ in range(5)))
     assert len({reply.text for reply in replies}) == len(model.calls) == 1
 
 
@@ -182,8 +179,8 @@ class Warm(ScriptedChat):
 
 
 def built(folder: Path, model: Any, **options: Any) -> Models:
-    cache = ReplyCache(folder / "replies.sqlite")
-    return build_models(model, None, settings=Settings(), cache=cache, **options)
+    chosen = {"settings": Settings(), "cache": ReplyCache(folder / REPLIES)} | options
+    return build_models(model, None, **chosen)
 
 
 def test_logs_name_a_model_but_not_where_its_file_lies(
@@ -251,27 +248,18 @@ def requests(model: ScriptedChat) -> list[tuple[str, bool, int | None]]:
 
 
 @pytest.mark.parametrize("method", ["cosine", "stepwise"])
-def test_the_requests_of_an_evaluation_are_those_of_production(method: str, tmp_path: Path) -> None:
+async def test_the_requests_of_an_evaluation_are_those_of_production(
+    method: str, tmp_path: Path
+) -> None:
     (row,) = methods(method, {"plan_from": 1})
     production, evaluated = (ScriptedChat(planner=refuses_schemas, solve=solves) for _ in "ab")
     graph = build_graph(production, settings=row.settings, cap_policy=with_schema)
-    models = build_models(
-        evaluated,
-        None,
-        settings=row.settings,
-        cache=ReplyCache(tmp_path / REPLIES),
-        cap_policy=with_schema,
-    )
+    models = built(tmp_path, evaluated, settings=row.settings, cap_policy=with_schema)
     runner = Runner(row, models)
-
-    async def ask() -> None:
-        for question in QUESTIONS[:3]:
-            outcome = await runner.answer(question)
-            made = await graph.ainvoke(question.inputs())
-            assert (
-                outcome.report["usage"]["output_tokens"] == made["report"]["usage"]["output_tokens"]
-            )
-
-    asyncio.run(ask())
+    for question in QUESTIONS[:3]:
+        outcome = await runner.answer(question)
+        made = await graph.ainvoke(question.inputs())
+        counts = (report["usage"]["output_tokens"] for report in (outcome.report, made["report"]))
+        assert len(set(counts)) == 1
     assert requests(evaluated) == requests(production)
     assert any(schema for _, schema, _ in requests(evaluated))
