@@ -63,7 +63,8 @@ def test_the_cheapest_proven_row_is_certified_and_the_dear_one_is_not_tested() -
 
 
 def test_after_a_failure_nothing_is_tested() -> None:
-    found = certified([*row("vanilla", 500, range(0)), *row("bad", 300, range(0, QUESTIONS, 5))])
+    bad, worse = row("bad", 300, range(0, QUESTIONS, 5)), row("worse", 100, range(0, QUESTIONS, 4))
+    found = certified([*row("vanilla", 500, range(0)), *bad, *worse])
     assert found.certified is None
     assert list(trials_of(found).method) == ["bad"]
     assert "A proof needs at least 123 questions" in found.sentence
@@ -112,7 +113,8 @@ def test_a_failed_answer_of_the_baseline_is_left_out() -> None:
     ("changes", "message"),
     [
         ({"baseline": "best"}, "no baseline named 'best'; available: vanilla, good"),
-        ({"loss": 0}, "between 0 and 100 points"),
+        ({"loss": 0}, "between 0 and 100 points, not 0"),
+        ({"loss": 300}, "between 0 and 100 points, not 300"),
         ({"confidence": 100}, "confidence must lie between"),
     ],
 )
