@@ -7,12 +7,7 @@ from functools import partial
 
 import pytest
 
-from pb_graph.answers import (
-    boxed_answer,
-    final_answer,
-    stated_answer,
-    without_thinking,
-)
+from pb_graph.answers import boxed_answer, final_answer, stated_answer, without_thinking
 from pb_graph.tasks import asked_length, ends_of, is_composed, needed_tokens
 from tests.support.graphs import query as any_query
 

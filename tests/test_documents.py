@@ -94,9 +94,7 @@ def test_the_command_lines_of_a_page_exist(path: Path) -> None:
         assert not unknown(command, words), (command, *words)
         if command == "pb-optim" and "--methods" in words:
             names = words[words.index("--methods") + 1].split(",")
-            own = [
-                name for name in names if "=" in name or name.isupper()
-            ]  # files, and words for names
+            own = [one for one in names if "=" in one or one.isupper()]  # files, words for names
             assert own or methods(names)
 
 

@@ -97,8 +97,7 @@ def test_a_graph_takes_a_policy_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["max_output_tokens", "max_new_tokens", "max_tokens", "num_predict", "maxTokenCount"],
+    "name", ["max_output_tokens", "max_new_tokens", "max_tokens", "num_predict", "maxTokenCount"]
 )
 def test_a_cap_is_known_by_its_name_wherever_it_is_merged(name: str) -> None:
     declared: Any = {"__annotations__": {name: int}, name: 512, "__module__": __name__}

@@ -189,8 +189,7 @@ def test_a_profile_tells_what_a_model_does_unasked(name: str, found: str) -> Non
         (at_a_server("m", extra_body={"thinking": {"type": "enabled"}}), "thinking"),
         (
             made(
-                "anthropic:claude-sonnet-4-5",
-                thinking={"type": "enabled", "budget_tokens": 2000},
+                "anthropic:claude-sonnet-4-5", thinking={"type": "enabled", "budget_tokens": 2000}
             ),
             "thinking",
         ),

@@ -95,11 +95,14 @@ def world(styles: dict[str, Style] | None = None, **fields: Any) -> ScriptedChat
     chosen = styles or TRADE_OFF
 
     def solve(call: Call) -> Said:
-        text = "\n".join(str(message.text) for message in call.messages)
-        style = next((name for name in chosen if f"{name} plan" in text), "usual")
-        return chosen[style].answer(asked_in(call))
+        return chosen.get(style_in(call), chosen["usual"]).answer(asked_in(call))
 
     return ScriptedChat(planner=_planner, solve=solve, **fields)
+
+
+def style_in(call: Call) -> str:
+    """The name of the style that a call of the solver is to follow."""
+    return next((name for name in TRADE_OFF if f"{name} plan" in str(call.messages)), "usual")
 
 
 def asked_in(call: Call) -> Question:

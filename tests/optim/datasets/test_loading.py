@@ -117,12 +117,10 @@ def test_every_kind_of_file_reads_the_same(good: Path, tmp_path: Path) -> None:
     (tmp_path / "excel.csv").write_text(
         f"sep=;\n{texts[1].replace(',', ' ; ', 3)}".replace(",", ";")
     )
-    for other in ("columns.json", "wide.JSONL", "commas.jsonl", "excel.csv", "lines.json"):
-        assert load("jsonl", path=tmp_path / other) == load("jsonl", path=good), other
+    others = "columns.json", "wide.JSONL", "commas.jsonl", "excel.csv", "lines.json", "paper.json"
     endings = "json", "csv", "parquet", "tsv", "ndjson", "ndjson.gz", "json.gz", "csv.gz"
-    assert load("jsonl", path=tmp_path / "paper.json") == load("jsonl", path=good)
-    for ending in endings:
-        assert load("jsonl", path=str(tmp_path / f"a.{ending}")) == load("jsonl", path=good)
+    for other in (*others, *(f"a.{ending}" for ending in endings)):
+        assert load("jsonl", path=str(tmp_path / other)) == load("jsonl", path=good), other
     assert [question.id for question in load("jsonl", path=good)] == [row["id"] for row in ROWS]
 
 
@@ -131,33 +129,23 @@ def test_every_kind_of_file_reads_the_same(good: Path, tmp_path: Path) -> None:
     [
         (["question,answer", "what, now?,1"], "has more cells than the header"),
         (["question,answer,answer", "q?,1,2"], "the column 'answer' stands 2 times in the header"),
-        (["question,answer", "q?,nan"], ""),
         (["prompt,answer", "q?,1"], "map its columns: --field question=NAME"),
     ],
 )
 def test_a_table_is_refused_for_what_is_wrong_in_it(
     tmp_path: Path, lines: list[str], reason: str
 ) -> None:
-    path = written(tmp_path / "a.csv", *lines)
-    if not reason:
-        assert load("jsonl", path=path)[0].targets == ("nan",)  # a text like any other
-        return
     with pytest.raises(InputError, match=re.escape(reason)):
-        load("jsonl", path=path)
+        load("jsonl", path=written(tmp_path / "a.csv", *lines))
 
 
 def test_a_table_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
-    lines = [
-        "question,answers,choices,",
-        'a?,"[""B"", ""a""]","[\'x\', \'y\']",',
-        ",,,",
-        "b?,[1],,",
-    ]
-    first, second = load("jsonl", path=written(tmp_path / "a.csv", *lines))
+    lines = ["question,answers,choices,", 'a?,"[""B"", ""a""]","[\'x\', \'y\']",', ",,,"]
+    first, second = load("jsonl", path=written(tmp_path / "a.csv", *lines, "b?,[1],,"))
     assert (first.targets, first.metadata["choices"]) == (("B", "A"), ["x", "y"])
     assert second.targets == ("1",)
-    (math,) = load("jsonl", path=written(tmp_path / "b.csv", "question;answer", "c?;[1,2]"))
-    assert math.targets == ("[1,2]",)  # an interval
+    texts = load("jsonl", path=written(tmp_path / "b.csv", "question;answer", "c?;[1,2]", "d?;nan"))
+    assert [one.targets for one in texts] == [("[1,2]",), ("nan",)]  # an interval, and a word
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x08", b"PK\x03\x04", b"[" * 100_000])
@@ -213,10 +201,8 @@ def test_choices_are_shown_with_letters_of_which_one_is_the_answer(tmp_path: Pat
     assert question.targets == ("B",)
     others = [row, row | {"choices": ["x", "z"]}, row | {"reference": "A text."}]
     assert len({one.id for one in load("jsonl", path=written(tmp_path / "b.jsonl", *others))}) == 3
-    with pytest.raises(InputError, match="a letter from A to B"):
-        load("jsonl", path=written(tmp_path / "a.jsonl", row | {"answer": "y"}))
-    with pytest.raises(InputError, match="must be a list"):
-        load("jsonl", path=written(tmp_path / "a.jsonl", row | {"choices": '["x", "y"]'}))
+    assert "a letter from A to B" in refusal(tmp_path, "jsonl", row | {"answer": "y"})
+    assert "must be a list" in refusal(tmp_path, "jsonl", row | {"choices": '["x", "y"]'})
 
 
 def test_ids_that_a_file_lacks_come_from_the_text(tmp_path: Path) -> None:
@@ -308,9 +294,7 @@ def test_the_draw_is_the_same_on_every_machine() -> None:
 
 
 def read(tmp_path: Path, name: str, *rows: dict[str, Any]) -> list[Question]:
-    path = tmp_path / "rows.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return load(name, path=path)
+    return load(name, path=written(tmp_path / "rows.jsonl", *rows))
 
 
 def refusal(tmp_path: Path, name: str, row: dict[str, Any]) -> str:

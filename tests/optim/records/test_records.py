@@ -111,9 +111,7 @@ def own_question(
 def test_a_run_below_the_folder_is_never_replaced_by_another(tmp_path: Path) -> None:
     own_question(tmp_path / "x", "vanilla")
     own_question(tmp_path / "y", "vanilla", settings={"cutoff": 50})
-    with pytest.raises(
-        InputError, match=r"'vanilla' on 'jsonl' differs between .* in cutoff: 8192"
-    ):
+    with pytest.raises(InputError, match=r"'vanilla' on 'jsonl' differs between .* cutoff: 8192"):
         read_records(tmp_path)
     own_question(tmp_path / "z", "vanilla")
     with pytest.raises(InputError, match=r"question 'q' .* is both in"):
@@ -152,6 +150,7 @@ def test_text_has_line_breaks_of_its_own_and_another_versions_report_is_refused(
 
 OF = 3
 WHOLE: dict[str, Any] = {"methods": "vanilla,cosine", "limit": 15}
+Parts = tuple[Path, ScriptedChat]
 
 
 def part(model: ScriptedChat, root: Path, number: int, **options: Any) -> Evaluation:
@@ -160,7 +159,7 @@ def part(model: ScriptedChat, root: Path, number: int, **options: Any) -> Evalua
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ScriptedChat]:
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Parts:
     """Return the folder of all parts, and the model that was asked."""
     root, model = tmp_path_factory.mktemp("parts"), ScriptedChat(solve=solves_the_easy_ones)
     for number in range(1, OF + 1):
@@ -179,15 +178,11 @@ def test_every_question_is_in_one_part_whatever_else_is_drawn() -> None:
 
 @pytest.mark.parametrize("text", ["0/16", "17/16", "3"])
 def test_what_is_no_part_is_refused(text: str) -> None:
-    with pytest.raises(
-        InputError, match=r"a part must be I/N, such as 3/16, with I from 1 to N, not"
-    ):
+    with pytest.raises(InputError, match=r"a part must be I/N, such as 3/16, .* 1 to N, not"):
         read_part(text)
 
 
-def test_parts_give_the_same_records_as_one_run(
-    parts: tuple[Path, ScriptedChat], tmp_path: Path
-) -> None:
+def test_parts_give_the_same_records_as_one_run(parts: Parts, tmp_path: Path) -> None:
     root, model = parts
     undivided = ScriptedChat(solve=solves_the_easy_ones)
     whole = evaluated(undivided, tmp_path, **WHOLE)
@@ -201,9 +196,7 @@ def test_parts_give_the_same_records_as_one_run(
     assert (empty.records, repr(empty).strip()) == ([], "")
 
 
-def test_a_missing_part_is_refused_unless_it_may_be_partial(
-    parts: tuple[Path, ScriptedChat],
-) -> None:
+def test_a_missing_part_is_refused_unless_it_may_be_partial(parts: Parts) -> None:
     with pytest.raises(InputError, match=r"'vanilla' on .* is cut in 3 parts: missing parts: 2, 3"):
         read_records(parts[0] / "part-1")
     found = read_records(parts[0] / "part-1", partial=True)
@@ -211,16 +204,14 @@ def test_a_missing_part_is_refused_unless_it_may_be_partial(
 
 
 def test_an_answer_that_is_there_twice_is_refused_even_where_it_may_be_partial(
-    parts: tuple[Path, ScriptedChat], tmp_path: Path
+    parts: Parts, tmp_path: Path
 ) -> None:
     copy = shutil.copytree(parts[0] / "part-3", tmp_path / "copy")
     with pytest.raises(InputError, match=r"\(epoch 1\) of 'vanilla' on 'arithmetic' is both in"):
         read_records([parts[0], copy], partial=True)
 
 
-def test_parts_of_different_runs_are_refused(
-    parts: tuple[Path, ScriptedChat], tmp_path: Path
-) -> None:
+def test_parts_of_different_runs_are_refused(parts: Parts, tmp_path: Path) -> None:
     for other, named in (
         ({"settings": {"cutoff": 77}}, "cutoff"),
         ({"limit": 10}, "the questions changed"),

@@ -33,6 +33,7 @@ from tests.support.tuning_world import (
     bench_in,
     original,
     run,
+    style_in,
     texts,
     trying,
     world,
@@ -122,8 +123,7 @@ def test_a_candidate_that_a_server_refuses_ends_only_that_one(tmp_path: Path) ->
     usual = model.solve
 
     def solve(call: Call) -> Said:
-        minimal = any("minimal plan" in str(message.text) for message in call.messages)
-        fails = minimal and asked_in(call).id == DEV[0].id
+        fails = style_in(call) == "minimal" and asked_in(call).id == DEV[0].id
         return HTTPError(400) if fails else usual(call)
 
     model.solve = solve
@@ -186,9 +186,8 @@ def elsewhere(answer: Answer) -> ScriptedChat:
     usual = model.solve
 
     def solve(call: Call) -> Said:
-        question, text = asked_in(call), "\n".join(str(m.text) for m in call.messages)
-        style = next((name for name in ALWAYS_RIGHT if f"{name} plan" in text), "usual")
-        return usual(call) if question.id in ON_DEV else answer(question, style)
+        question = asked_in(call)
+        return usual(call) if question.id in ON_DEV else answer(question, style_in(call))
 
     model.solve = solve
     return model
