@@ -15,6 +15,11 @@ _FIELD = re.compile(
     r"\s*:\s*(?P<value>.*)",
     re.IGNORECASE,
 )
+_IN_ONE_LINE = re.compile(  # "Day 1: Current City: Rome; Transportation: -; Breakfast: -; …"
+    r"(?:[;|]|(?<=\d:))[ \t]*(?=(?:day \d{1,2}|current city|transportation|breakfast|attractions?"
+    r"|lunch|dinner|accommodations?)[ \t]*:)",
+    re.IGNORECASE,
+)
 _ITEM = re.compile(r"^\s*(?:[-*•+]\s+|\d+[.)]\s+)(?P<value>.+)")
 _NEEDED = r"(?:applicable|needed|required|necessary|included|planned|scheduled|booked|specified)"
 _THING = "accommodation|lodging|hotel|stay|meal|breakfast|lunch|dinner|attractions?|transportation"
@@ -124,7 +129,8 @@ def _plans_in(text: str) -> list[list[Day]]:
     """Return every run of "Day 1, Day 2, …" in the text, without bold marks."""
     plans: list[list[dict[str, str]]] = []
     field: str | None = None
-    for line in text.replace("**", "").replace("__", "").splitlines():
+    plain = _IN_ONE_LINE.sub("\n", text.replace("**", "").replace("__", ""))
+    for line in plain.splitlines():
         if day := _DAY.match(line):
             field, number = None, int(day["number"])
             if number == 1 or not plans:
@@ -162,5 +168,5 @@ def _read_line(line: str, day: dict[str, str], field: str | None) -> str | None:
 
 def _day(fields: dict[str, str]) -> Day:
     """Return a day with these fields, and "" for "-"."""
-    values = {name: text[:_MAX_FIELD].strip() for name, text in fields.items()}
+    values = {name: text[:_MAX_FIELD].strip().rstrip("; ") for name, text in fields.items()}
     return Day(**{name: "" if _EMPTY.fullmatch(text) else text for name, text in values.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pandas as pd
@@ -225,6 +226,7 @@ def test_other_commonsense_is_reported(pair: tuple[str, str], check: str) -> Non
         PLAN.replace("Attraction:", "Attractions:").replace(
             " Zoo, Bay City;3 Oaks Park, Bay City.", "\n- Zoo, Bay City\n- 3 Oaks Park, Bay City"
         ),
+        re.sub(r"\n(?!Day)", "; ", PLAN).replace(":; ", ": "),
         "<think>Day 1:\nCurrent City: Nowhere</think>" + PLAN,
         PLAN + "\nCosts:\nDay 1:\nTransportation: $150\nLunch: $30\nDay 2 was cheap.",
     ],
