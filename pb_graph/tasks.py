@@ -26,6 +26,7 @@ _UNITS: dict[str, tuple[float, str]] = {
     "week": (2_100, r"weeks?\b|woche|wöchig|semain|semana|settiman|недел|周|週|주"),
     "minute": (300, r"minut|min[üu]tig|минут|分|분"),
     "line": (20, r"line|zeile|ligne|vers|l[íi]nea|righe|linha|строк|行|줄"),
+    # "characters …" stands in the mark of `ends_of`.
     "character": (0.5, r"character(?!s …)|zeichen|caract[èe]re|caratteri|символ|знак"),
     "item": (60, r"(?:[a-zé]+[ -]){0,2}(?:bullet|points|item|idea|tip|example|question|name|idee)"),
 }
@@ -49,28 +50,46 @@ _TEXTS = (
     r"(?:essay|summary|letter|article|story|speech|review|report|e-?mail|poem|song|aufsatz|brief"
     r"|bericht|gedicht|lettre|ensayo|carta|poes[íi]a|saggio|эссе|письм|сочинени|стих)"
 )
-_COMPOSES = re.compile(  # by a verb, by a wish for a text or the like, or by the form of a reply
-    r"(?i)(?:^|[.!?:\n]\s*|(?P<aside>,\s*|\b(?:to|and|then)\s+)|\b(?:please|now|(?:can|could) you"
-    r"|me|bitte|peux-tu|pou[rv]+(?:ez|iez)-vous|puedes|podrías|puoi|potresti|pode(?:ria)?"
-    r"|можешь)\s+)(?:(?:re-?)?(?:(?:write|draft|compose|create|design|implement|plan|suggest"
-    r"|recommend|outline|translate|summari[sz]e|describe|explain|generate|program|compare|discuss"
-    r"|proofread|brainstorm|shorten|improve|polish|make it|(?:para|re)phrase|draw up|come up with"
-    r"|tell me a(?:bout)?|list \d+|recipe for|how (?:do|can) i|(?:fix|correct|refactor|debug"
-    r"|convert) (?:this|my|the (?:text|spell|gramm|code)\w*))\b|schreib|verfass|erstell|entw[ie]rf"
-    r"|plane?\b|übersetz|fasse|erkl[äa]r|beschreib|nenne? mir \d|korrigier|[ée]cri|r[ée]dig"
-    r"|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|corrig|escrib|redact|resum|traduc|explica|describ"
-    r"|organi[zs]|scriv|riassum|spiega|pianific|crea\b|escrev|descrev|traduz|planej|напи[сш]|состав"
-    r"|перевед|опиш|объясн|перескаж|исправ|(?:кратко )?излож)|(?:i(?:'d like| would like| need"
-    r"| want)|give|make|get|show|build|prepare|provide|help me|gib|mach|ich (?:brauche|möchte)"
-    r"|donne|fais|j'ai besoin|dame|haz|hacer|necesito|quiero|dammi|fammi|vorrei|me d[êe]|d[êe]-me"
-    rf"|faça|preciso|quero|дай|сделай|мне нуж)[^.?!\n]{{0,50}}?\b(?:{_TEXTS}|рецепт|таблиц|список"
+# What asks for a text: a verb at the head of a sentence, a wish for a text or the like, or the
+# form of the reply.
+_ASKED = (
+    r"(?:^|[.!?:\n]\s*|(?P<aside>,\s*|\b(?:to|and|then)\s+)|\b(?:please|now|(?:can|could) you|me"
+    r"|bitte|peux-tu|pou[rv]+(?:ez|iez)-vous|puedes|podrías|puoi|potresti|pode(?:ria)?|можешь)\s+)"
+)
+_ENGLISH_VERBS = (
+    r"write|draft|compose|create|design|implement|plan|suggest|recommend|outline|translate"
+    r"|summari[sz]e|describe|explain|generate|program|compare|discuss|proofread|brainstorm|shorten"
+    r"|improve|polish|make it|(?:para|re)phrase|draw up|come up with|tell me a(?:bout)?|list \d+"
+    r"|recipe for|how (?:do|can) i"
+    r"|(?:fix|correct|refactor|debug|convert) (?:this|my|the (?:text|spell|gramm|code)\w*)"
+)
+_OTHER_VERBS = (
+    r"schreib|verfass|erstell|entw[ie]rf|plane?\b|übersetz|fasse|erkl[äa]r|beschreib|nenne? mir \d"
+    r"|korrigier|[ée]cri|r[ée]dig|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|corrig|escrib|redact"
+    r"|resum|traduc|explica|describ|organi[zs]|scriv|riassum|spiega|pianific|crea\b|escrev|descrev"
+    r"|traduz|planej|напи[сш]|состав|перевед|опиш|объясн|перескаж|исправ|(?:кратко )?излож"
+)
+_WISHES = (
+    r"i(?:'d like| would like| need| want)|give|make|get|show|build|prepare|provide|help me|gib"
+    r"|mach|ich (?:brauche|möchte)|donne|fais|j'ai besoin|dame|haz|hacer|necesito|quiero|dammi"
+    r"|fammi|vorrei|me d[êe]|d[êe]-me|faça|preciso|quero|дай|сделай|мне нуж"
+)
+_WISHED = (
+    rf"{_TEXTS}|рецепт|таблиц|список"
     r"|(?:recipe|table|list|idea|tip|name|plan|outline|itinerary|query|function|script|program|code"
     r"|regex|guide|rezept|tabelle|liste|ideen|funktion|skript|abfrage|recette|tableau|idée|receta"
-    r"|tabla|lista|riassunto|ricetta|tabella|resumo|receita|tabela)s?\b))|\bpros and cons\b"
-    r"|\btl;?dr\b|\b(?:as|in|into|valid|return|output|als|en|como|формате) (?:an? |valid )?(?:json"
-    r"|yaml|csv)\b|\b(?:kannst|könn(?:test|en|ten)) .{0,80}(?:schreib|zusammenfass|übersetz|erstell"
-    r"|erklär)en|写|撰|总结|概括|翻译|规划|制定|解释|食谱|实现|書いて|作って|作成|翻訳|要約"
-    r"|説明して|レシピ|実装|써|작성|번역|요약|설명|계획을|레시피|구현"
+    r"|tabla|lista|riassunto|ricetta|tabella|resumo|receita|tabela)s?\b"
+)
+_FORMS = (
+    r"\bpros and cons\b|\btl;?dr\b"
+    r"|\b(?:as|in|into|valid|return|output|als|en|como|формате) (?:an? |valid )?(?:json|yaml|csv)\b"
+    r"|\b(?:kannst|könn(?:test|en|ten)) .{0,80}(?:schreib|zusammenfass|übersetz|erstell|erklär)en"
+    r"|写|撰|总结|概括|翻译|规划|制定|解释|食谱|实现|書いて|作って|作成|翻訳|要約|説明して"
+    r"|レシピ|実装|써|작성|번역|요약|설명|계획을|레시피|구현"
+)
+_COMPOSES = re.compile(
+    rf"(?i){_ASKED}(?:(?:re-?)?(?:(?:{_ENGLISH_VERBS})\b|{_OTHER_VERBS})"
+    rf"|(?:{_WISHES})[^.?!\n]{{0,50}}?\b(?:{_WISHED}))|{_FORMS}"
 )
 _TEXT = re.compile(rf"(?i)\b{_TEXTS}|作文|文章|论文|小論文|レポート|에세이")
 _SPEECH = re.compile(

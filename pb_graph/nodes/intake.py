@@ -93,12 +93,17 @@ async def intake(state: State, run: Run) -> State:
         "thinking_room": room,
         "limit": limit,
         "planning_bound": planning,
+        "plan": [],
+        "shares": [],
         "results": Overwrite([]),
         "charges": Overwrite([]),
         "budget_used_up": Overwrite(value=False),
+        "effort": None,
+        "answer": "",
+        "finish": None,
+        "answer_id": None,
     }
-    update |= {"plan": [], "shares": [], "answer": ""}
-    return cast("State", update | dict.fromkeys(("effort", "finish", "answer_id")))
+    return cast("State", update)
 
 
 def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassName) -> Settings:

@@ -208,8 +208,14 @@ def review(state: State, run: Run) -> State:
     note that the plan has been reviewed, and the reviewer's budget. LangGraph refuses any other
     answer with pydantic's error, and the interrupt can be answered again.
     """
-    fields = {"plan", "level", "budget", "shares", "limit", "warnings"}
-    payload = {name: value for name, value in {**state, **state["query"]}.items() if name in fields}
+    payload = {
+        "plan": state["plan"],
+        "level": state["query"]["level"],
+        "budget": state["query"]["budget"],
+        "shares": state["shares"],
+        "limit": state["limit"],
+        "warnings": state["warnings"],
+    }
     schema: Any = Review | Literal[True]
     edit = interrupt(payload, response_schema=schema)
     run.settings = run.settings.model_copy(update={"review_plan": False})

@@ -44,8 +44,14 @@ async def solve(task: SolveTask, run: Run) -> State:
         run.warn(failure.code, f"sub-question {index + 1}: {failure}")
     if not reply.text and reply.finish != "error":
         run.warn("no_result", f"sub-question {index + 1} was cut off without a result")
-    outcome = {"tokens": reply.tokens, "finish": reply.finish, "answer": reply.text}
-    result: Any = {"index": index, "share": share, "cap": run.cap_for(share), **outcome}
+    result = StepResult(
+        index=index,
+        share=share,
+        cap=run.cap_for(share),
+        tokens=reply.tokens,
+        finish=reply.finish,
+        answer=reply.text,
+    )
     run.emit("step_done", **result)
     return {"results": [result]}
 
