@@ -331,6 +331,8 @@ class FallbackClient(ModelClient):
                     lost += failure.lost
                     if available_tokens(1) < 1:
                         break
+        if len(failures) == 1:  # with its class, such as that of a budget that is used up
+            raise failures[0]
         last = failures[-1]
         raise ModelCallError(" ".join(map(str, failures)), last.status, lost) from last
 

@@ -232,6 +232,7 @@ def _letters(name: object) -> str:
 
 
 _FIELD_OF = {_letters(word): field for field, words in _FIELDS.items() for word in words.split()}
+_PLACES = {word: place for place, word in enumerate(_FIELD_OF)}
 
 
 def _field_of(name: object) -> str:
@@ -261,7 +262,7 @@ def _to_step(item: object) -> dict[str, Any] | None:
 def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a JSON object says of a step, by field; nothing if it asks for nothing."""
     fields, points = dict[str, Any](), ""
-    for name in sorted(filter(_field_of, item), key=lambda key: [*_FIELD_OF].index(_letters(key))):
+    for name in sorted(filter(_field_of, item), key=lambda key: _PLACES[_letters(key)]):
         field, value = _field_of(name), item[name]
         if isinstance(value, list) and field in {"question", "hint"}:
             points = points or "; ".join(part for part in value if isinstance(part, str))

@@ -24,11 +24,12 @@ from pydantic import SecretStr
 from pb_graph import Budget, BudgetedChatModel, NoAnswerError, Settings, build_graph
 from pb_graph.budget import use_budget
 from pb_graph.budget.bill import Bill, most_billed
-from pb_graph.errors import ModelCallError, ModelSetupError
+from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.caps import anthropic, can_continue, continuing, deepseek, llama_cpp
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions, copy_for_calls, describe_model, name_of
 from pb_graph.models.reply import ASYNC, BLOCKING, Reply, run_sync
+from pb_graph.models.resolve import client_of
 from pb_graph.types import Purpose
 from tests.support.chat_model import (
     CutOffError,
@@ -220,6 +221,12 @@ class TestFallbacks:
             run(build_graph(first.with_fallbacks([second]), settings=self.ONE_CALL))
         assert second.calls == []
         assert caught.value.report["most_billed"] == caught.value.report["limit"] == 50
+
+    def test_a_budget_that_is_used_up_is_no_failure_of_the_models(self) -> None:
+        client = client_of(ScriptedChat().with_fallbacks([ScriptedChat()]), None, RetryPolicy())
+        (budget := Budget(1)).charge(1)
+        with use_budget(budget), pytest.raises(BudgetUsedUpError):
+            run_sync(client.call(ASK, LIMITS, BLOCKING))
 
 
 class Warm(ScriptedChat):
