@@ -251,9 +251,21 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     return base ** int(exponent)
 
 
-_OPERATORS: dict[type[ast.operator], Any] = {ast.Add: operator.add, ast.Sub: operator.sub}
-_OPERATORS |= {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: _power}
-_OPERATORS |= {ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod}
-_FUNCTIONS: dict[str, Any] = {"abs": abs, "min": min, "max": max, "int": math.trunc}
-_FUNCTIONS |= {"floor": math.floor, "ceil": math.ceil}
-_FUNCTIONS["round"] = lambda value, digits=0: round(value, int(digits))
+_OPERATORS: dict[type[ast.operator], Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
+_FUNCTIONS: dict[str, Any] = {
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "int": math.trunc,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": lambda value, digits=0: round(value, int(digits)),
+}

@@ -42,9 +42,12 @@ PriceRatio = Annotated[
 ]
 
 _TYPES: dict[object, Any] = {
-    "bool": bool, "int": int, "float": float, "int | None": int | None,
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "int | None": int | None,
     "float | None": float | None,
-}  # fmt: skip
+}
 
 
 def read_numbers(option: str, text: str) -> list[int]:
