@@ -90,18 +90,8 @@ def certify(
         InputError: If the method is unknown, the records are of several studies or of an unfinished
             run, there are too few questions, or a number is out of range.
     """
-    if len(table[list(STUDY)].drop_duplicates()) != 1:
-        msg = "a certificate is about one data set, solver and planner: read their logs only"
-        raise InputError(msg)
+    _check(table, is_partial=is_partial)
     choose_baseline(table, baseline)
-    made = zip(table.method, table.made_by, strict=True)
-    gaps = {f"{method}: {about['gaps']}" for method, about in made if about.get("gaps")}
-    if gaps and not is_partial:
-        msg = (
-            f"the run is not finished ({'; '.join(sorted(gaps))}). Run the same command again, or "
-            "take it as it is with --partial."
-        )
-        raise InputError(msg)
     table = table[(table.method != baseline) | table.score.notna()]
     questions = table.question[table.method == baseline].unique()
     sample = sorted(questions, key=digest)
@@ -135,17 +125,37 @@ def certify(
         ratio = PAIR_COLUMNS["ratio of T"].show(pair)
         sentence = f"{certified} loses {goal}, at {ratio} times its tokens."
     elif tests:
-        equal = math.ceil(math.log(1 - level) / math.log(1 - share))
-        while tests[-1].kind == "betting" and betting_upper_bound([0.0] * equal, level) > share:
-            equal += 1
-        minimum = equal + (equal - 1) // (_CHOOSE - 1)  # a fifth chooses the order
         sentence = (
-            f"No method is proven to lose {goal}. A proof needs at least {minimum} questions, even "
-            "if both methods have the same scores."
+            f"No method is proven to lose {goal}. A proof needs at least "
+            f"{_fewest(tests[-1].kind, share, level)} questions, even if both methods have the "
+            "same scores."
         )
     else:
         sentence = f"No method is cheaper than {baseline} on the questions that chose the order."
     return Certificate(certified, sentence, baseline, loss, confidence, count, rows)
+
+
+def _check(table: pd.DataFrame, *, is_partial: bool) -> None:
+    """Raise an `InputError` where the answers are of several studies, or of an unfinished run."""
+    if len(table[list(STUDY)].drop_duplicates()) != 1:
+        msg = "a certificate is about one data set, solver and planner: read their logs only"
+        raise InputError(msg)
+    made = zip(table.method, table.made_by, strict=True)
+    gaps = {f"{method}: {about['gaps']}" for method, about in made if about.get("gaps")}
+    if gaps and not is_partial:
+        msg = (
+            f"the run is not finished ({'; '.join(sorted(gaps))}). Run the same command again, or "
+            "take it as it is with --partial."
+        )
+        raise InputError(msg)
+
+
+def _fewest(kind: str, share: float, level: float) -> int:
+    """Return the questions that a proof needs where both methods have the same scores."""
+    equal = math.ceil(math.log(1 - level) / math.log(1 - share))
+    while kind == "betting" and betting_upper_bound([0.0] * equal, level) > share:
+        equal += 1
+    return equal + (equal - 1) // (_CHOOSE - 1)  # a fifth chooses the order
 
 
 class NonInferiorityTest(NamedTuple):

@@ -31,7 +31,13 @@ from optim.statistics.comparison import MIN_UNBIASED_QUESTIONS
 from optim.tuning.evaluator import Evaluator, Reflector
 from optim.tuning.optimizers import read_instructions
 from optim.tuning.options import PLANS, TuneOptions, resolve_optimizer
-from optim.tuning.program import DEFAULT_INSTRUCTIONS, GraphProgram, check_is_sent, predictor_of
+from optim.tuning.program import (
+    DEFAULT_INSTRUCTIONS,
+    Candidate,
+    GraphProgram,
+    check_is_sent,
+    predictor_of,
+)
 from optim.tuning.search import Search, Split, Trial, Verdict
 from pb_graph.cli.display import safe
 from pb_graph.errors import InputError
@@ -140,22 +146,11 @@ def tune(  # noqa: PLR0913 -- all but three by name
     others = None if held_out is None else questions_of(held_out)
     split = split_of(questions_of(train), questions_of(dev), others, options.seed)
     split.check(options.budget)
-    settings, domains = program.settings, {question.domain for question in split.dev}
-    domain = domains.pop() if len(domains) == 1 else ""
-    original = replace(program.candidate, estimate_level=options.estimate_level)
-    if domain and "domain" not in settings.model_fields_set:  # the domain's defaults are measured
-        original = replace(original, settings=settings.model_copy(update={"domain": domain}))
-    levels = [None if options.estimate_level else question.level for question in split.dev]
     # Optimizers are silenced by replacing standard error, so the one of today is kept.
     console = Console(file=sys.stderr)
     tell = callback or (lambda text: console.print(safe(text)))
-    if options.tuned in PLANS and "plan_from" not in original.settings.model_fields_set:
-        is_known = None not in levels and any(map(original.settings.is_planned, levels))
-        if not is_known and original.settings.has_plan:
-            tell("Every question is planned (plan_from=1), so that each one tests the prompt.")
-            planned = original.settings.merged_with(Settings(plan_from=1))
-            original = replace(original, settings=planned)
-    settings = original.settings.for_domain(domain)
+    levels = [None if options.estimate_level else question.level for question in split.dev]
+    original, settings = _original(program, split, options, levels, tell)
     predictor = predictor_of(settings, options.tuned)
     if optimizer.name == "candidates" and isinstance(options.candidates, str | Path | None):
         texts = read_instructions(options.candidates, predictor)
@@ -186,6 +181,28 @@ def tune(  # noqa: PLR0913 -- all but three by name
     )
     artefact = tuned.program().model_copy(update={"tuning": record})
     return TuneResult(tuned, artefact, search, records)
+
+
+def _original(
+    program: GraphProgram,
+    split: Split,
+    options: TuneOptions,
+    levels: Sequence[int | None],
+    tell: Callable[[str], None],
+) -> tuple[Candidate, Settings]:
+    """Return the original, which plans every question if its plans are tuned, and its settings."""
+    given, domains = program.settings, {question.domain for question in split.dev}
+    domain = domains.pop() if len(domains) == 1 else ""
+    original = replace(program.candidate, estimate_level=options.estimate_level)
+    if domain and "domain" not in given.model_fields_set:  # the domain's defaults are measured
+        original = replace(original, settings=given.model_copy(update={"domain": domain}))
+    settings = original.settings
+    if options.tuned in PLANS and "plan_from" not in settings.model_fields_set:
+        is_known = None not in levels and any(map(settings.is_planned, levels))
+        if not is_known and settings.has_plan:
+            tell("Every question is planned (plan_from=1), so that each one tests the prompt.")
+            original = replace(original, settings=settings.merged_with(Settings(plan_from=1)))
+    return original, original.settings.for_domain(domain)
 
 
 def questions_of(given: Questions | Iterable[Any]) -> list[Question]:

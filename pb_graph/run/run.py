@@ -23,7 +23,7 @@ from langgraph.types import Send
 
 from pb_graph.answers import boxed_answer, stated_answer
 from pb_graph.budget.account import Budget
-from pb_graph.budget.bill import MAX_TOKENS, most_billed, spending
+from pb_graph.budget.bill import MAX_TOKENS, most_billed, spending, spent
 from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.classes import FoundClass, takes_system_message
@@ -185,23 +185,15 @@ class Run:
         Raises:
             ModelCallError: If the request and its retries fail; a failed ending is a warning.
         """
+        asked = budget
+        budget, room = await self._with_room(asked)
         is_capped = budget is not None and self.settings.enforcement == "force"
         forces = is_capped and self.settings.reserve != 0
         stream = closing and not compute
         free: Thinking = "low" if self.settings.style == "paper" else "free"
-        room = 0
-        if budget and (room := self.state.get("thinking_room", 0)):
-            # A smaller limit around the question may leave none of it.
-            room = max(0, min(room, int(self.budget.left) - budget))
-            key = (await self.client("solver")).key
-            if self.parts.replied.get(key):
-                budget, room = budget + room, 0
         cap = max(1, min(self.cap_for(budget), self.budget.tokens_left()))
         # Set aside, so that other questions and steps of a shared budget leave it.
-        answer_type = self.parts.answer_type if closing else None
-        reserve = max(self.settings.reserve or 0, answer_type.reserve if answer_type else 0)
-        reserve = min(reserve, cap * 2 // 3 if closing else cap // 2) if forces else 0
-        kept = self.budget.grant(reserve)
+        kept = self.budget.grant(self._reserve(cap, closing=closing) if forces else 0)
         options = CallOptions(
             cap - int(kept.left),
             purpose=purpose,
@@ -211,38 +203,62 @@ class Run:
             stream=stream and not self.parts.tools,
             tools=self.parts.tools,
         )
-        forced, is_thought = None, False
+        forced: Reply | None = None
         with kept:
             prompt, reply, tokens, left = await self._work(prompt, options, cap, kept)
+            reply = self._read(reply, options)
             finish: Finish = "length" if reply.finish == "length" else "stop"
-            details = reply.charge["usage"]["output_token_details"]
-            thought = reply.thought or details.get("reasoning")
-            may_think = self.thinks and options.thinking_room >= MIN_THINKING
-            if may_think and finish == "length" and not thought:  # cut before its closing mark
-                reply = replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
-            if reply.finish == "filter":
-                note = "the provider's content filter ended a reply"
-                self.warn("content_filter", f"{note}: change the question or the model")
             if compute and finish == "stop" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, tokens, finish)
-            is_thought = bool(room and thought) and finish == "length"
+            is_thought = room > 0 and finish == "length" and _has_thought(reply)
             is_open = compute is not None and stated_answer(reply.text) is None
             is_open = is_open or self._is_unfinished(reply, query, forces=forces, closing=closing)
             if is_open and not is_thought:
                 ending = replace(options, cap=left, stream=stream)
                 forced = await self._force(prompt, reply, query, ending, closing=closing, kept=kept)
-                tokens += forced.tokens if forced else 0
-                if forced and forced.thought and not thought:  # the mark that closes the thought
+            if forced:
+                tokens += forced.tokens
+                # A text that is cut off twice, or closed by the mark of a thought, was a thought.
+                is_cut = forced.finish == "length" and not stated_answer(forced.text)
+                is_thought = room > 0 and is_cut
+                if is_thought or (forced.thought and not _has_thought(reply)):
                     reply = replace(reply, text="")
-                if forced and room and forced.finish == "length" and not stated_answer(forced.text):
-                    self.parts.replied[key] = is_thought = True  # cut off twice, as thoughts are
-                    reply = replace(reply, text="")
-        if is_thought:
-            same: Any = {"closing": closing, "thinking": thinking, "compute": compute}
-            again = await self.call_within_budget(prompt, budget, query, purpose, **same)
-            text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
-            return BudgetedReply(text, again.tokens + tokens, finish)
-        return _with_ending(reply, forced, finish, tokens, closing=closing)
+        if not is_thought:
+            return _with_ending(reply, forced, finish, tokens, closing=closing)
+        self.parts.replied[(await self.client("solver")).key] = True
+        same: Any = {"closing": closing, "thinking": thinking, "compute": compute}
+        again = await self.call_within_budget(prompt, asked, query, purpose, **same)
+        text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
+        return BudgetedReply(text, again.tokens + tokens, finish)
+
+    async def _with_room(self, budget: int | None) -> tuple[int | None, int]:
+        """Return a budget, and the tokens beside it for a model that may turn out to think.
+
+        They are part of the budget once the model has thought. A smaller limit around the question
+        may leave none.
+        """
+        room = self.state.get("thinking_room", 0)
+        if not budget or not room:
+            return budget, 0
+        room = max(0, min(room, int(self.budget.left) - budget))
+        thinks = self.parts.replied.get((await self.client("solver")).key)
+        return (budget + room, 0) if thinks else (budget, room)
+
+    def _reserve(self, cap: int, *, closing: bool) -> int:
+        """Return the tokens of a cap that are kept for the ending of an unfinished answer."""
+        answer_type = self.parts.answer_type if closing else None
+        reserve = max(self.settings.reserve or 0, answer_type.reserve if answer_type else 0)
+        return min(reserve, cap * 2 // 3 if closing else cap // 2)
+
+    def _read(self, reply: Reply, options: CallOptions) -> Reply:
+        """Warn of a filter, and return the reply; its text was a thought if cut off within one."""
+        if reply.finish == "filter":
+            note = "the provider's content filter ended a reply"
+            self.warn("content_filter", f"{note}: change the question or the model")
+        may_think = self.thinks and options.thinking_room >= MIN_THINKING
+        if may_think and reply.finish == "length" and not _has_thought(reply):
+            return replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
+        return reply
 
     async def client(self, role: Role) -> ModelClient:
         """Return the client of the model of a role."""
@@ -364,8 +380,8 @@ class Run:
                 kept.close()
                 options = replace(options, cap=max(1, left))
                 continue
-            rounds, tokens = rounds + 1, tokens + reply.tokens
-            left -= most_billed(reply.charges)
+            charges, rounds = reply.charges, rounds + 1
+            tokens, left = tokens + spent(charges), left - most_billed(charges)
             if not reply.tool_message or rounds > MAX_ROUNDS:
                 return prompt, reply, tokens, left
             if (unspent := left - int(kept.left)) < 1:
@@ -373,9 +389,9 @@ class Run:
             account = self.budget.limit(tokens=unspent)
             with use_budget(account):
                 found = await self._use_tools(reply.tool_message)
-            prompt, spent = [*prompt, *found], int(account.spent + account.unknown)
-            tokens, left = tokens + int(account.spent), left - spent
-            options = replace(options, cap=max(1, unspent - spent))
+            prompt, used = [*prompt, *found], int(account.spent + account.unknown)
+            tokens, left = tokens + int(account.spent), left - used
+            options = replace(options, cap=max(1, unspent - used))
 
     async def _force(  # noqa: PLR0913 -- what to ask, and within what
         self,
@@ -438,6 +454,11 @@ class Run:
             if thought or charge["finish"] == "stop":
                 self.parts.replied[charge["model"]] = thought
             self.emit("call", **charge)
+
+
+def _has_thought(reply: Reply) -> bool:
+    details = reply.charge["usage"]["output_token_details"]
+    return bool(reply.thought or details.get("reasoning"))
 
 
 def _with_ending(
