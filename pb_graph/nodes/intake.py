@@ -24,6 +24,7 @@ from pb_graph.types import Query
 MAX_CONVERSATION = 24_000
 """Characters of earlier turns that planner and solver are shown: some 6,000 tokens."""
 _ROLES = {"human": "user", "ai": "assistant"}
+_NO_TEXT = "Reply to the images or files."  # the question of a message that has no text
 
 
 class _Given(BaseModel):
@@ -51,18 +52,7 @@ async def intake(state: State, run: Run) -> State:
             ``review_plan`` or ``on_used_up="pause"`` is set without a checkpointer.
     """
     given = _check(state)
-    form = run.parts.answer_type.form if run.parts.answer_type else None
-    query = Query(
-        question=given.question,
-        reference=given.reference or None,
-        instruction=given.instruction or None,
-        answer_format="\n".join(filter(None, (given.answer_format, form))) or None,
-        domain=given.domain or run.settings.domain,
-        level=given.level,
-        budget=None,
-        conversation=given.conversation,
-        media=given.media,
-    )
+    query = _query_of(given, run)
     if given.budget is not None:
         run.settings = run.settings.model_copy(update={"budget": given.budget})
     has_own, method = run.settings.budget is not None, METHODS[run.settings.method]
@@ -86,24 +76,33 @@ async def intake(state: State, run: Run) -> State:
     kind = {"model_class": found.name, "model_class_source": found.source}
     ways = {"execution": settings.execution, "plan_from": settings.plan_from}
     run.emit("intake", method=settings.method, limit=limit, **kind, **ways)
-    update: dict[str, Any] = {  # replaces the values of an earlier question
+    update: dict[str, Any] = {
         "query": query,
         "level_source": None if given.level is None else "given",
         "model_class_source": found.source,
         "thinking_room": room,
         "limit": limit,
         "planning_bound": planning,
-        "plan": [],
-        "shares": [],
-        "results": Overwrite([]),
-        "charges": Overwrite([]),
-        "budget_used_up": Overwrite(value=False),
-        "effort": None,
-        "answer": "",
-        "finish": None,
-        "answer_id": None,
     }
-    return cast("State", update)
+    # The values of an earlier question are replaced.
+    update |= {"plan": [], "shares": [], "effort": None, "finish": None, "answer_id": None}
+    update |= {"results": Overwrite([]), "charges": Overwrite([]), "answer": ""}
+    return cast("State", update | {"budget_used_up": Overwrite(value=False)})
+
+
+def _query_of(given: _Given, run: Run) -> Query:
+    form = run.parts.answer_type.form if run.parts.answer_type else None
+    return Query(
+        question=given.question,
+        reference=given.reference or None,
+        instruction=given.instruction or None,
+        answer_format="\n".join(filter(None, (given.answer_format, form))) or None,
+        domain=given.domain or run.settings.domain,
+        level=given.level,
+        budget=None,
+        conversation=given.conversation,
+        media=given.media,
+    )
 
 
 def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassName) -> Settings:
@@ -176,7 +175,7 @@ def read_conversation(messages: Sequence[AnyMessage]) -> dict[str, Any]:
     lines = ["<conversation>", *recent, "</conversation>"]
     system = [_text(message) for message in messages if isinstance(message, SystemMessage)]
     return {
-        "question": _text(question),
+        "question": _text(question).strip() or (_NO_TEXT if _files_of(question) else ""),
         "instruction": "\n\n".join(filter(None, system)) or None,
         "conversation": "\n".join(lines) if recent else None,
         "media": [block for message in messages for block in _files_of(message)],

@@ -194,6 +194,16 @@ def test_images_go_through_to_the_solver() -> None:
             assert "1 image(s) or file(s)" in str(call.messages)
 
 
+def test_a_message_of_images_alone_is_a_question() -> None:
+    model = ScriptedChat()
+    earlier = HumanMessage("How many apples are in each picture that I send?")
+    asked = [earlier, AIMessage("Send them."), HumanMessage([IMAGE])]
+    assert report_of(model, {"messages": asked}, **TWO_CALLS)["answer"] == "Final answer: 42"
+    shown = [said.content for said in model.solving()[0].messages if isinstance(said.content, list)]
+    assert IMAGE in shown[0]
+    assert "How many apples" in str(shown[0])
+
+
 def test_a_hint_that_states_a_result_never_reaches_the_solver() -> None:
     plan = ["How many groups? | 14 / 2 = 9", "How many pens is that?"]
     model = ScriptedChat(plan=plan)
