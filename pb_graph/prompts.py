@@ -60,6 +60,7 @@ find what the question needs instead:"""
 _SOLVE = "Solve sub-question {} now, and only that: {} Think briefly and use at most {}."
 _PARTS = "The answer is made of these parts, one behind the other:"
 _WRITE = "Write part {} now, and only that: {} Use at most {}."
+_FORM_OF_PARTS = "The whole answer is asked for in this form, so write each part in it:"
 _OUTLINE = "These sub-questions outline one way to solve it; take a better way if you see one:"
 
 _FRAME = """The problem comes with its difficulty, a level out of 5, and with sub-questions as a \
@@ -188,6 +189,8 @@ def step_prompt(task: SolveTask, settings: Settings, style: Style) -> list[Promp
         system.append(style.instruction)
     elif style.instruction:
         opening += ["", style.instruction]
+    if lead is _PARTS and query["answer_format"]:
+        opening += ["", _FORM_OF_PARTS, query["answer_format"]]
     asks = []
     for step in (*earlier, task):
         share = settings.told(step["share"], query["level"])

@@ -215,6 +215,15 @@ def test_by_default_the_plan_says_whether_its_parts_are_the_answer(
     )
 
 
+def test_every_part_of_a_joined_answer_is_told_its_form() -> None:
+    plan = '{"delivers": "all", "steps": ["Write on how bees live.", "Write on bees and people."]}'
+    model = ScriptedChat(planner=plan, solve=in_turn("one", "two"))
+    report_of(model, ESSAY | {"answer_format": "Each paragraph has a title in capitals."}, **EVEN)
+    for call in model.solving():
+        told = [str(said.content) for said in call.messages if "in capitals" in str(said.content)]
+        assert len(told) == 1
+
+
 def test_a_joined_answer_that_lacks_a_part_or_was_cut_says_so() -> None:
     plan = '{"delivers": "all", "steps": ["Write on how bees live.", "Write on bees and people."]}'
     model = ScriptedChat(planner=plan, solve=in_turn("one", HTTPError(400)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from json_repair import repair_json
 
 _MAX_FIELD = 2_000  # characters; searching a hostile megabyte is quadratic
-_DAY = re.compile(r"^\W*day\s*(?P<number>\d{1,2})\b", re.IGNORECASE)
+_DAY = re.compile(r"^\W*day\s*:?\s*(?P<number>\d{1,2})\b", re.IGNORECASE)
 _FIELD = re.compile(
     r"^[\W\d_]*"  # bullets, numbers, an emoji
     r"(?P<label>current\s+city|transportation|breakfast|attractions?|lunch|dinner|accommodations?)"

@@ -227,6 +227,7 @@ def test_other_commonsense_is_reported(pair: tuple[str, str], check: str) -> Non
             " Zoo, Bay City;3 Oaks Park, Bay City.", "\n- Zoo, Bay City\n- 3 Oaks Park, Bay City"
         ),
         re.sub(r"\n(?!Day)", "; ", PLAN).replace(":; ", ": "),
+        re.sub(r"Day (\d):?", r"### Day: \1", PLAN),
         "<think>Day 1:\nCurrent City: Nowhere</think>" + PLAN,
         PLAN + "\nCosts:\nDay 1:\nTransportation: $150\nLunch: $30\nDay 2 was cheap.",
     ],
