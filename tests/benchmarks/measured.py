@@ -1,4 +1,4 @@
-"""Print the tables of measured.md, runs.md and models.md, and rebuild them, from `answers.csv`.
+"""Print the tables of measured.md, runs.md and other pages, and rebuild them, from `answers.csv`.
 
     python tests/benchmarks/measured.py math500 --rows level_first,vanilla --against vanilla
     python tests/benchmarks/measured.py          # every table of the pages, and the picture
@@ -35,7 +35,7 @@ _DAYS = "2026-11-25,2026-11-26,2026-11-27,2026-11-28"
 ANSWERS = Path(__file__).with_name("answers.csv")
 TEXTS = Path(__file__).with_name("texts.jsonl.xz")
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [DOCS / name for name in ("measured.md", "runs.md", "models.md")]
+PAGES = [DOCS / name for name in ("measured.md", "runs.md", "models.md", "travelplanner.md")]
 PICTURE = DOCS / "pictures" / "measured.svg"
 OUTPUT_PRICE = 4  # prompt tokens that cost as much as one completion token
 _TABLE = re.compile(r"(<!-- measured\.py (.*) -->\n\n)(?:(?:\|.*\n)+\n)?")
