@@ -58,6 +58,7 @@ RESULTS = [
         *("NaturalInstructions", "natural_instructions", "120:200", "default"),
         "2026-11-25,2026-11-28",
     ),
+    DataSet("reasoning-gym", "reasoning_gym", "90:690", "default", "2026-11-28,2026-11-30"),
 ]
 """Questions at places that chose no prompt and no setting."""
 
