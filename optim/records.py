@@ -282,10 +282,8 @@ def _refuse_mixing(earlier: EvalLog, later: EvalLog, ignored: Collection[str]) -
     old, new = (metadata_of(log)["conditions"] for log in (earlier, later))
     if differ := differences(old, new, ignored):
         name = f"{metadata_of(earlier)['method']!r} on {metadata_of(earlier)['dataset']!r}"
-        msg = (
-            f"{name} differs between {earlier.location} and {later.location} in "
-            f"{', '.join(differ)}. Give each of them a name or a folder of its own."
-        )
+        msg = f"{name} differs between {earlier.location} and {later.location} in "
+        msg += f"{', '.join(differ)}. Give each of them a name or a folder of its own."
         raise InputError(msg)
 
 
@@ -351,11 +349,8 @@ def pool(logs: Iterable[EvalLog], *, partial: bool = False) -> list[Record]:
     about: dict[str, Any] = {"parts": of} if of else {}
     if gaps := "; ".join(_gaps(parts, answers)):
         if of and not partial:
-            msg = (
-                f"{name} is cut in {of} parts: {gaps}. Run it with --part, or report without it: "
-                "--partial."
-            )
-            raise InputError(msg)
+            msg = f"{name} is cut in {of} parts: {gaps}. Run it with --part, or report without it: "
+            raise InputError(msg + "--partial.")
         about["gaps"] = gaps
     return [
         replace(each, made_by={**each.made_by, **about}) for records in answers for each in records

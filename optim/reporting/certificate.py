@@ -125,11 +125,9 @@ def certify(
         ratio = PAIR_COLUMNS["ratio of T"].show(pair)
         sentence = f"{certified} loses {goal}, at {ratio} times its tokens."
     elif tests:
-        sentence = (
-            f"No method is proven to lose {goal}. A proof needs at least "
-            f"{_fewest(tests[-1].kind, share, level)} questions, even if both methods have the "
-            "same scores."
-        )
+        fewest = _fewest(tests[-1].kind, share, level)
+        sentence = f"No method is proven to lose {goal}. A proof needs at least {fewest} questions,"
+        sentence += " even if both methods have the same scores."
     else:
         sentence = f"No method is cheaper than {baseline} on the questions that chose the order."
     return Certificate(certified, sentence, baseline, loss, confidence, count, rows)
@@ -143,11 +141,8 @@ def _check(table: pd.DataFrame, *, is_partial: bool) -> None:
     made = zip(table.method, table.made_by, strict=True)
     gaps = {f"{method}: {about['gaps']}" for method, about in made if about.get("gaps")}
     if gaps and not is_partial:
-        msg = (
-            f"the run is not finished ({'; '.join(sorted(gaps))}). Run the same command again, or "
-            "take it as it is with --partial."
-        )
-        raise InputError(msg)
+        msg = f"the run is not finished ({'; '.join(sorted(gaps))}). Run the same command again, "
+        raise InputError(msg + "or take it as it is with --partial.")
 
 
 def _fewest(kind: str, share: float, level: float) -> int:

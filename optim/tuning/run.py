@@ -197,11 +197,11 @@ def _original(
     if domain and "domain" not in given.model_fields_set:  # the domain's defaults are measured
         original = replace(original, settings=given.model_copy(update={"domain": domain}))
     settings = original.settings
-    if options.tuned in PLANS and "plan_from" not in settings.model_fields_set:
-        is_known = None not in levels and any(map(settings.is_planned, levels))
-        if not is_known and settings.has_plan:
-            tell("Every question is planned (plan_from=1), so that each one tests the prompt.")
-            original = replace(original, settings=settings.merged_with(Settings(plan_from=1)))
+    is_known = None not in levels and any(map(settings.is_planned, levels))
+    is_free = options.tuned in PLANS and "plan_from" not in settings.model_fields_set
+    if is_free and settings.has_plan and not is_known:
+        tell("Every question is planned (plan_from=1), so that each one tests the prompt.")
+        original = replace(original, settings=settings.merged_with(Settings(plan_from=1)))
     return original, original.settings.for_domain(domain)
 
 
