@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pb_graph.methods import METHODS
 from pb_graph.settings import Settings
 from pb_graph.styles import BY_PLAN, CALCULATION_BY_PLAN, COMPOSED, STYLES, Style, final_line
-from pb_graph.tasks import RESULT, is_composed
+from pb_graph.tasks import RESULT, is_composed, is_sum
 from pb_graph.types import Query, StepResult, SubQuestion
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def solver_style(
         is_free: Whether the answer is free text. Where it has a type, or the solver has tools,
             examples would show neither, and are left out; a calculation becomes prose.
     """
-    name = settings.solver_style(query["domain"], query["level"])
+    domain = "arithmetic" if is_sum(query["question"]) else query["domain"]
+    name = settings.solver_style(domain, query["level"])
     style, in_words = STYLES[name or "prose"], STYLES["prose"]
     if program_style and program_style.instruction:
         style = program_style

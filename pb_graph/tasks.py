@@ -115,6 +115,15 @@ _PROGRAM = re.compile(
     r"(?i)\b(?:python|java|javascript|typescript|sql|bash|shell|rust|golang|c\+\+|regex|functions?"
     r"|script|programs?|code|query|funktion|skript|fonction|funci[óo]n)\b"
 )
+_FIGURE = r"[(\s]*-?\d[\d.,]*[)\s]*"
+_SUM = re.compile(rf"{_FIGURE}(?:(?:[+*\u00d7\u00f7]|(?<=[\s)])[-\u2212/x](?=[\s(])){_FIGURE})+")
+_SUM_WORDS = (
+    "what is the of to for me please can you calculate compute evaluate solve simplify work out "
+    "find give state tell only just as your following arithmetic problem expression calculation "
+    "addition subtraction multiplication division sum difference product result value total number "
+    "final answer how much was ist wie viel berechne ergebnis combien font fait calcule cuánto es "
+    "calcula quanto fa calcola сколько будет вычисли"
+)
 RESULT = re.compile(r"(?i)\\boxed|final answer:")
 """A format of a result that ends a working: a box, or a line."""
 
@@ -135,6 +144,13 @@ def _composes(text: str) -> bool:
     """Return whether a text asks for another text; an aside of a question for a number does not."""
     counts = bool(_COUNTS.search(text))
     return any(not (counts and found["aside"]) for found in _COMPOSES.finditer(text))
+
+
+def is_sum(question: str) -> bool:
+    """Return whether a question is a sum of figures, beside words that ask for its result."""
+    others, figures = _SUM.subn(" ", question)
+    words = re.findall(r"[^\W\d_]+", others.casefold())
+    return bool(figures) and set(words) <= set(_SUM_WORDS.split()) and ".." not in others
 
 
 def kind_of(query: Query) -> Literal["program", "trip", "text"]:
