@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PromptMessage = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
 """A role and a text, as LangChain's models take them. A list holds images and files as well."""
-
 T = TypeVar("T")
 
 
@@ -93,8 +92,7 @@ def solver_style(
     if program_style and program_style.instruction:
         style = program_style
     elif program_style:
-        shown = in_words if style.compute else style
-        style = replace(shown, examples=program_style.examples)
+        style = replace(in_words if style.compute else style, examples=program_style.examples)
     elif name not in {"prose", "paper", "answer"} and is_composed(query):
         return COMPOSED
     elif settings.style in {None, "auto"} and settings.model_class != "small":
@@ -148,14 +146,11 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
 
 
 def _paper_prompt(given: MethodInput) -> list[PromptMessage]:
-    """Return the prompt of a row of the paper that plans: what the template of its appendix says.
-
-    Shares are tokens, which the paper calls words. docs/evaluation.md lists what differs.
-    """
-    query, plan, method = given.query, given.plan, METHODS[given.settings.method]
-    lines = [_sub_question_line(step) for step in plan]
-    lines = lines or ["1. Solve the problem directly."]  # as in the authors' code
-    budget = given.budget
+    """Return what the paper's appendix says to a method that plans: see docs/evaluation.md."""
+    query, plan, budget = given.query, given.plan, given.budget
+    method = METHODS[given.settings.method]
+    # Without a plan the authors' code says the same.
+    lines = [*map(_sub_question_line, plan)] or ["1. Solve the problem directly."]
     told = [given.shares[step["index"]] for step in plan] if given.shares else []
     if method.splits and not plan and budget is not None:
         told, budget = [budget], None

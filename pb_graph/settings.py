@@ -45,13 +45,6 @@ def _known_method(name: str) -> str:
     return name
 
 
-Method = Annotated[
-    str,
-    AfterValidator(_known_method),
-    Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS))),
-]
-"""A name of `pb_graph.methods.METHODS`."""
-
 ClassName = Literal["small", "large", "thinking"]
 """A class of models, with defaults of its own: `pb_graph.models.classes`."""
 
@@ -76,6 +69,7 @@ _DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
 
+_listed = Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))
 _Style = Literal["auto", "draft", "calculation", "concise", "prose", "plain", "answer", "paper"]
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
 _KINDS = {
@@ -89,7 +83,7 @@ _KINDS = {
 class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """Settings for planning, budgeting and solving. Immutable; unknown fields are refused."""
 
-    method: Method = PLANNED
+    method: Annotated[str, AfterValidator(_known_method), _listed] = PLANNED
     """How a question is answered."""
     style: _Style | None = None
     """How the solver writes; docs/concepts/methods.md describes each style. auto: by the domain.
