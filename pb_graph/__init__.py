@@ -1,9 +1,6 @@
 """Plan a question, split its budget across the steps, and never spend more than its limit.
 
-Questions below level ``Settings.plan_from`` are solved as one step.
-
-The names below load on first use, so that importing the package imports no provider, no DSPy and
-no LangGraph.
+The names below load on first use: importing the package imports no provider, DSPy or LangGraph.
 """
 
 from __future__ import annotations

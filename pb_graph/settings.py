@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator
+from pydantic_core.core_schema import ValidationInfo
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.allocation import (
-    LEVELS,
-    BudgetRule,
-    Level,
-    LevelTable,
-    Limit,
-    Schedule,
-    ScheduleName,
-)
+from pb_graph.budget.allocation import BudgetRule, Level, LevelTable, Limit, Schedule, ScheduleName
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS
 from pb_graph.tasks import needed_tokens
@@ -69,6 +52,7 @@ _DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
 
+_PAPER = LevelTable()  # the paper's budgets by level
 _listed = Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))
 _Style = Literal["auto", "draft", "calculation", "concise", "prose", "plain", "answer", "paper"]
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
@@ -115,12 +99,12 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     enforcement: Literal["prompt", "force"] = "force"
     """prompt: the model is only told its budget. force: each call has a hard cap, and a call that
     reaches its cap is asked for its result, unless `reserve` is 0."""
-    reserve: NonNegativeInt | None = None
+    reserve: int | None = Field(default=None, ge=0)
     """Tokens of a share that are kept for the result; 0: a call ends at its cap. None: by the class
     of the model; 48, and 256 for a thinking one."""
-    cutoff: PositiveInt = 8192
+    cutoff: int = Field(default=8192, gt=0)
     """Hard limit of completion tokens for each call."""
-    planner_cap: PositiveInt | None = None
+    planner_cap: int | None = Field(default=None, gt=0)
     """Hard limit of completion tokens for a planner call. None: by the class of the planner; 384
     for a small one, 512 for a large and 2,048 for a thinking one."""
     synthesis: Literal["auto", "last_step", "join", "call"] = "auto"
@@ -148,7 +132,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     @field_validator("budget", "limit", mode="wrap")
     @classmethod
     def _explain(
-        cls, value: object, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
+        cls, value: object, validate: Callable[[object], object], info: ValidationInfo
     ) -> object:
         """Replace pydantic's errors for each kind of budget or limit by one sentence."""
         try:
@@ -187,7 +171,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
         Raises:
             InputError: If a field is unknown, or its value is wrong.
         """
-        budget = {"budget": LevelTable()} if METHODS[_known_method(method)].budgets else {}
+        budget = {"budget": _PAPER} if METHODS[_known_method(method)].budgets else {}
         row = {"method": method, "style": "paper", "enforcement": "prompt", "plan_from": 1}
         row |= {"execution": "single_pass", "planning": "two_call", "planner_cap": 2048}
         return cls.read(budget | row | changes)
@@ -217,14 +201,14 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
         rule = self.budget
         if not isinstance(rule, LevelTable) or not rule.thinking or self.enforcement == "prompt":
             return tokens
-        level = level or max(LEVELS)
+        level = level or max(rule.tokens)
         return max(1, tokens * rule.tokens[level] // rule.budget_for(level))
 
     @property
     def budgets(self) -> dict[int, int]:
         """The solving tokens of a question by its level."""
-        rule = self.budget or LevelTable()
-        return {n: rule if isinstance(rule, int) else rule.budget_for(n) for n in LEVELS}
+        rule = self.budget or _PAPER
+        return {n: rule if isinstance(rule, int) else rule.budget_for(n) for n in _PAPER.tokens}
 
     def budget_for(self, level: int | None) -> int:
         """Return the solving tokens of a question; the most of any level if its level is None."""
