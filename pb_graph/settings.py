@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator
 from pydantic_core.core_schema import ValidationInfo
@@ -14,9 +14,7 @@ from pb_graph.budget.allocation import BudgetRule, Level, LevelTable, Limit, Sch
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS
 from pb_graph.tasks import needed_tokens
-
-if TYPE_CHECKING:
-    from pb_graph.types import Query
+from pb_graph.types import Query
 
 
 def _known_method(name: str) -> str:
@@ -31,19 +29,14 @@ def _known_method(name: str) -> str:
 ClassName = Literal["small", "large", "thinking"]
 """A class of models, with defaults of its own: `pb_graph.models.classes`."""
 
-MIN_SHARE = 24
-"""Smallest share of a step in tokens, where the budget allows; the paper has none."""
-
 PLANNED = "plan_and_budget"
 """The default method."""
-
+MIN_SHARE = 24
+"""Smallest share of a step in tokens, where the budget allows; the paper has none."""
 LEVEL_CAP = 2
-"""Cap of the call that asks for the level, a letter and a digit. Small models take a bare digit for
-the answer."""
+"""Cap of the call for the level: a letter and a digit, as small models answer with a bare digit."""
 
-_DOMAIN_STYLES = {"arithmetic": "calculation", "mathematics": "concise"}
-"""The style that ``auto`` stands for in a domain where a question needs working."""
-
+_DOMAIN_STYLES = {"arithmetic": "calculation", "mathematics": "concise"}  # that `auto` stands for
 _DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # An answer that is cut off is mostly lost: read off answers without a cap.
     "mathematics": {"budget": 700},
@@ -147,8 +140,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
         Raises:
             InputError: If `value` is neither, or a field is unknown or wrong.
         """
-        unknown = sorted(set(value) - set(cls.model_fields)) if isinstance(value, Mapping) else []
-        if unknown:
+        if isinstance(value, Mapping) and (unknown := sorted(set(value) - set(cls.model_fields))):
             close = did_you_mean(unknown[0], cls.model_fields)
             msg = f"unknown setting {unknown[0]}; available: {', '.join(cls.model_fields)}{close}"
             raise InputError(msg)
@@ -282,8 +274,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     def bounds(self, query: Query) -> tuple[int, int]:
         """Return the most completion tokens that planning and solving a question can cost.
 
-        Each planner call may be repeated once for its form. Without a level, the level with the
-        largest budget counts.
+        Each planner call may be repeated once for its form. Without a level, the largest counts.
         """
         level, planning = query["level"], 0
         budget = self.budget_for(level) if self.has_budget else None
@@ -335,8 +326,7 @@ class Context:
         settings: Settings of the run. The fields that are set here replace those of the graph.
         model: A chat model, or ``provider:model``, that solves.
         planner: A chat model, or ``provider:model``, that plans.
-        planner_program: A `Planner`, a `GraphProgram`, or a saved file of either. Settings of the
-            program replace those of the graph.
+        planner_program: A `Planner`, a `GraphProgram` or a file; its settings replace the graph's.
         limit: The most that the run may cost, planning included: completion tokens, or a `Budget`.
     """
 
@@ -363,9 +353,8 @@ class Context:
             msg += "Give settings as context=Context(settings=...)."
             raise InputError(msg)
         require_limit("a context's limit", value.limit)
-        if value.settings is None:
-            return value
-        return replace(value, settings=Settings.read(value.settings))  # settings may be JSON
+        settings = None if value.settings is None else Settings.read(value.settings)  # maybe JSON
+        return replace(value, settings=settings)
 
 
 def require_limit(name: str, value: object) -> int | Budget | None:

@@ -1,8 +1,7 @@
 """``pb-graph demo``: one team of agents without a budget, under a check, and under a `Budget`.
 
-The agents are LangChain's and the middleware is ours; only the model is scripted, so the demo needs
-no key and no network. A lead hands jobs to eight sub-agents at once, and each searches again and
-again. The scripted provider bills each token as it is written, and bills the same in each run.
+Only the model is scripted, so the demo needs no key and no network. A lead hands jobs to eight
+sub-agents at once, and each searches again and again. A token costs the same in each run.
 """
 
 from __future__ import annotations

@@ -41,9 +41,6 @@ class Exits:
         Args:
             message: What is wrong, and what to do.
             code: The exit code.
-
-        Raises:
-            Exit: Always; Typer ends the process.
         """
         typer.echo(f"{self.program}: {printable(message)}", err=True)
         raise typer.Exit(code) from None
