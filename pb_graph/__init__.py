@@ -44,11 +44,9 @@ _NAMES = {
     "settings": "Context Settings",
     "types": "Report",
 }
-_HOME_OF = dict(
-    sorted((name, module) for module, names in _NAMES.items() for name in names.split())
-)
+_HOME_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = list(_HOME_OF)
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605 -- a list
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for

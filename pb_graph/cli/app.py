@@ -52,8 +52,8 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     display = Display(Console(quiet=as_json))
     inputs: Any = {"question": sys.stdin.read() if question == "-" else question, "level": level}
     given = {"method": method, "budget": budget, "limit": limit_usd and {"usd": limit_usd}}
-    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    fields |= {"plan_from": 1, "execution": "stepwise"} if plan else {}
+    given |= {"plan_from": 1, "execution": "stepwise"} if plan else {}
+    fields = {name: value for name, value in given.items() if value is not None}
     parts = {"planner": planner, "cap_policy": cap_policy, "limit": limit}
     with exits.handle_errors():
         try:
