@@ -1,9 +1,6 @@
 """Plan a question, split its budget across the steps, and never spend more than its limit.
 
-Questions below level ``Settings.plan_from`` are solved as one step.
-
-The names below load on first use, so that importing the package imports no provider, no DSPy and
-no LangGraph.
+The names below load on first use: importing the package imports no provider, DSPy or LangGraph.
 """
 
 from __future__ import annotations
@@ -47,11 +44,9 @@ _NAMES = {
     "settings": "Context Settings",
     "types": "Report",
 }
-_HOME_OF = dict(
-    sorted((name, module) for module, names in _NAMES.items() for name in names.split())
-)
+_HOME_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = list(_HOME_OF)
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605 -- a list
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- whatever the name stands for

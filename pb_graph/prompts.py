@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PromptMessage = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
 """A role and a text, as LangChain's models take them. A list holds images and files as well."""
-
 T = TypeVar("T")
 
 
@@ -82,11 +81,9 @@ def solver_style(
 
     Args:
         settings: The settings of the run.
-        query: The question. Examples are left out where its format is not one that they can show.
-        program_style: Solver prompt of a planner program, which replaces the style of the settings;
-            without an instruction, its examples alone.
-        is_free: Whether the answer is free text. Where it has a type, or the solver has tools,
-            examples would show neither, and are left out; a calculation becomes prose.
+        query: The question. Examples that cannot show the format of its answer are left out.
+        program_style: A planner program's style, used instead; without instruction, its examples.
+        is_free: Whether the answer has no type and the solver no tools, which no example shows.
     """
     domain = "arithmetic" if is_sum(query["question"]) else query["domain"]
     name = settings.solver_style(domain, query["level"])
@@ -94,8 +91,7 @@ def solver_style(
     if program_style and program_style.instruction:
         style = program_style
     elif program_style:
-        shown = in_words if style.compute else style
-        style = replace(shown, examples=program_style.examples)
+        style = replace(in_words if style.compute else style, examples=program_style.examples)
     elif name not in {"prose", "paper", "answer"} and is_composed(query):
         return COMPOSED
     elif settings.style in {None, "auto"} and settings.model_class != "small":
@@ -111,10 +107,7 @@ def _shows_form(form: str | None) -> bool:
 
 
 def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
-    """Return the prompt that asks the whole question in one call.
-
-    A plan is shown as one way to solve it; a budget and shares are stated.
-    """
+    """Return the prompt of one call, which shows a plan as one way, and states its budgets."""
     query, settings, style, plan = given.query, given.settings, given.style, given.plan
     is_paper, budget = style.is_paper and not style.examples, given.budget
     if is_paper and METHODS[settings.method].plans:
@@ -149,14 +142,11 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
 
 
 def _paper_prompt(given: MethodInput) -> list[PromptMessage]:
-    """Return the prompt of a row of the paper that plans: what the template of its appendix says.
-
-    Shares are tokens, which the paper calls words. docs/evaluation.md lists what differs.
-    """
-    query, plan, method = given.query, given.plan, METHODS[given.settings.method]
-    lines = [_sub_question_line(step) for step in plan]
-    lines = lines or ["1. Solve the problem directly."]  # as in the authors' code
-    budget = given.budget
+    """Return what the paper's appendix says to a method that plans: see docs/evaluation.md."""
+    query, plan, budget = given.query, given.plan, given.budget
+    method = METHODS[given.settings.method]
+    # Without a plan the authors' code says the same.
+    lines = [*map(_sub_question_line, plan)] or ["1. Solve the problem directly."]
     told = [given.shares[step["index"]] for step in plan] if given.shares else []
     if method.splits and not plan and budget is not None:
         told, budget = [budget], None
@@ -174,8 +164,7 @@ def _paper_prompt(given: MethodInput) -> list[PromptMessage]:
 def step_prompt(task: SolveTask, settings: Settings, style: Style) -> list[PromptMessage]:
     """Return the prompt that asks one sub-question, after those it builds on and their answers.
 
-    The messages of a step begin with those of the steps before it, so that a provider's prefix
-    cache pays for the question and the plan only once.
+    A prompt begins with that of the step before it, so that a prefix cache pays for it once.
 
     Args:
         task: The sub-question with its plan, its share and the results that it builds on.
@@ -234,8 +223,7 @@ def forced_answer_prompt(
 ) -> list[T | PromptMessage]:
     """Return the prompt that asks for the result of a reply that ran into its cap.
 
-    Examples are left out, and so is the beginning of a long reply: that changed no result of a
-    small model, and halved the prompt.
+    Examples and the beginning of a long reply are left out, which changed no result.
 
     Args:
         messages: The prompt of that reply.
@@ -304,10 +292,7 @@ def as_data(text: str) -> str:
 def _prompt(
     query: Query, system: Iterable[str | None], parts: Iterable[str], style: Style | None = None
 ) -> list[PromptMessage]:
-    """Return a system message, the examples of a style, and a question with its images and files.
-
-    A system message that says nothing is left out. Examples look exactly as the question does.
-    """
+    """Return a system message unless it is empty, examples in the form of the question, and it."""
     said, text, media = "\n".join(filter(None, system)), "\n\n".join(parts), query.get("media")
     messages: list[PromptMessage] = [("system", said)] if said else []
     for question, working, answer, plan in style.examples if style else ():

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator
+from pydantic_core.core_schema import ValidationInfo
 
 from pb_graph.budget.account import Budget
-from pb_graph.budget.allocation import (
-    LEVELS,
-    BudgetRule,
-    Level,
-    LevelTable,
-    Limit,
-    Schedule,
-    ScheduleName,
-)
+from pb_graph.budget.allocation import BudgetRule, Level, LevelTable, Limit, Schedule, ScheduleName
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS
 from pb_graph.tasks import needed_tokens
-
-if TYPE_CHECKING:
-    from pb_graph.types import Query
+from pb_graph.types import Query
 
 
 def _known_method(name: str) -> str:
@@ -45,30 +26,18 @@ def _known_method(name: str) -> str:
     return name
 
 
-Method = Annotated[
-    str,
-    AfterValidator(_known_method),
-    Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS))),
-]
-"""A name of `pb_graph.methods.METHODS`."""
-
 ClassName = Literal["small", "large", "thinking"]
 """A class of models, with defaults of its own: `pb_graph.models.classes`."""
 
-MIN_SHARE = 24
-"""Smallest share of a step in tokens, where the budget allows; the paper has none."""
-
 PLANNED = "plan_and_budget"
 """The default method."""
-
+MIN_SHARE = 24
+"""Smallest share of a step in tokens, where the budget allows; the paper has none."""
 LEVEL_CAP = 2
-"""Cap of the call that asks for the level, a letter and a digit. Small models take a bare digit for
-the answer."""
+"""Cap of the call for the level: a letter and a digit, as small models answer with a bare digit."""
 
-DOMAIN_STYLES: Mapping[str, str] = {"arithmetic": "calculation", "mathematics": "concise"}
-"""The style that ``auto`` stands for in a domain where a question needs working."""
-
-DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+_DOMAIN_STYLES = {"arithmetic": "calculation", "mathematics": "concise"}  # that `auto` stands for
+_DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # An answer that is cut off is mostly lost: read off answers without a cap.
     "mathematics": {"budget": 700},
     # These tasks need no working, so the level is not estimated and nothing is planned.
@@ -76,8 +45,9 @@ DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
 
-_LEVEL_TABLE = LevelTable()
-_SHAPES = {name: Schedule(name=name) for name in (*get_args(ScheduleName), "bam")}
+_PAPER = LevelTable()  # the paper's budgets by level
+_listed = Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))
+_Style = Literal["auto", "draft", "calculation", "concise", "prose", "plain", "answer", "paper"]
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
 _KINDS = {
     "limit": "a limit is a whole number of completion tokens, at least 1, such as 4000, or one of "
@@ -87,121 +57,75 @@ _KINDS = {
 }
 
 
-class Settings(BaseModel, frozen=True, extra="forbid"):
+class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """Settings for planning, budgeting and solving. Immutable; unknown fields are refused."""
 
-    method: Method = Field(
-        default=PLANNED, validate_default=True, description="How a question is answered."
-    )
-    style: (
-        Literal["auto", "draft", "calculation", "concise", "prose", "plain", "answer", "paper"]
-        | None
-    ) = Field(
-        default=None,
-        description="How the solver writes; docs/concepts/methods.md describes each style. auto: "
-        "by the domain. None: auto for plan_and_budget, paper for its baselines.",
-    )
-    model_class: ClassName | None = Field(
-        default=None,
-        description="The class of the solver, whose defaults apply where a setting is not set. "
-        "None: found by the model's name, its profile or its first reply.",
-    )
-    execution: Literal["single_pass", "stepwise"] | None = Field(
-        default=None,
-        description="All sub-questions in one call, or one call for each (plan_and_budget only). "
-        "None: by the class of the model; stepwise for a large one.",
-    )
-    plan_from: Level | None = Field(
-        default=None,
-        description="The lowest level that is decomposed. Below this level the plan is one step, "
-        "without a call for a plan. 1: always, as in the paper. None, if it is set: never; else by "
-        "the class of the model.",
-    )
-    planning: Literal["two_call", "fused"] = Field(
-        default="fused",
-        description="fused: one planner call writes the plan with its levels and credits. "
-        "two_call: a second call judges them, as in the paper.",
-    )
-    schedule: Literal[ScheduleName, "bam"] | Schedule = Field(
-        default="weighted",
-        description="How the budget is split across the sub-questions: a name, or a name with "
-        'parameters, such as {"name": "polynomial", "power": 3}.',
-    )
-    limit: Limit | _Tokens | None = Field(
-        default=None,
-        description="The most that a question may cost, planning included: completion tokens, or "
-        '{"usd": 0.02} or {"total_tokens": 6000}, which count the input.',
-    )
-    budget: BudgetRule | _Tokens | None = Field(
-        default=None,
-        description="Solving tokens of a question: a number, or a rule by level. None: the paper's "
-        "budgets by level, at least what the asked length needs (2 a word, 45 a sentence, 1,000 a "
-        "page, 300 a day of a trip), or no budget if the method has none. A budget that you set "
-        "also limits methods of one call.",
-    )
-    enforcement: Literal["prompt", "force"] = Field(
-        default="force",
-        description="prompt: the model is only told its budget. force: each call has a hard cap, "
-        "and a call that reaches its cap is asked for its result, unless `reserve` is 0.",
-    )
-    reserve: NonNegativeInt | None = Field(
-        default=None,
-        description="Tokens of a share that are kept for the result; 0: a call ends at its cap. "
-        "None: by the class of the model; 48, and 256 for a thinking one.",
-    )
-    cutoff: PositiveInt = Field(
-        default=8192, description="Hard limit of completion tokens for each call."
-    )
-    planner_cap: PositiveInt | None = Field(
-        default=None,
-        description="Hard limit of completion tokens for a planner call. None: by the class of the "
-        "planner; 384 for a small one, 512 for a large and 2,048 for a thinking one.",
-    )
-    synthesis: Literal["auto", "last_step", "join", "call"] = Field(
-        default="auto",
-        description="How the answer is made of the parts of a stepwise plan. last_step: the last "
-        "part gives it. join: the parts are the answer, one behind the other, without a call. "
-        "call: a further call writes it. auto: join or last_step, as the plan says.",
-    )
-    review_plan: bool = Field(
-        default=False,
-        description="Interrupt the run so that a person can review the plan and its budgets.",
-    )
-    max_steps: int = Field(default=5, ge=1, le=20, description="Largest number of sub-questions.")
-    timeout: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Time limit of a call in seconds, and the longest Retry-After to wait for. "
-        "A chat model object keeps its own time limit. None: 120 seconds, or an hour for a local "
-        "model.",
-    )
-    max_retries: int = Field(
-        default=3,
-        ge=0,
-        le=10,
-        description="Retries of a call that was refused or never sent (rate limit, server error, "
-        "no connection). A call that may have been billed is not repeated. The max_retries of a "
-        "model object are turned off.",
-    )
-    domain: str = Field(
-        default="general problem solving",
-        min_length=1,
-        max_length=200,
-        description="The field of the questions: told to the planner; some domains set the style "
-        "and the totals.",
-    )
-    level_examples: str | None = Field(
-        default=None,
-        max_length=8000,
-        description="Example problems of known level for the planner, one a line: 'Level 1: …' to "
-        "'Level 5: …'. '': no examples. None: the package's own, from mathematics.",
-    )
+    method: Annotated[str, AfterValidator(_known_method), _listed] = PLANNED
+    """How a question is answered."""
+    style: _Style | None = None
+    """How the solver writes; docs/concepts/methods.md describes each style. auto: by the domain.
+    None: auto for plan_and_budget, paper for its baselines."""
+    model_class: ClassName | None = None
+    """The class of the solver, whose defaults apply where a setting is not set. None: found by the
+    model's name, its profile or its first reply."""
+    execution: Literal["single_pass", "stepwise"] | None = None
+    """All sub-questions in one call, or one call for each (plan_and_budget only). None: by the
+    class of the model; stepwise for a large one."""
+    plan_from: Level | None = None
+    """The lowest level that is decomposed. Below this level the plan is one step, without a call
+    for a plan. 1: always, as in the paper. None, if it is set: never; else by the class of the
+    model."""
+    planning: Literal["two_call", "fused"] = "fused"
+    """fused: one planner call writes the plan with its levels and credits. two_call: a second call
+    judges them, as in the paper."""
+    schedule: Literal[ScheduleName, "bam"] | Schedule = "weighted"
+    """How the budget is split across the sub-questions: a name, or a name with parameters, such as
+    {"name": "polynomial", "power": 3}."""
+    limit: Limit | _Tokens | None = None
+    """The most that a question may cost, planning included: completion tokens, or {"usd": 0.02} or
+    {"total_tokens": 6000}, which count the input."""
+    budget: BudgetRule | _Tokens | None = None
+    """Solving tokens of a question: a number, or a rule by level. None: the paper's budgets by
+    level, at least what the asked length needs (2 a word, 45 a sentence, 1,000 a page, 300 a day of
+    a trip), or no budget if the method has none. A budget that you set also limits methods of one
+    call."""
+    enforcement: Literal["prompt", "force"] = "force"
+    """prompt: the model is only told its budget. force: each call has a hard cap, and a call that
+    reaches its cap is asked for its result, unless `reserve` is 0."""
+    reserve: int | None = Field(default=None, ge=0)
+    """Tokens of a share that are kept for the result; 0: a call ends at its cap. None: by the class
+    of the model; 48, and 256 for a thinking one."""
+    cutoff: int = Field(default=8192, gt=0)
+    """Hard limit of completion tokens for each call."""
+    planner_cap: int | None = Field(default=None, gt=0)
+    """Hard limit of completion tokens for a planner call. None: by the class of the planner; 384
+    for a small one, 512 for a large and 2,048 for a thinking one."""
+    synthesis: Literal["auto", "last_step", "join", "call"] = "auto"
+    """How the answer is made of the parts of a stepwise plan. last_step: the last part gives it.
+    join: the parts are the answer, one behind the other, without a call. call: a further call
+    writes it. auto: join or last_step, as the plan says."""
+    review_plan: bool = False
+    """Interrupt the run so that a person can review the plan and its budgets."""
+    max_steps: int = Field(default=5, ge=1, le=20)
+    """Largest number of sub-questions."""
+    timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Time limit of a call in seconds, and the longest Retry-After to wait for. A chat model object
+    keeps its own time limit. None: 120 seconds, or an hour for a local model."""
+    max_retries: int = Field(default=3, ge=0, le=10)
+    """Retries of a call that was refused or never sent (rate limit, server error, no connection). A
+    call that may have been billed is not repeated. The max_retries of a model object are turned
+    off."""
+    domain: str = Field(default="general problem solving", min_length=1, max_length=200)
+    """The field of the questions: told to the planner; some domains set the style and the
+    totals."""
+    level_examples: str | None = Field(default=None, max_length=8000)
+    """Example problems of known level for the planner, one a line: 'Level 1: …' to 'Level 5: …'.
+    '': no examples. None: the package's own, from mathematics."""
 
     @field_validator("budget", "limit", mode="wrap")
     @classmethod
     def _explain(
-        cls, value: object, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
+        cls, value: object, validate: Callable[[object], object], info: ValidationInfo
     ) -> object:
         """Replace pydantic's errors for each kind of budget or limit by one sentence."""
         try:
@@ -216,8 +140,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         Raises:
             InputError: If `value` is neither, or a field is unknown or wrong.
         """
-        unknown = sorted(set(value) - set(cls.model_fields)) if isinstance(value, Mapping) else []
-        if unknown:
+        if isinstance(value, Mapping) and (unknown := sorted(set(value) - set(cls.model_fields))):
             close = did_you_mean(unknown[0], cls.model_fields)
             msg = f"unknown setting {unknown[0]}; available: {', '.join(cls.model_fields)}{close}"
             raise InputError(msg)
@@ -240,12 +163,10 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         Raises:
             InputError: If a field is unknown, or its value is wrong.
         """
-        row: dict[str, Any] = {"method": method, "style": "paper", "enforcement": "prompt"}
-        row |= {"plan_from": 1, "execution": "single_pass", "planning": "two_call"}
-        row |= {"planner_cap": 2048} | changes
-        if METHODS[_known_method(method)].budgets:
-            row = {"budget": LevelTable()} | row
-        return cls.read(row)
+        budget = {"budget": _PAPER} if METHODS[_known_method(method)].budgets else {}
+        row = {"method": method, "style": "paper", "enforcement": "prompt", "plan_from": 1}
+        row |= {"execution": "single_pass", "planning": "two_call", "planner_cap": 2048}
+        return cls.read(budget | row | changes)
 
     def merged_with(self, changes: Self | None) -> Self:
         """Return these settings, updated with the fields that the settings of a run set."""
@@ -260,28 +181,26 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
 
     def for_domain(self, domain: str) -> Self:
         """Return these settings with the defaults of a domain, unless a style or plans were set."""
-        defaults = DOMAIN_DEFAULTS.get(domain.casefold(), {})
-        is_chosen = "plan_from" in defaults and "plan_from" in self.model_fields_set
-        if self.method != PLANNED or self.style not in {None, "auto"} or is_chosen:
+        defaults, chosen = _DOMAIN_DEFAULTS.get(domain.casefold(), {}), self.model_fields_set
+        has_plans = "plan_from" in defaults and "plan_from" in chosen
+        if self.method != PLANNED or self.style not in {None, "auto"} or has_plans:
             return self
-        changed = self.model_fields_set - {"style"}
-        return self.model_copy(
-            update={name: value for name, value in defaults.items() if name not in changed}
-        )
+        update = {name: defaults[name] for name in defaults.keys() - (chosen - {"style"})}
+        return self.model_copy(update=update)
 
     def told(self, tokens: int, level: int | None) -> int:
         """Return the part of a budget or share that the solver is told: none of the thinking."""
         rule = self.budget
         if not isinstance(rule, LevelTable) or not rule.thinking or self.enforcement == "prompt":
             return tokens
-        level = level or max(LEVELS)
+        level = level or max(rule.tokens)
         return max(1, tokens * rule.tokens[level] // rule.budget_for(level))
 
     @property
     def budgets(self) -> dict[int, int]:
         """The solving tokens of a question by its level."""
-        rule = self.budget or _LEVEL_TABLE
-        return {n: rule if isinstance(rule, int) else rule.budget_for(n) for n in LEVELS}
+        rule = self.budget or _PAPER
+        return {n: rule if isinstance(rule, int) else rule.budget_for(n) for n in _PAPER.tokens}
 
     def budget_for(self, level: int | None) -> int:
         """Return the solving tokens of a question; the most of any level if its level is None."""
@@ -292,14 +211,14 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         own = METHODS[self.method].style
         style = own and (self.style or own)
         if style == "auto":
-            style = DOMAIN_STYLES.get(domain.casefold(), style)
+            style = _DOMAIN_STYLES.get(domain.casefold(), style)
         by_steps = self.is_planned(level) and self.is_stepwise  # no calculation is of a part
         return "draft" if style == "calculation" and by_steps else style
 
     @property
     def shape(self) -> Schedule:
         """The schedule with its parameters."""
-        return _SHAPES[self.schedule] if isinstance(self.schedule, str) else self.schedule
+        return Schedule(name=self.schedule) if isinstance(self.schedule, str) else self.schedule
 
     @property
     def is_paper(self) -> bool:
@@ -355,8 +274,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     def bounds(self, query: Query) -> tuple[int, int]:
         """Return the most completion tokens that planning and solving a question can cost.
 
-        Each planner call may be repeated once for its form. Without a level, the level with the
-        largest budget counts.
+        Each planner call may be repeated once for its form. Without a level, the largest counts.
         """
         level, planning = query["level"], 0
         budget = self.budget_for(level) if self.has_budget else None
@@ -408,8 +326,7 @@ class Context:
         settings: Settings of the run. The fields that are set here replace those of the graph.
         model: A chat model, or ``provider:model``, that solves.
         planner: A chat model, or ``provider:model``, that plans.
-        planner_program: A `Planner`, a `GraphProgram`, or a saved file of either. Settings of the
-            program replace those of the graph.
+        planner_program: A `Planner`, a `GraphProgram` or a file; its settings replace the graph's.
         limit: The most that the run may cost, planning included: completion tokens, or a `Budget`.
     """
 
@@ -436,9 +353,8 @@ class Context:
             msg += "Give settings as context=Context(settings=...)."
             raise InputError(msg)
         require_limit("a context's limit", value.limit)
-        if value.settings is None:
-            return value
-        return replace(value, settings=Settings.read(value.settings))  # settings may be JSON
+        settings = None if value.settings is None else Settings.read(value.settings)  # maybe JSON
+        return replace(value, settings=settings)
 
 
 def require_limit(name: str, value: object) -> int | Budget | None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,16 +17,10 @@ from pb_graph.errors import InputError, NoAnswerError, how_to_install
 from pb_graph.local import weights
 
 if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
+    from pb_graph.graph import PlanAndBudgetGraph
 
-    from pb_graph.state import Input
-
-app = typer.Typer(
-    name="pb-graph",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",  # paragraphs of help are wrapped
-)
+# Markdown wraps the paragraphs of help.
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 
 @app.callback()
@@ -49,24 +42,22 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     limit_usd: options.LimitUsd = None,
     plan: options.Plan = False,
     set_: options.Sets = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Solve one question within a limit, and show its plan and spending."""
-    inputs: Input = {"question": sys.stdin.read() if question == "-" else question}
-    if level is not None:
-        inputs["level"] = level
     from rich.console import Console  # noqa: PLC0415 -- takes a moment
 
     from pb_graph.cli.display import Display  # noqa: PLC0415
 
     display = Display(Console(quiet=as_json))
+    inputs: Any = {"question": sys.stdin.read() if question == "-" else question, "level": level}
+    given = {"method": method, "budget": budget, "limit": limit_usd and {"usd": limit_usd}}
+    given |= {"plan_from": 1, "execution": "stepwise"} if plan else {}
+    fields = {name: value for name, value in given.items() if value is not None}
+    parts = {"planner": planner, "cap_policy": cap_policy, "limit": limit}
     with exits.handle_errors():
         try:
-            dollars = {"usd": limit_usd} if limit_usd else None
-            fields: dict[str, Any] = {"method": method, "budget": budget, "limit": dollars}
-            if plan:
-                fields |= {"plan_from": 1, "execution": "stepwise"}
-            graph = _graph(model, planner, program, cap_policy, set_, limit, fields)
+            graph = _graph(model, program, fields | options.read_set(set_), parts)
             # An event loop ends a call immediately on Ctrl-C.
             report = asyncio.run(display.follow(graph, inputs))
         except KeyboardInterrupt:
@@ -75,22 +66,15 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
             if as_json:
                 typer.echo(json.dumps(error.report, ensure_ascii=False))
             raise
+    display.close_with(report)
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=False))
-    else:
-        display.close_with(report)
 
 
-def _graph(  # noqa: PLR0913, PLR0917 -- the options of two commands
-    model: str | None,
-    planner: str | None,
-    program: str | None,
-    cap_policy: str | None,
-    set_: list[str] | None,
-    limit: int | None = None,
-    fields: Mapping[str, object] | None = None,
-) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Build the graph. Options override a program's settings; ``--set`` overrides both."""
+def _graph(
+    model: str | None, program: str | None, fields: dict[str, Any], parts: dict[str, Any]
+) -> PlanAndBudgetGraph:
+    """Build the graph. Fields override the settings of a program; parts go to `build_graph`."""
     from pb_graph.graph import build_graph  # noqa: PLC0415 -- what solving needs takes a second
     from pb_graph.models.resolve import model_name  # noqa: PLC0415
     from pb_graph.program import PlannerProgram  # noqa: PLC0415
@@ -98,22 +82,14 @@ def _graph(  # noqa: PLR0913, PLR0917 -- the options of two commands
 
     tuned = None if program is None else PlannerProgram.load(program)
     base = tuned.settings.set_fields() if tuned and tuned.settings else {}
-    given = {name: value for name, value in (fields or {}).items() if value is not None}
-    settings = Settings.read(base | given | options.read_set(set_))
+    settings = Settings.read(base | fields)
     if settings.review_plan:
         msg = "review_plan pauses for a host that can answer: use the graph from Python"
         raise InputError(msg)
     model = model_name(model)  # fail early if the name is wrong
-    for name in {model, planner or model}:
+    for name in {model, parts["planner"] or model}:
         weights.fetch_if_named(name)
-    return build_graph(
-        model,
-        planner=planner,
-        settings=settings,
-        planner_program=tuned,
-        cap_policy=cap_policy,
-        limit=limit,
-    )
+    return build_graph(model, settings=settings, planner_program=tuned, **parts)
 
 
 @app.command()
@@ -158,8 +134,8 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
     if key is None and not is_loopback(host):
         exits.fail(f"{host} can be reached from outside: set {KEY_VARIABLE} to a key", USAGE)
     with exits.handle_errors():
-        graph = _graph(model, planner, program, cap_policy, set_)
-    served = Endpoint(graph, key).app()
+        parts = {"planner": planner, "cap_policy": cap_policy}
+        served = Endpoint(_graph(model, program, options.read_set(set_), parts), key).app()
     uvicorn.run(served, host=host, port=port, log_level="info", timeout_graceful_shutdown=10)
 
 
@@ -182,12 +158,7 @@ def probe(model: Annotated[str, typer.Argument(help="'provider:model' or 'local:
 
 
 @app.command()
-def demo(
-    *,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Print the table once, without animation.")
-    ] = False,
-) -> None:
+def demo(*, plain: options.Plain = False) -> None:
     """Run a scripted team of agents with and without a Budget; needs no key."""
     from rich.console import Console  # noqa: PLC0415 -- what agents need takes a second
 

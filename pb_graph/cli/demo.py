@@ -1,8 +1,7 @@
 """``pb-graph demo``: one team of agents without a budget, under a check, and under a `Budget`.
 
-The agents are LangChain's and the middleware is ours; only the model is scripted, so the demo needs
-no key and no network. A lead hands jobs to eight sub-agents at once, and each searches again and
-again. The scripted provider bills each token as it is written, and bills the same in each run.
+Only the model is scripted, so the demo needs no key and no network. A lead hands jobs to eight
+sub-agents at once, and each searches again and again. A token costs the same in each run.
 """
 
 from __future__ import annotations
@@ -45,21 +44,18 @@ class ScriptedModel(FakeListChatModel):
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:  # noqa: ANN401
         done = sum(isinstance(message, AIMessage) for message in messages)
-        names = kwargs.get("tools", []) if done < len(self.rounds) else []
+        tools = kwargs.get("tools", []) if done < len(self.rounds) else []
         length = 150 + (37 * sum(map(ord, messages[0].text)) + 53 * done) % 100  # by job and round
-        words = ["hmm"] * length if names else self.responses[0].split()
+        words = ["hmm"] * length if tools else self.responses[0].split()
         written = words[: kwargs.get("max_tokens")]
         for _token in written:  # the agents take turns, in the same order each time
             self.run.spent += 1
             if self.run.spent % _PAUSE_EVERY == 0:
                 sleep(_SECONDS)  # noqa: ASYNC251 -- with timers, the order would depend on the machine
             await asyncio.sleep(0)
-        is_cut, count = len(written) < len(words), len(written)
-        calls = [
-            ToolCall(name=name, args={"job": f"job {n}"}, id=f"{done} {n}")
-            for name in ([] if is_cut else names)
-            for n in range(self.rounds[done])
-        ]
+        count, is_cut = len(written), len(written) < len(words)
+        jobs = range(self.rounds[done] if tools and not is_cut else 0)
+        calls = [ToolCall(name=tools[0], args={"job": f"job {n}"}, id=f"{done} {n}") for n in jobs]
         message = AIMessage(
             " ".join(written),
             tool_calls=calls,
@@ -67,10 +63,6 @@ class ScriptedModel(FakeListChatModel):
             response_metadata={"finish_reason": "length" if is_cut else "stop"},
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-class OverBudgetError(Exception):
-    """The calls that have ended cost more than the budget."""
 
 
 class CheckAfterEachCall(AgentMiddleware[AgentState[Any], Any]):
@@ -83,7 +75,7 @@ class CheckAfterEachCall(AgentMiddleware[AgentState[Any], Any]):
         message: Any = state["messages"][-1]
         self.spent += message.usage_metadata["output_tokens"]
         if self.spent > BUDGET:
-            raise OverBudgetError
+            raise OverflowError
 
 
 @dataclass
@@ -114,7 +106,7 @@ class Run:
             out = await agent.ainvoke({"messages": [HumanMessage(job)]})
             return str(out["messages"][-1].text)
 
-        with suppress(OverBudgetError):
+        with suppress(OverflowError):
             reply = await ask("Go.", delegate, [_WORKERS], _ANSWER)
             self.end = "an answer" if reply.endswith(_ANSWER) else self.end
 

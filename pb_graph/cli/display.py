@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from pb_graph.cli.options import printable
 
 if TYPE_CHECKING:
-    from langgraph.graph.state import CompiledStateGraph
-
+    from pb_graph.graph import PlanAndBudgetGraph
     from pb_graph.state import Input
     from pb_graph.types import Report, SubQuestion
 
@@ -28,33 +27,31 @@ class Display:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._spinner = Spinner("dots")
-        self._level: int | None = None
         self._steps: list[SubQuestion] = []
+        self._level: int | None = None
         self._budget: int | None = None
         self._shares: dict[int, int] = {}
         self._spent: dict[int, str] = {}
         self._tokens = self._solving = self._calls = 0
 
-    async def follow(self, graph: CompiledStateGraph[Any, Any, Any, Any], inputs: Input) -> Report:
+    async def follow(self, graph: PlanAndBudgetGraph, inputs: Input) -> Report:
         """Run a graph, and return the report. The plan stays on the screen if the run fails.
 
         Args:
             graph: Graph that answers the question.
             inputs: The question, with its level if the user gave one.
         """
-        report: Report | None = None
+        data: Any = {}
         run: Any = graph.astream(inputs, stream_mode=["custom", "values"])
         try:
             with Live(get_renderable=self._draw, console=self._console, transient=True):
                 async for mode, data in run:
                     if mode == "custom":
                         self._show(data)
-                    else:
-                        report = data.get("report", report)
         finally:
             if self._steps:
                 self._console.print(self._plan())
-        assert report is not None  # noqa: S101 -- the last node either writes it or raises
+        report: Report = data["report"]  # the last node either writes it or raises
         return report
 
     def describe_spending(self) -> str:
@@ -81,13 +78,11 @@ class Display:
     def _show(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
         if kind == "intake":
+            first, source = event["plan_from"], event["model_class_source"]
+            way = "part by part" if event["execution"] == "stepwise" else "in one call"
+            plans = f"planned from level {first}, solved {way}" if first else "not planned"
             self._console.print(f"At most {event['limit']:,} completion tokens")
-            if model_class := event.get("model_class"):
-                way = "part by part" if event["execution"] == "stepwise" else "in one call"
-                first = event["plan_from"]
-                plans = f"planned from level {first}, solved {way}" if first else "not planned"
-                source = event["model_class_source"]
-                self._console.print(f"{model_class} model, by {source}: {plans}")
+            self._console.print(f"{event['model_class']} model, by {source}: {plans}")
         elif kind == "call":
             tokens = event["usage"]["output_tokens"]
             self._calls += 1
@@ -97,10 +92,10 @@ class Display:
             self._steps = event.get("steps") or self._steps
             self._budget = event.get("budget", self._budget)
             self._shares |= enumerate(event.get("shares", ()))
-            if self._level is None and event.get("level") is not None:
-                self._level = event["level"]
-                source = event.get("level_source", "given")
-                self._console.print(f"Level {self._level} of 5 ({source})")
+            level, source = event.get("level"), event.get("level_source", "given")
+            if self._level is None and level is not None:
+                self._level = level
+                self._console.print(f"Level {level} of 5 ({source})")
         elif kind == "step_started":
             self._spent[event["index"]] = "…"
         elif kind == "step_done":
@@ -112,10 +107,9 @@ class Display:
         return Group(self._plan(), self._spinner) if self._steps else self._spinner
 
     def _plan(self) -> Table:
-        table = Table("#", "step", box=None, header_style="bold", pad_edge=False)
-        for name in ("level", "credit", "share", "spent"):
-            table.add_column(name, justify="right", no_wrap=True)
-        count = len(self._steps)
+        names, count = ("level", "credit", "share", "spent"), len(self._steps)
+        numbers = (Column(name, justify="right", no_wrap=True) for name in names)
+        table = Table("#", "step", *numbers, box=None, header_style="bold", pad_edge=False)
         for index, step in enumerate(self._steps):
             cells = map(_format, (step["level"], step["credit"], self._shares.get(index)))
             spent = _format(self._solving) if count == 1 else self._spent.get(index, "")

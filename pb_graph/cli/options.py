@@ -41,9 +41,6 @@ class Exits:
         Args:
             message: What is wrong, and what to do.
             code: The exit code.
-
-        Raises:
-            Exit: Always; Typer ends the process.
         """
         typer.echo(f"{self.program}: {printable(message)}", err=True)
         raise typer.Exit(code) from None
@@ -69,52 +66,45 @@ def run_command(app: Callable[[], object]) -> None:
     app()
 
 
-def _print_version(wanted: bool) -> None:
+def _say_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"plan-and-budget {__version__}")
         raise typer.Exit
 
 
-_model_option = partial(typer.Option, rich_help_panel="Models and prompts")
-_budget_option = partial(typer.Option, rich_help_panel="Method and budget")
-_server_option = partial(typer.Option, rich_help_panel="Server")
+_models = partial(typer.Option, rich_help_panel="Models and prompts")
+_budget = partial(typer.Option, rich_help_panel="Method and budget")
+_server = partial(typer.Option, rich_help_panel="Server")
 
 Version = Annotated[
-    bool,
-    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+    bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version.")
 ]
 Model = Annotated[
-    str | None, _model_option(help="Solver: 'provider:model' or 'local:NAME'. Default: PB_MODEL.")
+    str | None, _models(help="Solver: 'provider:model' or 'local:NAME'. Default: PB_MODEL.")
 ]
-Planner = Annotated[str | None, _model_option(help="Planner. Default: the solver.")]
-Program = Annotated[str | None, _model_option(help="File of tuned prompts, by `pb-optim tune`.")]
-CapPolicy = Annotated[str | None, _model_option(help="Cap policy, such as vllm; `probe` names it.")]
-_METHODS = "vanilla, global_budget, planned_vanilla, planned_global_budget"
-Method = Annotated[
-    str | None, _budget_option(help=f"plan_and_budget (default), or a baseline: {_METHODS}.")
-]
-Level = Annotated[int | None, _budget_option(help="Difficulty, 1 to 5. Default: estimated.")]
-Budget = Annotated[
-    int | None, _budget_option(help="Completion tokens for solving. Default: by level.")
-]
-Limit = Annotated[
-    int | None, _budget_option(min=1, help="Most completion tokens, planning included.")
-]
+Planner = Annotated[str | None, _models(help="Planner. Default: the solver.")]
+Program = Annotated[str | None, _models(help="File of tuned prompts, by `pb-optim tune`.")]
+CapPolicy = Annotated[str | None, _models(help="Cap policy, such as vllm; `probe` names it.")]
+_NAMES = "vanilla, global_budget, planned_vanilla, planned_global_budget"
+Method = Annotated[str | None, _budget(help=f"plan_and_budget (default), or a baseline: {_NAMES}.")]
+Level = Annotated[int | None, _budget(help="Difficulty, 1 to 5. Default: estimated.")]
+Budget = Annotated[int | None, _budget(help="Completion tokens for solving. Default: by level.")]
+Limit = Annotated[int | None, _budget(min=1, help="Most completion tokens, planning included.")]
 LimitUsd = Annotated[
-    float | None, _budget_option(min=1e-6, help="Most dollars, input and planning included.")
+    float | None, _budget(min=1e-6, help="Most dollars, input and planning included.")
 ]
 Plan = Annotated[
-    bool, _budget_option("--plan", help="Plan at every level, and solve each step on its own.")
+    bool, _budget("--plan", help="Plan at every level, and solve each step on its own.")
 ]
 Sets = Annotated[
     list[str] | None,
-    _budget_option("--set", metavar="NAME=VALUE", help="A setting: schedule=linear; repeatable."),
+    _budget("--set", metavar="NAME=VALUE", help="A setting: schedule=linear; repeatable."),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON only.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Print the table once, without animation.")]
 KEY_VARIABLE = "PB_API_KEY"
-Host = Annotated[
-    str, _server_option(help=f"Addresses other than this machine need {KEY_VARIABLE}.")
-]
-Port = Annotated[int, _server_option(min=0, max=65535, help="Port; 0 for a free port.")]
+Host = Annotated[str, _server(help=f"Addresses other than this machine need {KEY_VARIABLE}.")]
+Port = Annotated[int, _server(min=0, max=65535, help="Port; 0 for a free port.")]
 
 
 def read_assignments(option: str, texts: Sequence[str] | None) -> dict[str, str]:
@@ -127,14 +117,12 @@ def read_assignments(option: str, texts: Sequence[str] | None) -> dict[str, str]
     Raises:
         InputError: If a text has no equals sign.
     """
-    values: dict[str, str] = {}
-    for assignment in texts or []:
-        name, separator, text = assignment.partition("=")
-        if not separator:
-            msg = f"{option} must be NAME=VALUE, not {assignment!r}"
+    for text in texts or []:
+        if "=" not in text:
+            msg = f"{option} must be NAME=VALUE, not {text!r}"
             raise InputError(msg)
-        values[name.strip()] = text
-    return values
+    parts = (text.partition("=") for text in texts or [])
+    return {name.strip(): value for name, _, value in parts}
 
 
 def read_set(texts: Sequence[str] | None) -> dict[str, object]:

@@ -31,19 +31,12 @@ _servers: dict[Path, LocalServer] = {}
 
 @dataclass(slots=True, eq=False)
 class LocalServer:
-    """One model, served on loopback by threads of this process.
+    """One model, served on loopback by threads of this process."""
 
-    Attributes:
-        name: Name of the model in requests and reports.
-        path: The GGUF file.
-        url: Base of the OpenAI-compatible API, with ``/v1``.
-        key: API key without which every call is refused.
-    """
-
-    name: str
+    name: str  # of the model in requests and reports
     path: Path
-    url: str
-    key: str = field(repr=False)
+    url: str  # base of the OpenAI-compatible API, with ``/v1``
+    key: str = field(repr=False)  # without it, every call is refused
     _native: Any = field(repr=False)
 
     def close(self) -> None:
@@ -64,16 +57,13 @@ def serve(name_or_path: str | Path) -> LocalServer:
     """Serve a local model; a second call for the same file returns the running server.
 
     Args:
-        name_or_path: A name of the catalog (fetched and verified when needed), or the path of a
-            ``.gguf`` file, which is trusted as it is.
+        name_or_path: A name of the catalog, or the path of a ``.gguf`` file, which is not verified.
 
     Raises:
-        ModelSetupError: If the name is unknown, the weights cannot be fetched or loaded, or the
-            ``[local]`` extra is missing.
+        ModelSetupError: If the weights cannot be fetched or loaded, or the extra is missing.
     """
-    is_named = not is_path(name_or_path)
-    path = weights.fetch(str(name_or_path)) if is_named else Path(name_or_path).expanduser()
-    path = path.resolve()
+    is_file, path = is_path(name_or_path), Path(name_or_path)
+    path = (path.expanduser() if is_file else weights.fetch(str(name_or_path))).resolve()
     with _lock:
         if path not in _servers:
             _servers[path] = _start(public_name(name_or_path), path)
@@ -94,25 +84,18 @@ def local_chat_model(name_or_path: str | Path, **options: Any) -> ChatOpenAI:  #
     server = serve(name_or_path)
     # No proxy for loopback, and no keep-alive: llama.cpp may drop idle connections silently.
     once = httpx.Limits(max_keepalive_connections=0)
-    settings: dict[str, Any] = {
-        "model": server.name,
-        "base_url": server.url,
-        "api_key": server.key,
-        "temperature": 0.0,
-        "timeout": TIMEOUT,
-        "max_retries": 0,
-        "stream_usage": True,
-        "use_responses_api": False,
-        "openai_proxy": None,  # the environment may hold one for the real OpenAI
-        "http_client": httpx.Client(trust_env=False, limits=once),
-        "http_async_client": httpx.AsyncClient(trust_env=False, limits=once),
-    }
+    settings: dict[str, Any] = {"model": server.name, "base_url": server.url, "api_key": server.key}
+    settings |= {"temperature": 0.0, "timeout": TIMEOUT, "max_retries": 0, "stream_usage": True}
+    # The environment may hold a proxy for the real OpenAI.
+    settings |= {"openai_proxy": None, "use_responses_api": False}
+    settings["http_client"] = httpx.Client(trust_env=False, limits=once)
+    settings["http_async_client"] = httpx.AsyncClient(trust_env=False, limits=once)
     return ChatOpenAI(**(settings | options))
 
 
 def is_served(url: str) -> bool:
     """Return whether a base URL is that of a model served by this process."""
-    return any(server.url == url.rstrip("/") for server in [*_servers.values()])
+    return url.rstrip("/") in [server.url for server in [*_servers.values()]]
 
 
 def is_path(name_or_path: str | Path) -> bool:
@@ -137,13 +120,11 @@ def _start(name: str, path: Path) -> LocalServer:
     params.port = 0  # the system picks a free one
     key = secrets.token_urlsafe(32)
     params.api_keys = [key]
-    params.ui = False
-    params.endpoint_slots = False
+    params.ui = params.endpoint_slots = False
     params.endpoint_metrics = True
     params.verbosity = -1  # llama.cpp logs to stderr from 0 on
     params.warmup = False  # costs a second; the first prompt warms up as well
-    params.n_parallel = SLOTS
-    params.n_ctx = CONTEXT * SLOTS
+    params.n_parallel, params.n_ctx = SLOTS, CONTEXT * SLOTS
     params.kv_unified = False  # a slot that overflows a shared memory fails all the others
     params.cache_ram_mib = 256  # llama.cpp would take 8 GiB
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
@@ -163,7 +144,5 @@ def _threads() -> int:
         return int(setting)
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    if _CGROUP_CPU.exists():
-        quota, period = _CGROUP_CPU.read_text().split()
-        cores = min(cores, max(1, int(quota) // int(period))) if quota != "max" else cores
-    return cores
+    quota, period = _CGROUP_CPU.read_text().split() if _CGROUP_CPU.exists() else ("max", "")
+    return cores if quota == "max" else min(cores, max(1, int(quota) // int(period)))

