@@ -19,8 +19,7 @@ class PlanAndBudgetError(RuntimeError):
     It is a RuntimeError, because LangGraph Server shows its clients built-in errors only.
     """
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the error without calling its constructor."""
+    def __reduce__(self) -> tuple[object, ...]:  # without calling the constructor
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
@@ -31,10 +30,6 @@ def how_to_install(extra: str) -> str:
 
 class InputError(PlanAndBudgetError, ValueError):
     """A question, a setting, an option or a file is invalid."""
-
-
-PlannerProgramError = InputError
-"""A planner program that does not fit, by its own name."""
 
 
 class ModelSetupError(PlanAndBudgetError):
@@ -60,8 +55,7 @@ class ModelCallError(PlanAndBudgetError):
         self, message: str, status: int | None = None, lost: tuple[Charge, ...] = ()
     ) -> None:
         super().__init__(message)
-        self.status = status
-        self.lost = lost
+        self.status, self.lost = status, lost
 
 
 class BudgetUsedUpError(ModelCallError):
@@ -78,8 +72,7 @@ class BudgetUsedUpError(ModelCallError):
     ) -> None:
         self.note = f"The budget of {total} is used up."
         if cost:
-            left = f"{left} of the budget of {total} are left"
-            self.note = f"The {of} may cost {cost}, and {left}."
+            self.note = f"The {of} may cost {cost}, and {left} of the budget of {total} are left."
         if lost:
             self.note += f" Failed calls whose bill is unknown, such as timeouts, count {lost}:"
             self.note += " `per_call` limits each of them."
@@ -99,14 +92,11 @@ class NoAnswerError(PlanAndBudgetError):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name.
+    """Return the end of an error: "; did you mean 'NAME'?", or nothing if no name is similar.
 
     Args:
         name: The unknown name.
         names: The known names.
-
-    Returns:
-        ``"; did you mean 'NAME'?"`` with the most similar name, or ``""`` if no name is similar.
     """
     close = get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
