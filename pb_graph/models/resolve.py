@@ -36,8 +36,8 @@ def model_name(spec: str | None) -> str:
             msg += f"PB_MODEL, or install the local one. {how_to_install('local')}"
             raise ModelSetupError(msg)
         name = LOCAL_PREFIX + server.DEFAULT_MODEL
-    provider, separator, model = name.partition(":")
-    if not (provider and separator and model):
+    provider, _, model = name.partition(":")
+    if not (provider and model):
         msg = f"{name!r} is not the name of a model. Write 'provider:model', such as "
         msg += "'openai:gpt-5-mini', or a name that `pb-graph models` lists."
         raise UnknownModelError(msg)
@@ -51,13 +51,11 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
 
     Args:
         name: ``provider:model``, ``local:NAME`` or ``local:/path.gguf``.
-        settings: ``timeout`` is the model's time limit. If it is not set, a local model, whose
-            requests may queue, has an hour.
+        settings: ``timeout`` is the model's time limit; without it a local model has an hour.
         **options: Further arguments of the chat model, such as ``temperature``.
 
     Raises:
-        ModelSetupError: If the provider is unknown, its package or key is missing, or a local
-            model cannot be fetched or started.
+        ModelSetupError: If the name, a package, a key or the weights of a local model are missing.
     """
     if name.startswith(LOCAL_PREFIX):
         timeout = server.TIMEOUT if settings.timeout is None else settings.timeout
@@ -70,19 +68,17 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
         limit = {"client_kwargs": limit}
     elif provider.startswith("bedrock"):  # would send it to the model
         limit = {}
-    options = limit | options
     try:
-        chat_model: BaseChatModel = init_chat_model(model, model_provider=provider, **options)
+        made: BaseChatModel = init_chat_model(model, model_provider=provider, **limit | options)
     except Exception as error:
         reason = " ".join(redact(str(error)).split())
-        if reason.startswith("Unsupported provider"):
-            close = did_you_mean(provider, set(re.findall(r"[\w-]+", reason)) - {provider})
-            known = "" if close else f". {reason.rpartition('. ')[2]}"
-            msg = f"no provider is called {provider!r}{close}{known}"
-            raise UnknownModelError(msg) from error
-        msg = f"Cannot set up {name!r}: {reason}"
-        raise ModelSetupError(msg) from error
-    return chat_model
+        if not reason.startswith("Unsupported provider"):
+            msg = f"Cannot set up {name!r}: {reason}"
+            raise ModelSetupError(msg) from error
+        close = did_you_mean(provider, set(re.findall(r"[\w-]+", reason)) - {provider})
+        msg = f"no provider is called {provider!r}"
+        raise UnknownModelError(msg + (close or f". {reason.rpartition('. ')[2]}")) from error
+    return made
 
 
 def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy) -> ModelClient:
