@@ -243,7 +243,6 @@ def _names(error: BaseException) -> set[str]:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and its causes, down to the HTTP client's."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or cause.__context__
+    yield error
+    if cause := error.__cause__ or error.__context__:
+        yield from _chain(cause)
