@@ -44,21 +44,13 @@ class Finding(NamedTuple):
 
 @dataclass
 class Probe:
-    """The findings of a probe.
-
-    Attributes:
-        model: Name of the model.
-        policy: Name of the cap policy that fits it best, for ``build_graph(cap_policy=…)``.
-        findings: The finding of each check.
-        calls: Number of calls made.
-        tokens: Tokens of all prompts and replies.
-    """
+    """The findings of a probe, and the name of the cap policy that fits the model best."""
 
     model: str
     policy: str
     findings: dict[str, Finding] = field(default_factory=dict)
     calls: int = 0
-    tokens: int = 0
+    tokens: int = 0  # of all prompts and replies
 
     @property
     def failed(self) -> list[str]:
@@ -67,12 +59,9 @@ class Probe:
 
 
 def probe(model: str | BaseChatModel | None = None) -> Probe:
-    """Probe a model's endpoint with at most 6 calls and 2,000 tokens.
+    """Probe a model's endpoint, given as for `build_graph`, with at most 6 calls and 2,000 tokens.
 
     A server that ignores a cap is asked nothing more, because no limit would hold.
-
-    Args:
-        model: As for `build_graph`.
 
     Raises:
         ModelSetupError: If no model has this name.
@@ -81,14 +70,12 @@ def probe(model: str | BaseChatModel | None = None) -> Probe:
     chat = resolve(model_name(model), Settings()) if isinstance(model, str | None) else model
     policy = policy_for(chat)
     result = Probe(name_of(chat), policy.__name__)
-    result.findings = _check_count(
-        _ask(result, chat, policy, COUNT, CallOptions(24, thinking="off"))
-    )
-    if not result.failed or result.failed[0] != "output_cap":
+    counted = _ask(result, chat, policy, COUNT, CallOptions(24, thinking="off"))
+    result.findings = _check_count(counted)
+    if "output_cap" not in result.failed:
         free = _ask(result, chat, policy, PUZZLE, CallOptions(512, thinking="free"))
         if not free.warnings:
-            result.policy, found = _check_thinking_off(result, chat, policy, free)
-            result.findings["thinking_off"] = found
+            result.findings["thinking_off"] = _check_thinking_off(result, chat, policy, free)
             return result
         result.findings["output_cap"] = Finding("failed", free.warnings[0]["message"])
     result.findings["thinking_off"] = Finding("inconclusive", "not asked: no cap is kept")
@@ -114,25 +101,24 @@ def _hidden(reply: Reply) -> int:
 
 def _check_thinking_off(
     result: Probe, model: BaseChatModel, policy: CapPolicy, free: Reply
-) -> tuple[str, Finding]:
-    """Return the name of the first policy that switches thinking off, or the given one's."""
+) -> Finding:
+    """Find the first policy that switches thinking off, and note its name."""
     if _hidden(free) < _THINKS_FROM:
-        return policy.__name__, Finding("unsupported", "it does not think: nothing to switch off")
+        return Finding("unsupported", "it does not think: nothing to switch off")
     finding = Finding("failed", "nothing that is sent switches it off")
-    others = (vllm, llama_cpp) if policy is openai_compatible else ()
     off, unbounded = (CallOptions(64, thinking=mode) for mode in ("off", "free"))
-    for candidate in (policy, *others):
+    for candidate in (policy, vllm, llama_cpp) if policy is openai_compatible else (policy,):
         if candidate(model, off) == candidate(model, unbounded):
             continue
         if result.tokens > _LIMIT:
-            return policy.__name__, Finding("inconclusive", f"{result.tokens} tokens are spent")
+            return Finding("inconclusive", f"{result.tokens} tokens are spent")
         with suppress(ModelCallError):  # the server does not know the argument
             reply = _ask(result, model, candidate, PUZZLE, off)
-            hidden = f"{_hidden(reply)} tokens hidden"
-            finding = Finding("failed", hidden)
+            finding = Finding("failed", f"{_hidden(reply)} tokens hidden")
             if reply.text and _hidden(reply) < _THINKS_FROM:
-                return candidate.__name__, Finding("passed", hidden)
-    return policy.__name__, finding
+                result.policy = candidate.__name__
+                return finding._replace(verdict="passed")
+    return finding
 
 
 def _check_count(reply: Reply) -> dict[str, Finding]:

@@ -8,13 +8,8 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 Finish = Literal["stop", "length", "forced", "error"]
-"""The end of an answer or a step: by itself, at its cap, by a forced statement, or not at all."""
-
 LevelSource = Literal["given", "estimated", "default"]
-"""Source of a question's level; ``default`` where the planner gave none."""
-
-EASY = 2
-"""The highest level that a smaller model solves, if there is one."""
+EASY = 2  # the highest level that a smaller model solves, if there is one
 
 
 class TokenUsage(TypedDict):
@@ -113,13 +108,17 @@ class ReportWarning(TypedDict):
 
 
 class QuestionPlan(TypedDict):
-    """The plan of a question that was not solved."""
+    """The plan of a question that was not solved.
+
+    ``shares`` are the tokens of each step, empty for a method without shares. The steps become the
+    answer by ``synthesis``: ``last_step``, ``join`` or ``call``. Planning took ``tokens``.
+    """
 
     level: int | None
     steps: list[SubQuestion]
-    shares: list[int]  # tokens of each step; empty for a method without shares
-    synthesis: str  # how the steps become the answer: ``last_step``, ``join`` or ``call``
-    tokens: int  # completion tokens that planning took
+    shares: list[int]
+    synthesis: str
+    tokens: int
     warnings: list[ReportWarning]
 
 

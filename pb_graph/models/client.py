@@ -74,21 +74,6 @@ class RetryPolicy:
     initial_interval: float = 0.5
     max_interval: float = 8.0
 
-    def wait(self, error: Exception, failed: int, longest: float) -> float | None:
-        """Return the seconds to wait before the next attempt; None if no attempt follows.
-
-        Args:
-            error: The error of the last attempt.
-            failed: Attempts that have failed, that one included.
-            longest: Longest wait, in seconds, that a server may ask for; after more, the next
-                attempt would be refused.
-        """
-        delay = retry_after(error)
-        if failed > self.max_retries or delay > longest or not fault_of(error).is_transient:
-            return None
-        ceiling = min(self.max_interval, self.initial_interval * 2.0 ** (failed - 1))
-        return delay + random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
-
     async def repeat(
         self, make: _Make[T], io: IO, longest: float, accounts: Sequence[Budget] = ()
     ) -> T:
@@ -105,10 +90,14 @@ class RetryPolicy:
             try:
                 return await make()
             except Exception as error:
-                failed += 1
-                wait = self.wait(error, failed, longest)
-                if wait is None or any(account.tokens_left() < 1 for account in accounts):
+                failed, wait = failed + 1, retry_after(error)
+                # A server that asks for a longer wait would refuse an earlier attempt.
+                is_last = failed > self.max_retries or wait > longest
+                is_last |= any(account.tokens_left() < 1 for account in accounts)
+                if is_last or not fault_of(error).is_transient:
                     raise
+            ceiling = min(self.max_interval, self.initial_interval * 2.0 ** (failed - 1))
+            wait += random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
             await io.call(time.sleep, cast("Any", asyncio.sleep), wait)
 
 

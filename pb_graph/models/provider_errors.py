@@ -214,14 +214,11 @@ def _secrets_in(path: str, value: object) -> list[str]:
     """Return the secrets in a field, and in the fields below it."""
     if isinstance(value, SecretStr):
         return [value.get_secret_value()]
-    below: list[tuple[str, object]] = []
-    if isinstance(value, Mapping):
-        below = [(f"{path}.{name}".lower(), inner) for name, inner in value.items()]
-    elif isinstance(value, list | tuple):
-        below = [(path, inner) for inner in value]
-    elif isinstance(value, str) and _HOLDS_SECRETS.search(path):
-        return [value]
-    return [secret for field in below for secret in _secrets_in(*field)]
+    if isinstance(value, Mapping | list | tuple):
+        below = value.items() if isinstance(value, Mapping) else enumerate(value)
+        found = (_secrets_in(f"{path}.{name}".lower(), inner) for name, inner in below)
+        return [secret for secrets in found for secret in secrets]
+    return [value] if isinstance(value, str) and _HOLDS_SECRETS.search(path) else []
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
