@@ -1,13 +1,9 @@
-"""Tell small, large and thinking models apart, and decide what each class is asked and given.
-
-docs/models.md has the reasons for the table `CLASSES`.
-"""
+"""Tell small, large and thinking models apart; docs/models.md has the reasons for `CLASSES`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -18,14 +14,13 @@ from pb_graph.models.options import CallOptions, key_of, known_levels, name_of
 from pb_graph.settings import ClassName
 
 
-@dataclass(frozen=True, slots=True)
-class ModelClass:
+class ModelClass(NamedTuple):
     """The defaults of a class of models."""
 
     settings: Mapping[str, Any]  # for the fields of `Settings` that were not set
     planner_cap: int  # of a call to a planner of this class, in tokens
     thinking: Mapping[int, int] | None = None  # tokens by level, beside the budget of the answer
-    budgets: Mapping[str, int] = field(default_factory=dict)  # by domain, instead of its own
+    budgets: Mapping[str, int] = {}  # by domain, instead of its own
 
 
 CLASSES: Mapping[ClassName, ModelClass] = {
@@ -88,23 +83,22 @@ def class_of_any(models: Iterable[BaseChatModel], replied: Mapping[str, bool]) -
         models: A model and its fallbacks.
         replied: Whether replies of a model, by its key, have brought thinking.
     """
-    found = [find_class(each, thinks=replied.get(key_of(each))) for each in models]
+    found = []
+    for model in models:
+        own, thinks = find_class(model), replied.get(key_of(model))
+        if thinks or (own.source == "default" and thinks is False):
+            own = FoundClass("thinking" if thinks else own.name, "reply")
+        found.append(own)
     rooms = [(name == "thinking", source == "default", name == "large") for name, source in found]
     return found[rooms.index(max(rooms))]
 
 
-def find_class(model: BaseChatModel | str, *, thinks: bool | None = None) -> FoundClass:
-    """Return the class of a model, or of a name.
+def find_class(model: BaseChatModel | str) -> FoundClass:
+    """Return the class of a model, or of a name, that has not replied yet.
 
     Where nothing tells the class, the source is ``default``, and the model counts as large until a
     reply brings thinking.
-
-    Args:
-        model: The model, or its name.
-        thinks: Whether its replies have brought thinking, if there are any.
     """
-    if thinks:
-        return FoundClass("thinking", "reply")
     name = model.removeprefix(LOCAL_PREFIX) if isinstance(model, str) else name_of(model)
     if name in CATALOG:
         return FoundClass("small", "catalog")
@@ -122,16 +116,14 @@ def find_class(model: BaseChatModel | str, *, thinks: bool | None = None) -> Fou
         by_name = at_rest
     if (own := _own_thinking(model)) is not None:
         return FoundClass("thinking" if own else at_rest, "model")
-    can_think = (getattr(model, "profile", None) or {}).get("reasoning_output")
-    if can_think is not None:
+    thinks = (getattr(model, "profile", None) or {}).get("reasoning_output")
+    if thinks is not None:
         # A profile says that a model *can* think. Older Claude models think only when asked to, and
         # so do the models of OpenAI that have the effort "none".
         levels, default = known_levels(model) if isinstance(model, BaseChatModel) else ([], None)
         idle = by_name == "large" or (not always and "none" in levels and default in {None, "none"})
-        return FoundClass("thinking" if can_think and not idle else at_rest, "profile")
-    if by_name:
-        return FoundClass(by_name, "name")
-    return FoundClass("large", "default" if thinks is None else "reply")
+        return FoundClass("thinking" if thinks and not idle else at_rest, "profile")
+    return FoundClass(by_name or "large", "name" if by_name else "default")
 
 
 def takes_system_message(model: BaseChatModel) -> bool:

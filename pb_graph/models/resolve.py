@@ -30,12 +30,11 @@ def model_name(spec: str | None) -> str:
         UnknownModelError: If the string is not ``provider:model``, or no local model has this name.
     """
     name = spec or os.environ.get("PB_MODEL")
-    if not name:
-        if find_spec("xllamacpp") is None:
-            msg = "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set "
-            msg += f"PB_MODEL, or install the local one. {how_to_install('local')}"
-            raise ModelSetupError(msg)
-        name = LOCAL_PREFIX + server.DEFAULT_MODEL
+    if not name and find_spec("xllamacpp") is None:
+        msg = "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set "
+        msg += f"PB_MODEL, or install the local one. {how_to_install('local')}"
+        raise ModelSetupError(msg)
+    name = name or LOCAL_PREFIX + server.DEFAULT_MODEL
     provider, _, model = name.partition(":")
     if not (provider and model):
         msg = f"{name!r} is not the name of a model. Write 'provider:model', such as "
@@ -93,8 +92,7 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
         ModelSetupError: If the model has another type, or is a `BudgetedChatModel`.
     """
     if isinstance(model, RunnableWithFallbacks):
-        models = (model.runnable, *model.fallbacks)
-        return FallbackClient([client_of(each, policy, retry_policy) for each in models])
+        return FallbackClient([client_of(each, policy, retry_policy) for each in model.runnables])
     if not isinstance(model, BaseChatModel):
         msg = f"{type(model).__name__} is not a chat model. Pass 'provider:model' or a chat model "
         msg += "object alone or with_fallbacks; set arguments in its constructor, tools in "
