@@ -31,7 +31,6 @@ T = TypeVar("T")
 _Make = Callable[[], Awaitable[T]]
 
 _TIMEOUTS = ("timeout", "request_timeout", "default_request_timeout")
-_SAMPLING_TEMPERATURE = 0.7
 
 
 class ModelClient:
@@ -63,16 +62,11 @@ class RetryPolicy:
 
     A wait is drawn at random, so that callers that failed together do not retry at the same moment.
     The wait that a server asks for (``Retry-After``) is added.
-
-    Attributes:
-        max_retries: Attempts after the first one.
-        initial_interval: Upper end of the first wait, in seconds; doubles with every attempt.
-        max_interval: Upper end of any wait, in seconds.
     """
 
-    max_retries: int = 3
-    initial_interval: float = 0.5
-    max_interval: float = 8.0
+    max_retries: int = 3  # attempts after the first one
+    initial_interval: float = 0.5  # upper end of the first wait, in seconds; doubles each time
+    max_interval: float = 8.0  # upper end of any wait, in seconds
 
     async def repeat(
         self, make: _Make[T], io: IO, longest: float, accounts: Sequence[Budget] = ()
@@ -143,10 +137,26 @@ class ChatClient(ModelClient):
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
         accounts = [own, *enclosing[1:]]  # `own` limits all attempts together
         options = replace(options, cap=min([options.cap, *self._own_caps]))
-        failed: list[Charge | None] = []
-        make = partial(self._reply, messages, options, io, accounts, failed)
+        send, failed = partial(self._send, messages, options, io), list[Charge | None]()
+
+        async def make() -> Reply:
+            call = Bill(self.key)  # without input where no budget counts it
+            if any(account.needs_input for account in accounts):
+                is_learned = all(account.is_learned for account in accounts)
+                bound = partial(bound_input, is_learned=is_learned)
+                call = await io.load(bound, self.model, messages, self._arguments(options))
+            left = min(map(Budget.tokens_left, accounts))
+            done = await attempt(send, accounts, options.cap, call, messages, io, wait_for=left)
+            charge = _charge(done, options.purpose)
+            if done.message is None or charge is None:
+                failed.append(charge)
+                raise cast("Exception", done.error)
+            if call.input:
+                learn_input(self.model, messages, self._arguments(options), done.tokens or call)
+            return self._read(done.message, charge, options)
+
         try:
-            return await self._retry_policy.repeat(make, io, options.timeout, accounts)
+            reply = await self._retry_policy.repeat(make, io, options.timeout, accounts)
         except Exception as error:
             lost = tuple(filter(None, failed))
             if isinstance(error, BudgetUsedUpError):
@@ -155,30 +165,10 @@ class ChatClient(ModelClient):
                 raise
             failure = to_model_call_error(error, self.model, lost, len(failed))
             raise failure from failure.__cause__
+        return replace(reply, lost=tuple(filter(None, failed)))
 
-    async def _reply(
-        self,
-        messages: Sequence[BaseMessage],
-        options: CallOptions,
-        io: IO,
-        accounts: Sequence[Budget],
-        failed: list[Charge | None],
-    ) -> Reply:
-        """Return the reply to one attempt; the charge of a failed attempt is added to `failed`."""
-        call = Bill(self.key)  # without input where no budget counts it
-        if any(account.needs_input for account in accounts):
-            is_learned = all(account.is_learned for account in accounts)
-            bound = partial(bound_input, is_learned=is_learned)
-            call = await io.load(bound, self.model, messages, self._arguments(options))
-        send = partial(self._send, messages, options, io)
-        left = min(map(Budget.tokens_left, accounts))
-        done = await attempt(send, accounts, options.cap, call, messages, io, wait_for=left)
-        charge, message = _charge(done, options.purpose), done.message
-        if charge is None or message is None:
-            failed.append(charge)
-            raise cast("Exception", done.error)
-        if call.input:
-            learn_input(self.model, messages, self._arguments(options), done.tokens or call)
+    def _read(self, message: AIMessage, charge: Charge, options: CallOptions) -> Reply:
+        """Return the reply that a message holds."""
         output, cap = charge["usage"]["output_tokens"], charge["cap"]
         note = f"{self.name} ignored its cap of {cap} tokens and wrote {output}"
         ignored = ReportWarning(code="cap_ignored", message=note)
@@ -187,7 +177,6 @@ class ChatClient(ModelClient):
             message.text if options.continue_last else without_thinking(message.text),
             charge["finish"],
             charge,
-            tuple(filter(None, failed)),
             warnings=(ignored,) if output > cap else (),
             tool_message=message_to_dict(message) if message.tool_calls else None,
             message_id=message.id,
@@ -247,8 +236,7 @@ class ChatClient(ModelClient):
         model = self._streaming if options.stream else self.model
         if not options.sampling:
             return model
-        is_cold = getattr(model, "temperature", None) == 0
-        warm = {"temperature": _SAMPLING_TEMPERATURE} if is_cold else {}
+        warm = {"temperature": 0.7} if getattr(model, "temperature", None) == 0 else {}
         return model.model_copy(update={"cache": False, **warm})
 
 

@@ -1,7 +1,6 @@
 """Convert a provider's exception to an error of this package, with a remedy and without secrets.
 
-Exceptions of SDKs and HTTP clients are recognized by their status and class names, because none of
-these packages has to be installed.
+Exceptions are known by their status and class names: no provider's package has to be installed.
 """
 
 from __future__ import annotations
@@ -55,13 +54,14 @@ _SLOW = "Raise Settings.timeout, or the model object's own, or lower the budget.
 _DOWN = "Check that the model's server is running and reachable."
 _UNREADABLE = "The reply could not be read: check the base URL, or the model class if it is yours."
 _OTHER = "The error is that of the model's class: check its arguments."
-_REFUSED = "The request was refused; a prompt longer than the model's context is a common cause."
 _REMEDIES = {
+    400: "The request was refused; a prompt longer than the model's context is a common cause.",
     401: "The server refused the API key: check the provider's key variable.",
     _PAYMENT: "The account has no credit left: top it up, or use another key.",
     403: "This key may not use this model: check its permissions.",
     404: "The server does not know this model or path: check the model's name and the base URL.",
     429: "The server's rate limit is reached: wait, or lower the concurrency.",
+    500: "The server is in trouble: try again later.",
 }
 _BUSY = {408, 409, 429, 503, 529}  # refused at once, and worth another attempt
 _LOST = {*range(500, 600)} - _BUSY - {501}  # behind a gateway, the model may have answered
@@ -97,8 +97,8 @@ def fault_of(error: Exception) -> Fault:
     if status == _PAYMENT or "insufficient_quota" in text:  # which is no rate limit
         return Fault(False, False, _REMEDIES[_PAYMENT])
     if status is not None:
-        default = _REFUSED if status < min(_LOST) else "The server is in trouble: try again later."
-        fault = Fault(status in _BUSY | _LOST, status in _LOST, _REMEDIES.get(status, default))
+        remedy = _REMEDIES.get(status, _REMEDIES[400 if status < min(_LOST) else 500])
+        fault = Fault(status in _BUSY | _LOST, status in _LOST, remedy)
     elif _NO_COMPLETION.search(text):
         fault = Fault(False, True, _UNREADABLE)
     else:
@@ -140,8 +140,7 @@ def to_model_call_error(
 
 def explain(error: Exception, model: BaseChatModel) -> None:
     """Put the model's address and the remedy into a provider's exception, which keeps its type."""
-    is_ours = isinstance(error, ModelCallError)
-    if not is_ours and error.args and isinstance(error.args[0], str):
+    if error.args and isinstance(error.args[0], str) and not isinstance(error, ModelCallError):
         error.args = (str(to_model_call_error(error, model)), *error.args[1:])
         if hasattr(error, "error"):  # the text of Ollama's
             error.error = error.args[0]
