@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 class PlanAndBudgetError(RuntimeError):
-    """Base class of the errors that this package raises on purpose.
-
-    It is a RuntimeError, because LangGraph Server shows its clients built-in errors only.
-    """
+    """Base class of our errors: a RuntimeError, as LangGraph Server shows built-in errors only."""
 
     def __reduce__(self) -> tuple[object, ...]:  # without calling the constructor
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
@@ -59,11 +56,7 @@ class ModelCallError(PlanAndBudgetError):
 
 
 class BudgetUsedUpError(ModelCallError):
-    """A call was not made, because its budget is used up, or its prompt does not fit.
-
-    Attributes:
-        note: The reason as one sentence, for an agent that answers with it.
-    """
+    """A call was not made: its budget is used up, or its prompt does not fit. `note` says which."""
 
     code = "budget_used_up"
 
@@ -80,11 +73,7 @@ class BudgetUsedUpError(ModelCallError):
 
 
 class NoAnswerError(PlanAndBudgetError):
-    """The question got no answer.
-
-    Attributes:
-        report: The account of the question, with its spending and the reasons of failed steps.
-    """
+    """The question got no answer; `report` has its spending and the reasons of failed steps."""
 
     def __init__(self, message: str, report: Report) -> None:
         super().__init__(message)
