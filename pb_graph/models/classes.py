@@ -24,7 +24,6 @@ class ModelClass(NamedTuple):
 
 
 CLASSES: Mapping[ClassName, ModelClass] = {
-    # Measured: plans harm small models, and a level tells no more than the length of the question.
     "small": ModelClass(
         {"plan_from": None, "execution": "single_pass", "reserve": 48},
         384,
@@ -32,11 +31,9 @@ CLASSES: Mapping[ClassName, ModelClass] = {
     ),
     "large": ModelClass({"plan_from": 4, "execution": "stepwise", "reserve": 48}, 512),
     "thinking": ModelClass(
-        # In one call, as each call would think anew. A call for the result of a cut reply may think
-        # once more, so that its reserve is larger.
+        # A call for the result of a cut reply may think once more, so that its reserve is larger.
         {"plan_from": 4, "execution": "single_pass", "reserve": 256, "style": "plain"},
         2048,
-        # Eleven times the paper's budgets, which its models pass some 4 to 8 times on average.
         {1: 2200, 2: 2750, 3: 3850, 4: 4950, 5: 6600},
     ),
 }
@@ -94,11 +91,7 @@ def class_of_any(models: Iterable[BaseChatModel], replied: Mapping[str, bool]) -
 
 
 def find_class(model: BaseChatModel | str) -> FoundClass:
-    """Return the class of a model, or of a name, that has not replied yet.
-
-    Where nothing tells the class, the source is ``default``, and the model counts as large until a
-    reply brings thinking.
-    """
+    """Return the class of a model or name: large by ``default``, until a reply brings thinking."""
     name = model.removeprefix(LOCAL_PREFIX) if isinstance(model, str) else name_of(model)
     if name in CATALOG:
         return FoundClass("small", "catalog")
