@@ -1,7 +1,4 @@
-"""Convert a provider's exception to an error of this package, with a remedy and without secrets.
-
-Exceptions are known by their status and class names: no provider's package has to be installed.
-"""
+"""Convert a provider's exception, known by its status and class names, to one of this package."""
 
 from __future__ import annotations
 
@@ -66,8 +63,7 @@ _REMEDIES = {
 _BUSY = {408, 409, 429, 503, 529}  # refused at once, and worth another attempt
 _LOST = {*range(500, 600)} - _BUSY - {501}  # behind a gateway, the model may have answered
 _NO_SERVER = {"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"}
-# Errors without a status, by the names of the classes of an error and its causes. The first row
-# that has one of them holds.
+# Errors without a status, by the class names of an error and its causes; the first row holds.
 _FAULTS: list[tuple[set[str], Fault]] = [
     ({"ConnectTimeout", "PoolTimeout"}, Fault(True, False, _SLOW)),
     (_NO_SERVER | {"UnsupportedProtocol", "LocalProtocolError"}, Fault(True, False, _DOWN)),
@@ -88,11 +84,7 @@ _UNSENT = {"ValueError", "NotImplementedError", "ImportError"}  # of arguments t
 
 
 def fault_of(error: Exception) -> Fault:
-    """Return what an exception of a model call means.
-
-    A refused request is not charged, and neither is a request that was never sent. After any other
-    error the model may have written the whole answer, as behind a gateway that answers 502 or 504.
-    """
+    """Return what an exception of a model call means; only a refusal is sure not to be billed."""
     status, text, names = status_of(error), _message(error), _names(error)
     if status == _PAYMENT or "insufficient_quota" in text:  # which is no rate limit
         return Fault(False, False, _REMEDIES[_PAYMENT])
@@ -112,9 +104,7 @@ def fault_of(error: Exception) -> Fault:
 def to_model_call_error(
     error: Exception, model: BaseChatModel, lost: tuple[Charge, ...] = (), attempts: int = 1
 ) -> ModelCallError:
-    """Convert an exception of a model call to an error of this package.
-
-    The exception is the cause of that error, unless its traceback would show a secret.
+    """Convert an exception of a model call to an error of this package, with no secrets in it.
 
     Args:
         error: Any exception of a model call.
@@ -210,7 +200,6 @@ def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
 
 
 def _secrets_in(path: str, value: object) -> list[str]:
-    """Return the secrets in a field, and in the fields below it."""
     if isinstance(value, SecretStr):
         return [value.get_secret_value()]
     if isinstance(value, Mapping | list | tuple):
