@@ -108,16 +108,12 @@ class ReportWarning(TypedDict):
 
 
 class QuestionPlan(TypedDict):
-    """The plan of a question that was not solved.
-
-    ``shares`` are the tokens of each step, empty for a method without shares. The steps become the
-    answer by ``synthesis``: ``last_step``, ``join`` or ``call``. Planning took ``tokens``.
-    """
+    """The plan of a question that was not solved, with the tokens that planning took."""
 
     level: int | None
     steps: list[SubQuestion]
-    shares: list[int]
-    synthesis: str
+    shares: list[int]  # tokens of each step; empty for a method without shares
+    synthesis: str  # how the steps become the answer: ``last_step``, ``join`` or ``call``
     tokens: int
     warnings: list[ReportWarning]
 
