@@ -58,11 +58,7 @@ class ModelClient:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Limits for retries after transient faults, and the waits before them.
-
-    A wait is drawn at random, so that callers that failed together do not retry at the same moment.
-    The wait that a server asks for (``Retry-After``) is added.
-    """
+    """Limits for retries after transient faults; what a server asks to wait is added."""
 
     max_retries: int = 3  # attempts after the first one
     initial_interval: float = 0.5  # upper end of the first wait, in seconds; doubles each time
@@ -91,7 +87,7 @@ class RetryPolicy:
                 if is_last or not fault_of(error).is_transient:
                     raise
             ceiling = min(self.max_interval, self.initial_interval * 2.0 ** (failed - 1))
-            wait += random.uniform(0, ceiling)  # noqa: S311 -- spread, not secrecy
+            wait += random.uniform(0, ceiling)  # noqa: S311 -- so that callers retry apart
             await io.call(time.sleep, cast("Any", asyncio.sleep), wait)
 
 
@@ -120,8 +116,7 @@ class ChatClient(ModelClient):
         limits = (getattr(limit, "read", limit) for limit in limits)  # of an httpx.Timeout
         self._timeout = next((limit for limit in limits if isinstance(limit, int | float)), 0)
         fields, copy = type(model).model_fields, copy_for_calls(model)
-        # Else the request asks for a stream, which nobody reads.
-        whole = {"streaming": False} if "streaming" in fields else {}
+        whole = {"streaming": False} if "streaming" in fields else {}  # nobody would read a stream
         waits = "stream_chunk_timeout" in fields.keys() - model.model_fields_set
         patient = {"stream_chunk_timeout": None} if waits else {}  # models may think for minutes
         super().__init__(copy.model_copy(update={"disable_streaming": True, **whole}))
@@ -168,7 +163,6 @@ class ChatClient(ModelClient):
         return replace(reply, lost=tuple(filter(None, failed)))
 
     def _read(self, message: AIMessage, charge: Charge, options: CallOptions) -> Reply:
-        """Return the reply that a message holds."""
         output, cap = charge["usage"]["output_tokens"], charge["cap"]
         note = f"{self.name} ignored its cap of {cap} tokens and wrote {output}"
         ignored = ReportWarning(code="cap_ignored", message=note)
@@ -197,9 +191,8 @@ class ChatClient(ModelClient):
         options, is_bare = replace(options, cap=reserved.tokens, continue_last=goes_on), False
         # The model's own limit is that of one read, and a stream has many.
         limit = max(options.timeout, self._timeout) if options.stream else self._timeout
-        # LangGraph keeps tokens of calls with this tag out of a host's message stream.
-        silent: RunnableConfig = {} if options.stream else {"tags": ["nostream"]}
-        config = merge_configs(silent, {"callbacks": [watch], "tags": []})
+        hidden: RunnableConfig = {} if options.stream else {"tags": ["nostream"]}  # for LangGraph
+        config = merge_configs(hidden, {"callbacks": [watch], "tags": []})
         while True:
             model, prompt, arguments = self._model_for(options), messages, self._arguments(options)
             if goes_on:
