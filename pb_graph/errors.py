@@ -14,13 +14,9 @@ if TYPE_CHECKING:
 
 
 class PlanAndBudgetError(RuntimeError):
-    """Base class of the errors that this package raises on purpose.
+    """Base class of our errors: a RuntimeError, as LangGraph Server shows built-in errors only."""
 
-    It is a RuntimeError, because LangGraph Server shows its clients built-in errors only.
-    """
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the error without calling its constructor."""
+    def __reduce__(self) -> tuple[object, ...]:  # without calling the constructor
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
@@ -31,10 +27,6 @@ def how_to_install(extra: str) -> str:
 
 class InputError(PlanAndBudgetError, ValueError):
     """A question, a setting, an option or a file is invalid."""
-
-
-PlannerProgramError = InputError
-"""A planner program that does not fit, by its own name."""
 
 
 class ModelSetupError(PlanAndBudgetError):
@@ -60,16 +52,11 @@ class ModelCallError(PlanAndBudgetError):
         self, message: str, status: int | None = None, lost: tuple[Charge, ...] = ()
     ) -> None:
         super().__init__(message)
-        self.status = status
-        self.lost = lost
+        self.status, self.lost = status, lost
 
 
 class BudgetUsedUpError(ModelCallError):
-    """A call was not made, because its budget is used up, or its prompt does not fit.
-
-    Attributes:
-        note: The reason as one sentence, for an agent that answers with it.
-    """
+    """A call was not made: its budget is used up, or its prompt does not fit. `note` says which."""
 
     code = "budget_used_up"
 
@@ -78,8 +65,7 @@ class BudgetUsedUpError(ModelCallError):
     ) -> None:
         self.note = f"The budget of {total} is used up."
         if cost:
-            left = f"{left} of the budget of {total} are left"
-            self.note = f"The {of} may cost {cost}, and {left}."
+            self.note = f"The {of} may cost {cost}, and {left} of the budget of {total} are left."
         if lost:
             self.note += f" Failed calls whose bill is unknown, such as timeouts, count {lost}:"
             self.note += " `per_call` limits each of them."
@@ -87,11 +73,7 @@ class BudgetUsedUpError(ModelCallError):
 
 
 class NoAnswerError(PlanAndBudgetError):
-    """The question got no answer.
-
-    Attributes:
-        report: The account of the question, with its spending and the reasons of failed steps.
-    """
+    """The question got no answer; `report` has its spending and the reasons of failed steps."""
 
     def __init__(self, message: str, report: Report) -> None:
         super().__init__(message)
@@ -99,14 +81,11 @@ class NoAnswerError(PlanAndBudgetError):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name.
+    """Return the end of an error: "; did you mean 'NAME'?", or nothing if no name is similar.
 
     Args:
         name: The unknown name.
         names: The known names.
-
-    Returns:
-        ``"; did you mean 'NAME'?"`` with the most similar name, or ``""`` if no name is similar.
     """
     close = get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

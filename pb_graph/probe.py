@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from pb_graph.errors import ModelCallError
-from pb_graph.models.caps import CapPolicy, llama_cpp, openai_compatible, policy_for, vllm
+from pb_graph.models.caps import POLICIES, policy_for
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions, name_of
 from pb_graph.models.reply import BLOCKING, Reply, run_sync
@@ -42,97 +41,73 @@ class Finding(NamedTuple):
     observed: str
 
 
-@dataclass
 class Probe:
-    """The findings of a probe.
+    """The calls of a probe, their findings, and the name of the policy that fits the model best."""
 
-    Attributes:
-        model: Name of the model.
-        policy: Name of the cap policy that fits it best, for ``build_graph(cap_policy=…)``.
-        findings: The finding of each check.
-        calls: Number of calls made.
-        tokens: Tokens of all prompts and replies.
-    """
-
-    model: str
-    policy: str
-    findings: dict[str, Finding] = field(default_factory=dict)
-    calls: int = 0
-    tokens: int = 0
+    def __init__(self, model: BaseChatModel) -> None:
+        self._chat, self.model, self.policy = model, name_of(model), policy_for(model).__name__
+        self.findings, self.calls, self.tokens = dict[str, Finding](), 0, 0
 
     @property
     def failed(self) -> list[str]:
         """Return the names of the checks that failed."""
         return [name for name, finding in self.findings.items() if finding.verdict == "failed"]
 
+    def ask(self, prompt: str, options: CallOptions, policy: str = "") -> Reply:
+        """Make one call as the graph makes it, without retries, and count it."""
+        self.calls += 1
+        client = ChatClient(self._chat, POLICIES[policy or self.policy], RetryPolicy(max_retries=0))
+        reply = run_sync(client.call([HumanMessage(prompt)], options, BLOCKING))
+        self.tokens += reply.charge["usage"]["input_tokens"] + reply.tokens
+        return reply
+
+    def check_thinking(self, free: Reply) -> Finding:
+        """Find the first policy that switches thinking off."""
+        if _hidden(free) < _THINKS_FROM:
+            return Finding("unsupported", "it does not think: nothing to switch off")
+        finding = Finding("failed", "nothing that is sent switches it off")
+        off, unbounded = (CallOptions(64, thinking=mode) for mode in ("off", "free"))
+        others = ("vllm", "llama_cpp") if self.policy == "openai_compatible" else ()
+        for policy in (self.policy, *others):
+            if POLICIES[policy](self._chat, off) == POLICIES[policy](self._chat, unbounded):
+                continue
+            if self.tokens > _LIMIT:
+                return Finding("inconclusive", f"{self.tokens} tokens are spent")
+            with suppress(ModelCallError):  # the server does not know the argument
+                reply = self.ask(PUZZLE, off, policy)
+                finding = Finding("failed", f"{_hidden(reply)} tokens hidden")
+                if reply.text and _hidden(reply) < _THINKS_FROM:
+                    self.policy = policy
+                    return finding._replace(verdict="passed")
+        return finding
+
 
 def probe(model: str | BaseChatModel | None = None) -> Probe:
-    """Probe a model's endpoint with at most 6 calls and 2,000 tokens.
+    """Probe a model's endpoint, given as for `build_graph`, with at most 6 calls and 2,000 tokens.
 
     A server that ignores a cap is asked nothing more, because no limit would hold.
-
-    Args:
-        model: As for `build_graph`.
 
     Raises:
         ModelSetupError: If no model has this name.
         ModelCallError: If the endpoint refuses a plain call.
     """
     chat = resolve(model_name(model), Settings()) if isinstance(model, str | None) else model
-    policy = policy_for(chat)
-    result = Probe(name_of(chat), policy.__name__)
-    result.findings = _check_count(
-        _ask(result, chat, policy, COUNT, CallOptions(24, thinking="off"))
-    )
-    if not result.failed or result.failed[0] != "output_cap":
-        free = _ask(result, chat, policy, PUZZLE, CallOptions(512, thinking="free"))
+    result = Probe(chat)
+    result.findings = _check_count(result.ask(COUNT, CallOptions(24, thinking="off")))
+    if "output_cap" not in result.failed:
+        free = result.ask(PUZZLE, CallOptions(512, thinking="free"))
         if not free.warnings:
-            result.policy, found = _check_thinking_off(result, chat, policy, free)
-            result.findings["thinking_off"] = found
+            result.findings["thinking_off"] = result.check_thinking(free)
             return result
         result.findings["output_cap"] = Finding("failed", free.warnings[0]["message"])
     result.findings["thinking_off"] = Finding("inconclusive", "not asked: no cap is kept")
     return result
 
 
-def _ask(
-    result: Probe, model: BaseChatModel, policy: CapPolicy, prompt: str, options: CallOptions
-) -> Reply:
-    """Make one call as the graph makes it, without retries, and count it."""
-    result.calls += 1
-    client = ChatClient(model, policy, RetryPolicy(max_retries=0))
-    reply = run_sync(client.call([HumanMessage(prompt)], options, BLOCKING))
-    result.tokens += reply.charge["usage"]["input_tokens"] + reply.tokens
-    return reply
-
-
 def _hidden(reply: Reply) -> int:
     """Return the minimum number of thinking tokens: as reported, or more than the text can have."""
     reasoning = reply.charge["usage"]["output_token_details"]["reasoning"]
     return max(reasoning, reply.tokens - len(reply.text), 0)
-
-
-def _check_thinking_off(
-    result: Probe, model: BaseChatModel, policy: CapPolicy, free: Reply
-) -> tuple[str, Finding]:
-    """Return the name of the first policy that switches thinking off, or the given one's."""
-    if _hidden(free) < _THINKS_FROM:
-        return policy.__name__, Finding("unsupported", "it does not think: nothing to switch off")
-    finding = Finding("failed", "nothing that is sent switches it off")
-    others = (vllm, llama_cpp) if policy is openai_compatible else ()
-    off, unbounded = (CallOptions(64, thinking=mode) for mode in ("off", "free"))
-    for candidate in (policy, *others):
-        if candidate(model, off) == candidate(model, unbounded):
-            continue
-        if result.tokens > _LIMIT:
-            return policy.__name__, Finding("inconclusive", f"{result.tokens} tokens are spent")
-        with suppress(ModelCallError):  # the server does not know the argument
-            reply = _ask(result, model, candidate, PUZZLE, off)
-            hidden = f"{_hidden(reply)} tokens hidden"
-            finding = Finding("failed", hidden)
-            if reply.text and _hidden(reply) < _THINKS_FROM:
-                return candidate.__name__, Finding("passed", hidden)
-    return policy.__name__, finding
 
 
 def _check_count(reply: Reply) -> dict[str, Finding]:

@@ -8,13 +8,8 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 Finish = Literal["stop", "length", "forced", "error"]
-"""The end of an answer or a step: by itself, at its cap, by a forced statement, or not at all."""
-
 LevelSource = Literal["given", "estimated", "default"]
-"""Source of a question's level; ``default`` where the planner gave none."""
-
-EASY = 2
-"""The highest level that a smaller model solves, if there is one."""
+EASY = 2  # the highest level that a smaller model solves, if there is one
 
 
 class TokenUsage(TypedDict):
@@ -28,8 +23,7 @@ class TokenUsage(TypedDict):
 
 
 Spending = dict[str, TokenUsage]
-"""Tokens by model. The input details also have ``largest_call``, the input tokens of the largest
-call."""
+"""Tokens by model; the input details also have ``largest_call``, the input of the largest call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,44 +32,32 @@ class Purpose:
 
     node: str
     step: int | None = None
-    level: int | None = None
-    """Level of difficulty, if known."""
+    level: int | None = None  # of difficulty, if known
 
 
 class Charge(TypedDict):
     """The charge of one model call."""
 
-    node: str
-    """The graph node that made the call."""
-    step: int | None
-    """Index of the sub-question, if the call was made for one."""
-    cap: int
-    """Completion tokens the call was allowed."""
-    model: str
-    """The model's key: ``provider:name``, ``name at address`` or its plain name."""
-    usage: TokenUsage
-    """The tokens; for a lost attempt, the tokens that arrived."""
-    measured: bool
-    """True if the provider reported the tokens; otherwise they are estimated."""
-    most: TokenUsage
-    """The most that the call may have been billed, as accounts count it."""
+    node: str  # of the graph
+    step: int | None  # index of the sub-question, if the call was made for one
+    cap: int  # completion tokens that the call was allowed
+    model: str  # its key: ``provider:name``, ``name at address`` or the plain name
+    usage: TokenUsage  # of a lost attempt, the tokens that arrived
+    measured: bool  # the provider reported the tokens; otherwise they are estimated
+    most: TokenUsage  # the most that the call may have been billed, as accounts count it
     seconds: float
-    finish: str
-    """Why the call ended: stop, length, filter or error."""
+    finish: str  # stop, length, filter or error
 
 
 class Usage(TokenUsage):
-    """Sums over calls. ``seconds`` adds up the durations of all calls, parallel calls included."""
+    """Sums over calls, as docs/report.md describes them."""
 
     calls: int
     seconds: float
     measured: bool
     by_model: dict[str, TokenUsage]
-    """The tokens of each model, by its name."""
-    by_node: NotRequired[dict[str, Usage]]
-    """The sums of each node; absent in the usage of a node."""
-    cost: NotRequired[float | None]
-    """Dollars, where there is a table of prices; None when a model is not in it."""
+    by_node: NotRequired[dict[str, Usage]]  # absent in the usage of a node
+    cost: NotRequired[float | None]  # absent without prices
 
 
 class SubQuestion(TypedDict):
@@ -86,8 +68,7 @@ class SubQuestion(TypedDict):
     hint: str
     depends_on: list[int]
     level: int | None
-    credit: float | None
-    """Share of the question's 100 points; None until it has been estimated."""
+    credit: float | None  # share of the question's 100 points, once it is estimated
 
 
 class StepResult(TypedDict):
@@ -111,50 +92,29 @@ class StepReport(SubQuestion):
     answer: str | None
 
 
-WarningCode = Literal[
-    "answer_from_step",  # the answer of a sub-question is the final answer
-    "budget_lowered",  # a shared budget had fewer tokens left than the question's own
-    "budget_used_up",  # a call was not made
-    "call_failed",
-    "cap_ignored",  # the server wrote more tokens than it was asked for
-    "limit_exceeded",  # more may be billed than the limit, after a server ignored its cap
-    "limit_reached",  # steps were not asked
-    "content_filter",  # the provider cut or withheld a reply
-    "conversation_cut",
-    "cut_off",  # the answer, or a part of it, ends in the middle
-    "empty_reply",
-    "grades_corrected",  # levels or credits
-    "method",  # a warning that the method itself adds
-    "no_result",  # of a sub-question
-    "no_structured_response",
-    "plan_corrected",
-    "plan_dropped",  # it only repeated the question, or left it out
-    "single_step",  # without a plan, or a budget for one
-    "unknown_bill",  # a lost attempt may have been billed
-    "unreadable_reply",  # of the planner
-]
-"""The kinds of `ReportWarning`."""
+_Limits = Literal["budget_lowered", "budget_used_up", "limit_exceeded", "limit_reached"]
+_Calls = Literal["call_failed", "cap_ignored", "content_filter", "empty_reply", "unknown_bill"]
+_Plans = Literal["grades_corrected", "plan_corrected", "plan_dropped", "single_step"]
+_Answers = Literal["answer_from_step", "no_result", "no_structured_response", "unreadable_reply"]
+WarningCode = Literal[_Limits, _Calls, _Plans, _Answers, "conversation_cut", "cut_off", "method"]
+"""The kinds of `ReportWarning`, which docs/report.md explains."""
 
 
 class ReportWarning(TypedDict):
     """A deviation from the plan, and its remedy."""
 
     code: WarningCode
-    message: str
-    """A sentence for people; begins with the node or the sub-question."""
+    message: str  # for people; begins with the node or the sub-question
 
 
 class QuestionPlan(TypedDict):
-    """The plan of a question that was not solved."""
+    """The plan of a question that was not solved, with the tokens that planning took."""
 
     level: int | None
     steps: list[SubQuestion]
-    shares: list[int]
-    """Tokens of each step; empty for a method without shares."""
-    synthesis: str
-    """Way in which the steps become the answer: ``last_step``, ``join`` or ``call``."""
+    shares: list[int]  # tokens of each step; empty for a method without shares
+    synthesis: str  # how the steps become the answer: ``last_step``, ``join`` or ``call``
     tokens: int
-    """Completion tokens that planning took."""
     warnings: list[ReportWarning]
 
 
@@ -172,17 +132,11 @@ class Report(TypedDict):
     level_source: LevelSource | None
     budget: int | None
     limit: int | None
-    """Completion tokens that this query cannot exceed, planning included. Known before the first
-    call; it may fall afterwards, and only a reviewer or a decision raises it."""
     most_billed: int
-    """Completion tokens that may have been billed at most. More than in ``usage`` only where an
-    attempt was lost on the way: its bill is unknown, so it counts as its whole cap."""
     answer: str
     result: str | None
-    """The bare answer, such as "9"; None where the answer states no result, or was cut off."""
     finish: Finish | None
     cut_off: bool
-    """True if the solver reached its cap before it was done."""
     steps: list[StepReport]
     usage: Usage
     warnings: list[ReportWarning]
@@ -197,9 +151,6 @@ class Query(TypedDict):
     answer_format: str | None
     domain: str
     level: int | None
-    budget: NotRequired[int | None]
-    """The solving tokens; None until they are allocated, or for a method without a budget."""
-    conversation: NotRequired[str | None]
-    """The conversation around the question, marked off as data; None without one."""
-    media: NotRequired[list[dict[str, Any]]]
-    """Images and files for the solver: content blocks as the host wrote them, plain JSON."""
+    budget: NotRequired[int | None]  # the solving tokens, once they are allocated
+    conversation: NotRequired[str | None]  # what is around the question, marked off as data
+    media: NotRequired[list[dict[str, Any]]]  # images and files, as the host wrote their blocks

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 from langchain_deepseek import ChatDeepSeek
+from langchain_openai import ChatOpenAI
 
 from pb_graph import NoAnswerError, Settings, build_graph
 from tests.benchmarks.thinking_world import FORMS, Form, ThinkingWorld
 from tests.support.chat_model import ScriptedChat
+from tests.support.clients import over
 from tests.support.graphs import checked, codes
 
 ASK = {"question": "What is 12 * 7?"}
@@ -117,6 +120,15 @@ class TestEnding:
         report = report_of(world, level=1, settings=settings, planner=ScriptedChat())
         assert codes(report)[0] == "no_result"
         assert "cut off without a result" in str(world.log[-1].body["messages"])
+
+
+def test_a_fallback_that_thinks_gets_room_to_think() -> None:
+    world = ThinkingWorld(think=1500)
+    small = ChatOpenAI(model="qwen2.5-1.5b", **over(lambda _: httpx.Response(401)))
+    graph = build_graph(small.with_fallbacks([world.model("deepseek-reasoner")]))
+    report = checked(graph.invoke({**ASK, "level": 1})["report"])
+    assert (report["answer"], report["model_class"]) == (world.answer, "thinking")
+    assert report["usage"]["output_tokens"] == world.billed <= report["limit"]
 
 
 class TestUnknownClass:

@@ -1,43 +1,29 @@
-"""Tell small, large and thinking models apart, and decide what each class is asked and given.
-
-`CLASSES` is the table; docs/models.md has its reasons. `find_class` is the one place where the
-class of a model is found.
-"""
+"""Tell small, large and thinking models apart; docs/models.md has the reasons for `CLASSES`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
 from pb_graph.local.weights import CATALOG, LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
-from pb_graph.models.options import CallOptions, known_levels, name_of
+from pb_graph.models.options import CallOptions, key_of, known_levels, name_of
 from pb_graph.settings import ClassName
 
 
-@dataclass(frozen=True, slots=True)
-class ModelClass:
-    """The defaults of a class of models.
+class ModelClass(NamedTuple):
+    """The defaults of a class of models."""
 
-    Attributes:
-        settings: Values for the fields of `Settings` that were not set.
-        planner_cap: Cap of a call to a planner of this class, in tokens.
-        thinking: Tokens for thinking by level, in addition to the budget of the answer.
-        budgets: Budgets by domain that replace the domain's own, in tokens.
-    """
-
-    settings: Mapping[str, Any]
-    planner_cap: int
-    thinking: Mapping[int, int] | None = None
-    budgets: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, Any]  # for the fields of `Settings` that were not set
+    planner_cap: int  # of a call to a planner of this class, in tokens
+    thinking: Mapping[int, int] | None = None  # tokens by level, beside the budget of the answer
+    budgets: Mapping[str, int] = {}  # by domain, instead of its own
 
 
 CLASSES: Mapping[ClassName, ModelClass] = {
-    # Measured: plans harm small models, and a level tells no more than the length of the question.
     "small": ModelClass(
         {"plan_from": None, "execution": "single_pass", "reserve": 48},
         384,
@@ -45,11 +31,9 @@ CLASSES: Mapping[ClassName, ModelClass] = {
     ),
     "large": ModelClass({"plan_from": 4, "execution": "stepwise", "reserve": 48}, 512),
     "thinking": ModelClass(
-        # In one call, as each call would think anew. A call for the result of a cut reply may think
-        # once more, so that its reserve is larger.
+        # A call for the result of a cut reply may think once more, so that its reserve is larger.
         {"plan_from": 4, "execution": "single_pass", "reserve": 256, "style": "plain"},
         2048,
-        # Eleven times the paper's budgets, which its models pass some 4 to 8 times on average.
         {1: 2200, 2: 2750, 3: 3850, 4: 4950, 5: 6600},
     ),
 }
@@ -89,12 +73,25 @@ class FoundClass(NamedTuple):
     source: Literal["given", "catalog", "model", "profile", "name", "reply", "default"]
 
 
-def find_class(model: BaseChatModel | str) -> FoundClass:
-    """Return the class of a model, or of a name, that has not replied yet.
+def class_of_any(models: Iterable[BaseChatModel], replied: Mapping[str, bool]) -> FoundClass:
+    """Return the class that needs the most room among models, each of which may have to answer.
 
-    Where nothing tells the class, the source is ``default``, and the model counts as large until a
-    reply brings thinking.
+    Args:
+        models: A model and its fallbacks.
+        replied: Whether replies of a model, by its key, have brought thinking.
     """
+    found = []
+    for model in models:
+        own, thinks = find_class(model), replied.get(key_of(model))
+        if thinks or (own.source == "default" and thinks is False):
+            own = FoundClass("thinking" if thinks else own.name, "reply")
+        found.append(own)
+    rooms = [(name == "thinking", source == "default", name == "large") for name, source in found]
+    return found[rooms.index(max(rooms))]
+
+
+def find_class(model: BaseChatModel | str) -> FoundClass:
+    """Return the class of a model or name: large by ``default``, until a reply brings thinking."""
     name = model.removeprefix(LOCAL_PREFIX) if isinstance(model, str) else name_of(model)
     if name in CATALOG:
         return FoundClass("small", "catalog")
@@ -102,14 +99,14 @@ def find_class(model: BaseChatModel | str) -> FoundClass:
     # Of a mixture of experts, a name says the size of all experts and of those in use.
     sizes = [float(billions or 0) or int(rest) / 1000 for billions, rest in _SIZE.findall(short)]
     is_small = _TINY.fullmatch(short) or 0 < max(sizes, default=0) <= _SMALL
-    by_size: ClassName | None = "small" if is_small else None
+    at_rest: ClassName = "small" if is_small else "large"
     never, instruct = _NEVER.search(short), _INSTRUCT.search(short)
     always = not never and _ALWAYS.search(short)
+    by_name: ClassName | None = None
     if always or (not never and not instruct and _THINKING.search(short)):
-        by_name: ClassName | None = "thinking"
-    else:
-        by_name = by_size or ("large" if never or instruct or _PLAIN.search(short) else None)
-    at_rest = by_size or "large"
+        by_name = "thinking"
+    elif is_small or never or instruct or _PLAIN.search(short):
+        by_name = at_rest
     if (own := _own_thinking(model)) is not None:
         return FoundClass("thinking" if own else at_rest, "model")
     thinks = (getattr(model, "profile", None) or {}).get("reasoning_output")

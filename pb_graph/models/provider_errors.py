@@ -1,9 +1,4 @@
-"""Convert a provider's exception to an error of this package, with a remedy and without secrets.
-
-LangChain's own exceptions say whether a call is worth another attempt. Exceptions of SDKs and HTTP
-clients are recognized by their status and class names, because none of these packages has to be
-installed.
-"""
+"""Convert a provider's exception, known by its status and class names, to one of this package."""
 
 from __future__ import annotations
 
@@ -33,28 +28,22 @@ _SECRETS = re.compile(
     r"|\b(?:key|gsk|hf|xai|pplx|nvapi|csk|fw|tgp|r8|glpat)[-_](?=[\w.*-]*\d))[\w.*+/=%~-]{6,}",
     re.IGNORECASE,
 )
-_MIN_SECRET = 4  # the dummy key 'x' of a local server would redact half of the message
 # Fields that hold keys, and objects whose values may all be keys.
 _HOLDS_SECRETS = re.compile(
     r"(^|[._])(auth|cookies|headers|query|params|password)\b"
     r"|(api|access|auth|bearer|secret|session|hub)\w*(key|token)"
 )
 _HOLDS_ADDRESS = re.compile(r"(api_base|base_url|endpoint|url|proxy)$")
+_MIN_SECRET = 4  # the dummy key 'x' of a local server would redact half of the message
 _MAX_DETAIL, _MAX_READ, _PAYMENT = 300, 10_000, 402
 REFUSED = frozenset({400, 422})
 
 
 class Fault(NamedTuple):
-    """Meaning of a failed call.
+    """Meaning of a failed call."""
 
-    Attributes:
-        is_transient: Whether the same request may succeed later.
-        may_be_billed: Whether the model may have written an answer, which the provider charges for.
-        remedy: What to do.
-    """
-
-    is_transient: bool
-    may_be_billed: bool
+    is_transient: bool  # the same request may succeed later
+    may_be_billed: bool  # the model may have written an answer, which the provider charges for
     remedy: str
 
 
@@ -62,19 +51,19 @@ _SLOW = "Raise Settings.timeout, or the model object's own, or lower the budget.
 _DOWN = "Check that the model's server is running and reachable."
 _UNREADABLE = "The reply could not be read: check the base URL, or the model class if it is yours."
 _OTHER = "The error is that of the model's class: check its arguments."
-_REFUSED = "The request was refused; a prompt longer than the model's context is a common cause."
 _REMEDIES = {
+    400: "The request was refused; a prompt longer than the model's context is a common cause.",
     401: "The server refused the API key: check the provider's key variable.",
     _PAYMENT: "The account has no credit left: top it up, or use another key.",
     403: "This key may not use this model: check its permissions.",
     404: "The server does not know this model or path: check the model's name and the base URL.",
     429: "The server's rate limit is reached: wait, or lower the concurrency.",
+    500: "The server is in trouble: try again later.",
 }
 _BUSY = {408, 409, 429, 503, 529}  # refused at once, and worth another attempt
 _LOST = {*range(500, 600)} - _BUSY - {501}  # behind a gateway, the model may have answered
 _NO_SERVER = {"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"}
-# Errors without a status, by the names of the classes of an error and its causes. The first row
-# that has one of them holds.
+# Errors without a status, by the class names of an error and its causes; the first row holds.
 _FAULTS: list[tuple[set[str], Fault]] = [
     ({"ConnectTimeout", "PoolTimeout"}, Fault(True, False, _SLOW)),
     (_NO_SERVER | {"UnsupportedProtocol", "LocalProtocolError"}, Fault(True, False, _DOWN)),
@@ -95,64 +84,53 @@ _UNSENT = {"ValueError", "NotImplementedError", "ImportError"}  # of arguments t
 
 
 def fault_of(error: Exception) -> Fault:
-    """Return what an exception of a model call means.
-
-    A refused request is not charged, and neither is a request that was never sent. After any other
-    error the model may have written the whole answer, as behind a gateway that answers 502 or 504.
-    """
+    """Return what an exception of a model call means; only a refusal is sure not to be billed."""
     status, text, names = status_of(error), _message(error), _names(error)
     if status == _PAYMENT or "insufficient_quota" in text:  # which is no rate limit
         return Fault(False, False, _REMEDIES[_PAYMENT])
     if status is not None:
-        default = _REFUSED if status < min(_LOST) else "The server is in trouble: try again later."
-        remedy = _REMEDIES.get(status, default)
+        remedy = _REMEDIES.get(status, _REMEDIES[400 if status < min(_LOST) else 500])
         fault = Fault(status in _BUSY | _LOST, status in _LOST, remedy)
     elif _NO_COMPLETION.search(text):
         fault = Fault(False, True, _UNREADABLE)
     else:
         other = Fault(False, type(error).__name__ not in _UNSENT, _OTHER)
         fault = next((fault for known, fault in _FAULTS if known & names), other)
-    return (
-        fault._replace(is_transient=error.is_retryable) if isinstance(error, ModelError) else fault
-    )
+    if isinstance(error, ModelError):  # LangChain says so itself
+        return fault._replace(is_transient=error.is_retryable)
+    return fault
 
 
 def to_model_call_error(
-    error: Exception,
-    model: BaseChatModel | None = None,
-    lost: tuple[Charge, ...] = (),
-    attempts: int = 1,
+    error: Exception, model: BaseChatModel, lost: tuple[Charge, ...] = (), attempts: int = 1
 ) -> ModelCallError:
-    """Convert an exception of a model call to an error of this package, whose cause it is.
+    """Convert an exception of a model call to an error of this package, with no secrets in it.
 
     Args:
-        error: Any exception of a model call. An error of this package is returned unchanged.
+        error: Any exception of a model call.
         model: The model, whose secrets are blanked out.
         lost: Charges of the attempts that failed.
         attempts: Number of attempts that failed.
     """
-    if isinstance(error, ModelCallError):
-        return error
-    secrets, name = (secrets_of(model), describe_model(model)) if model else ((), "")
-    status = status_of(error)
-    kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
-    text = _message(error)
-    *_, cause = _chain(error)
-    if status is None and str(cause) not in text:  # SDKs say no more than 'Connection error.'
-        text += f" ({cause})"
+    status, text, secrets = status_of(error), _message(error), secrets_of(model)
+    *_, first = _chain(error)
+    if status is None and str(first) not in text:  # SDKs say no more than 'Connection error.'
+        text += f" ({first})"
     detail = " ".join(redact(text, secrets).split())[:_MAX_DETAIL].rstrip(". ")
+    kind = type(error).__name__ + (f" (HTTP {status})" if status else "")
     reason = f"{kind}: {detail}." if detail else f"{kind}."
     times = f", {attempts} times," if attempts > 1 else ""
-    to = f" to {redact(name, secrets)}" if name else ""
-    msg = f"The model call{to} failed{times} with {reason} {fault_of(error).remedy}"
-    made = ModelCallError(msg, status=status, lost=lost)
-    made.__cause__ = safe_cause(error, secrets)
+    to = redact(describe_model(model), secrets)
+    msg = f"The model call to {to} failed{times} with {reason} {fault_of(error).remedy}"
+    made = ModelCallError(msg, status, lost)
+    shown = " ".join(f"{cause!s} {cause!r}"[:_MAX_READ] for cause in _chain(error))
+    made.__cause__ = error if redact(shown, secrets) == shown else None
     return made
 
 
 def explain(error: Exception, model: BaseChatModel) -> None:
     """Put the model's address and the remedy into a provider's exception, which keeps its type."""
-    if error.args and isinstance(error.args[0], str):
+    if error.args and isinstance(error.args[0], str) and not isinstance(error, ModelCallError):
         error.args = (str(to_model_call_error(error, model)), *error.args[1:])
         if hasattr(error, "error"):  # the text of Ollama's
             error.error = error.args[0]
@@ -184,14 +162,10 @@ def is_lasting(failure: ModelCallError) -> bool:
 
 
 def tokens_of_error(error: Exception) -> Bill | None:
-    """Return the tokens that a failed attempt cost.
+    """Return the tokens that a failed attempt cost; None if it was refused or never sent.
 
     OpenAI's client raises if a reply under ``response_format`` was cut off. The error carries the
-    reply, which was paid for.
-
-    Returns:
-        The measured tokens; 0 that are not measured if the attempt may have been billed by any
-        amount up to its cap. None if it was refused or never sent.
+    reply, which was paid for. What may be billed by any amount up to the cap is 0, not measured.
     """
     usage: Any = getattr(getattr(error, "completion", None), "usage", None)
     with suppress(InputError, AttributeError):
@@ -212,7 +186,7 @@ def retry_after(error: Exception) -> float:
 
 def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
     """Return the keys of a chat model, its headers and queries, which may hold keys."""
-    keys = [*_secrets_in("", vars(model))]
+    keys = _secrets_in("", vars(model))
     keys += [key.partition(" ")[2] for key in keys]  # the key in 'Bearer KEY'
     urls = [str(value) for name, value in vars(model).items() if _HOLDS_ADDRESS.search(name)]
     urls += [address_of(model)] if is_openai_like(model) else []
@@ -225,18 +199,14 @@ def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
     return tuple(sorted(found, key=len, reverse=True))
 
 
-def _secrets_in(path: str, value: object) -> Iterator[str]:
-    """Yield the secrets in a field, and in the fields below it."""
+def _secrets_in(path: str, value: object) -> list[str]:
     if isinstance(value, SecretStr):
-        yield value.get_secret_value()
-    elif isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _secrets_in(f"{path}.{name}".lower(), inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _secrets_in(path, inner)
-    elif isinstance(value, str) and _HOLDS_SECRETS.search(path):
-        yield value
+        return [value.get_secret_value()]
+    if isinstance(value, Mapping | list | tuple):
+        below = value.items() if isinstance(value, Mapping) else enumerate(value)
+        found = (_secrets_in(f"{path}.{name}".lower(), inner) for name, inner in below)
+        return [secret for secrets in found for secret in secrets]
+    return [value] if isinstance(value, str) and _HOLDS_SECRETS.search(path) else []
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
@@ -244,12 +214,6 @@ def redact(text: str, secrets: Sequence[str] = ()) -> str:
     for secret in secrets:
         text = text.replace(secret, "[hidden]")
     return _SECRETS.sub(r"\1[hidden]", text)
-
-
-def safe_cause(error: Exception, secrets: Sequence[str]) -> Exception | None:
-    """Return an exception as the cause of our error; None if its traceback would show a secret."""
-    text = " ".join(f"{cause!s} {cause!r}"[:_MAX_READ] for cause in _chain(error))
-    return error if redact(text, secrets) == text else None
 
 
 def _message(error: Exception) -> str:
@@ -264,7 +228,6 @@ def _names(error: BaseException) -> set[str]:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and its causes, down to the HTTP client's."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or cause.__context__
+    yield error
+    if cause := error.__cause__ or error.__context__:
+        yield from _chain(cause)

@@ -30,14 +30,13 @@ def model_name(spec: str | None) -> str:
         UnknownModelError: If the string is not ``provider:model``, or no local model has this name.
     """
     name = spec or os.environ.get("PB_MODEL")
-    if not name:
-        if find_spec("xllamacpp") is None:
-            msg = "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set "
-            msg += f"PB_MODEL, or install the local one. {how_to_install('local')}"
-            raise ModelSetupError(msg)
-        name = LOCAL_PREFIX + server.DEFAULT_MODEL
-    provider, separator, model = name.partition(":")
-    if not (provider and separator and model):
+    if not name and find_spec("xllamacpp") is None:
+        msg = "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set "
+        msg += f"PB_MODEL, or install the local one. {how_to_install('local')}"
+        raise ModelSetupError(msg)
+    name = name or LOCAL_PREFIX + server.DEFAULT_MODEL
+    provider, _, model = name.partition(":")
+    if not (provider and model):
         msg = f"{name!r} is not the name of a model. Write 'provider:model', such as "
         msg += "'openai:gpt-5-mini', or a name that `pb-graph models` lists."
         raise UnknownModelError(msg)
@@ -51,13 +50,11 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
 
     Args:
         name: ``provider:model``, ``local:NAME`` or ``local:/path.gguf``.
-        settings: ``timeout`` is the model's time limit. If it is not set, a local model, whose
-            requests may queue, has an hour.
+        settings: ``timeout`` is the model's time limit; without it a local model has an hour.
         **options: Further arguments of the chat model, such as ``temperature``.
 
     Raises:
-        ModelSetupError: If the provider is unknown, its package or key is missing, or a local
-            model cannot be fetched or started.
+        ModelSetupError: If the name, a package, a key or the weights of a local model are missing.
     """
     if name.startswith(LOCAL_PREFIX):
         timeout = server.TIMEOUT if settings.timeout is None else settings.timeout
@@ -70,19 +67,17 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
         limit = {"client_kwargs": limit}
     elif provider.startswith("bedrock"):  # would send it to the model
         limit = {}
-    options = limit | options
     try:
-        chat_model: BaseChatModel = init_chat_model(model, model_provider=provider, **options)
+        made: BaseChatModel = init_chat_model(model, model_provider=provider, **limit | options)
     except Exception as error:
         reason = " ".join(redact(str(error)).split())
-        if reason.startswith("Unsupported provider"):
-            close = did_you_mean(provider, set(re.findall(r"[\w-]+", reason)) - {provider})
-            known = "" if close else f". {reason.rpartition('. ')[2]}"
-            msg = f"no provider is called {provider!r}{close}{known}"
-            raise UnknownModelError(msg) from error
-        msg = f"Cannot set up {name!r}: {reason}"
-        raise ModelSetupError(msg) from error
-    return chat_model
+        if not reason.startswith("Unsupported provider"):
+            msg = f"Cannot set up {name!r}: {reason}"
+            raise ModelSetupError(msg) from error
+        close = did_you_mean(provider, set(re.findall(r"[\w-]+", reason)) - {provider})
+        msg = f"no provider is called {provider!r}"
+        raise UnknownModelError(msg + (close or f". {reason.rpartition('. ')[2]}")) from error
+    return made
 
 
 def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy) -> ModelClient:
@@ -97,8 +92,7 @@ def client_of(model: object, policy: CapPolicy | None, retry_policy: RetryPolicy
         ModelSetupError: If the model has another type, or is a `BudgetedChatModel`.
     """
     if isinstance(model, RunnableWithFallbacks):
-        models = (model.runnable, *model.fallbacks)
-        return FallbackClient([client_of(each, policy, retry_policy) for each in models])
+        return FallbackClient([client_of(each, policy, retry_policy) for each in model.runnables])
     if not isinstance(model, BaseChatModel):
         msg = f"{type(model).__name__} is not a chat model. Pass 'provider:model' or a chat model "
         msg += "object alone or with_fallbacks; set arguments in its constructor, tools in "

@@ -67,8 +67,8 @@ async def _is_brief(run: Run) -> bool:
     """Return whether the estimator can reply in a few tokens, without thinking."""
     if (await run.class_of("estimator")).name != "thinking":
         return True
-    model = (await run.client("estimator")).model
-    return can_stop_thinking(model, run.parts.cap_policy or policy_for(model))
+    policy, client = run.parts.cap_policy, await run.client("estimator")
+    return all(can_stop_thinking(model, policy or policy_for(model)) for model in client.models)
 
 
 async def _ask(request: PlannerRequest[T], run: Run) -> T | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import InitVar, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -19,7 +18,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Dollars
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
-from pb_graph.models.classes import FoundClass, find_class
+from pb_graph.models.classes import FoundClass, class_of_any, find_class
 from pb_graph.models.client import ModelClient, RetryPolicy
 from pb_graph.models.reply import BLOCKING, IO, run_sync
 from pb_graph.models.resolve import client_of, model_name, resolve
@@ -126,16 +125,11 @@ class GraphParts:
         return cast("ModelClient", await self.made(key, make, io, model))
 
     async def class_of(self, model: Model, settings: Settings, io: IO) -> FoundClass:
-        """Return the class of a model, and what told it."""
+        """Return the class of a model, or of its fallbacks, and what told it."""
         if is_named(model) and (name := model_name(model)).startswith(LOCAL_PREFIX):
             return find_class(name)  # without loading its weights
         client = await self.client(model, settings, io)
-        if thinks := self.replied.get(client.key):
-            return FoundClass("thinking", "reply")
-        make = partial(find_class, client.model)
-        found: FoundClass = await self.made(("class", id(client)), make, io, client)
-        is_plain = found.source == "default" and thinks is False
-        return found._replace(source="reply") if is_plain else found
+        return class_of_any(client.models, self.replied)
 
     async def planner(self, program: Program | None, io: IO) -> Planner:
         """Return the planner of a run's program, or of the graph's where that is None.

@@ -104,7 +104,7 @@ class Run:
         options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
         client = await self.client("easy" if level is not None and level <= EASY else "solver")
         messages = convert_to_messages(prompt)
-        if self.thinks and not takes_system_message(client.model):
+        if self.thinks and not all(map(takes_system_message, client.models)):
             messages = without_system(messages)
         reply = await self.call(client, messages, options)
         if options.stream and reply.message_id:

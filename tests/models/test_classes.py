@@ -16,7 +16,13 @@ from pb_graph.errors import ModelSetupError
 from pb_graph.local import server as local
 from pb_graph.models import resolve
 from pb_graph.models.caps import policy_for, vllm
-from pb_graph.models.classes import can_stop_thinking, find_class, takes_system_message
+from pb_graph.models.classes import (
+    can_stop_thinking,
+    class_of_any,
+    find_class,
+    takes_system_message,
+)
+from pb_graph.models.options import key_of
 from pb_graph.models.resolve import model_name
 from pb_graph.settings import Settings
 from tests.support.chat_model import ScriptedChat
@@ -198,6 +204,25 @@ def test_a_profile_tells_what_a_model_does_unasked(name: str, found: str) -> Non
 )
 def test_what_the_caller_set_on_the_model_beats_profile_and_name(model: Any, found: str) -> None:  # noqa: ANN401
     assert find_class(model) == (found, "model")
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["llama3.2:1b", "gpt-4o-mini"], ("large", "profile")),
+        (["llama3.2:1b", "m"], ("large", "default")),  # it may turn out to think
+        (["gpt-4.1", "m", "llama3.2:1b"], ("large", "default")),
+        (["llama3.2:1b", "m", "deepseek-reasoner"], ("thinking", "name")),
+        (["gpt-4.1", "m-thought"], ("thinking", "reply")),
+        (["llama3.2:1b", "m-did-not"], ("large", "reply")),
+    ],
+)
+def test_the_class_of_fallbacks_is_that_of_the_model_that_needs_the_most_room(
+    names: list[str], found: tuple[str, str]
+) -> None:
+    replied = {key_of(at_a_server(f"m-{did}")): did == "thought" for did in ("thought", "did-not")}
+    for chain in (names, names[::-1]):
+        assert class_of_any(map(at_a_server, chain), replied) == found
 
 
 def test_whether_thinking_can_stop_is_read_off_the_arguments_of_a_call() -> None:

@@ -28,7 +28,7 @@ from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.caps import anthropic, can_continue, continuing, deepseek, llama_cpp
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions, copy_for_calls, describe_model, name_of
-from pb_graph.models.reply import ASYNC, BLOCKING, Reply, run_sync
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, Reply, run_sync
 from pb_graph.models.resolve import client_of
 from pb_graph.types import Purpose
 from tests.support.chat_model import (
@@ -174,25 +174,40 @@ class TestTryingAgain:
                 assert 0 < report["most_billed"] <= report["limit"]
 
 
-def test_the_upper_end_of_the_wait_doubles_up_to_its_limit() -> None:
-    waits = [RetryPolicy().wait(HTTPError(503), failed, 120) for failed in range(1, 6)]
-    assert [wait is not None for wait in waits] == [True, True, True, False, False]
-    assert RetryPolicy().wait(HTTPError(400), 1, 120) is None
-    policy = RetryPolicy(max_retries=10, initial_interval=1.0, max_interval=4.0)
-    for failed, ceiling in enumerate((1.0, 2.0, 4.0, 4.0), start=1):
-        drawn = [policy.wait(TimeoutError(), failed, 120) or 0.0 for _ in range(200)]
-        assert 0.8 * ceiling < max(drawn) <= ceiling
-        assert 0.0 <= min(drawn) < 0.2 * ceiling
+async def waits_of(policy: RetryPolicy, error: Exception) -> list[float]:
+    """Return the seconds that a policy waits before it gives up."""
+    waits: list[float] = []
+
+    class Clock(IO):
+        async def call(self, *given: Any) -> Any:
+            waits.append(given[-1])
+
+    async def make() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        await policy.repeat(make, Clock(is_async=True), 120)
+    return waits
+
+
+async def test_the_upper_end_of_the_wait_doubles_up_to_its_limit() -> None:
+    assert len(await waits_of(RetryPolicy(), HTTPError(503))) == 3
+    assert await waits_of(RetryPolicy(), HTTPError(400)) == []
+    policy = RetryPolicy(max_retries=4, initial_interval=1.0, max_interval=4.0)
+    drawn = [await waits_of(policy, TimeoutError()) for _ in range(200)]
+    for ceiling, waits in zip((1.0, 2.0, 4.0, 4.0), zip(*drawn, strict=True), strict=True):
+        assert 0.8 * ceiling < max(waits) <= ceiling
+        assert 0.0 <= min(waits) < 0.2 * ceiling
 
 
 @pytest.mark.parametrize(
-    ("given", "seconds"),
-    [("7", 7), ("soon", 0), ("121", None), ("Wed, 21 Oct 2099 07:28:00 GMT", None)],
+    ("given", "waits"),
+    [("7", [7]), ("soon", [0]), ("121", []), ("Wed, 21 Oct 2099 07:28:00 GMT", [])],
 )
-def test_the_wait_that_a_server_asks_for_is_kept(given: str, seconds: float | None) -> None:
+async def test_the_wait_that_a_server_asks_for_is_kept(given: str, waits: list[float]) -> None:
     error: Any = HTTPError(429)
     error.response = type("Response", (), {"headers": {"retry-after": given}})()
-    assert RetryPolicy(initial_interval=0).wait(error, 1, 120) == seconds
+    assert await waits_of(RetryPolicy(1, initial_interval=0), error) == waits
 
 
 class TestFallbacks:

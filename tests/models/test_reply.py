@@ -29,13 +29,12 @@ from pb_graph.models.options import CallOptions
 from pb_graph.models.provider_errors import (
     fault_of,
     redact,
-    safe_cause,
     secrets_of,
     status_of,
     to_model_call_error,
 )
 from pb_graph.models.reply import BLOCKING, Reply, finish_of, run_sync, tokens_of
-from tests.support.chat_model import HTTPError
+from tests.support.chat_model import HTTPError, ScriptedChat
 
 PROMPT = [HumanMessage("What is 6 * 7? " * 20)]
 FORTY = "word " * 32
@@ -175,7 +174,7 @@ def test_only_what_is_meant_to_be_seen_is_visible(content: Any, visible: str) ->
     ids=repr,
 )
 def test_an_error_says_what_happened_and_what_to_do(error: Exception, remedy: str) -> None:
-    explained = to_model_call_error(error)
+    explained = to_model_call_error(error, ScriptedChat())
     assert explained.status == getattr(error, "status_code", None)
     assert re.search(rf"{type(error).__name__}.*{remedy}", str(explained))
 
@@ -190,9 +189,9 @@ def never_sent() -> Exception:
 
 
 def test_the_first_cause_is_told_where_clients_repeat_each_other() -> None:
-    said = str(to_model_call_error(never_sent()))
+    said = str(to_model_call_error(never_sent(), ScriptedChat()))
     assert (said.count("Connection error."), said.count("certificate has expired")) == (1, 1)
-    long = str(to_model_call_error(ValueError("word\n" * 200_000)))
+    long = str(to_model_call_error(ValueError("word\n" * 200_000), ScriptedChat()))
     assert len(long) < 500
     assert "\n" not in long
 
@@ -313,9 +312,9 @@ def test_keys_in_the_settings_of_a_client_are_blanked_out() -> None:
 
 
 def test_an_error_that_shows_a_key_is_no_cause_of_ours() -> None:
-    assert safe_cause(ValueError("bad my-key"), ["my-key"]) is None
-    error = ValueError("bad")
-    assert safe_cause(error, ["my-key"]) is error
+    model = ChatOpenAI(model="m", api_key=SecretStr(HIDDEN))
+    told = ValueError("bad"), ValueError(f"bad {HIDDEN}")
+    assert [to_model_call_error(error, model).__cause__ for error in told] == [told[0], None]
 
 
 LOST: Any = ({"output_tokens": 7},)
