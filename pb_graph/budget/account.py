@@ -1,4 +1,4 @@
-"""Reserve and settle tokens or dollars, in accounts that agents and graphs share.
+"""Reserve and settle tokens or dollars, in accounts that agents and graphs find around them.
 
 A call reserves its cap before it is sent: in its account and in every account above it, so that
 calls at the same time, in threads and in tasks, never spend more than the total of any of them.
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self
@@ -34,6 +35,8 @@ from pb_graph.types import Spending
 
 _LOCK = threading.Lock()  # one for all accounts, as a reservation changes several
 WAITING: set[Future[None]] = set()  # callers that wait for tokens
+# The accounts around a caller: at most one of each tree, the innermost first.
+ACCOUNTS: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default=())
 _NO_CALL = Bill()
 _MAX_RUNS, _MAX_BILLS = 10_000, 100  # that an account remembers one by one
 
@@ -391,6 +394,76 @@ class Budget(AbstractContextManager["Budget"]):
             for account in path:
                 account._pending += account.rate.cost(made.most)
             return made
+
+
+@contextmanager
+def use_budget(budget: Budget | None) -> Iterator[None]:
+    """Charge all calls inside the context to an account, and to enclosing accounts of other trees.
+
+    It replaces the enclosing account of its tree, unless that is its part. `None` changes nothing.
+    """
+    token = ACCOUNTS.set(accounts_in_scope(budget))
+    try:
+        yield
+    finally:
+        ACCOUNTS.reset(token)
+
+
+def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
+    """Return the accounts that a call reserves in, the innermost first, at most one of each tree.
+
+    A caller that runs within its `own` account uses its part of that account. Another account of
+    the same tree around the caller, such as a grant, is not spent.
+    """
+    enclosing = ACCOUNTS.get()
+    if own is None:
+        return enclosing
+    part = next((account for account in enclosing if own in account.line), own)
+    return (part, *(account for account in enclosing if account.line[-1] is not own.line[-1]))
+
+
+def available_tokens(tokens: int, model: str = "") -> int:
+    """Return how many of `tokens` a call in this context can reserve if pending calls cost nothing.
+
+    A budget that counts the input lowers the cap of each call further, once the prompt is known.
+
+    Args:
+        tokens: Completion tokens.
+        model: The model's key or name, for its price.
+    """
+    return min([tokens, *(account.tokens_left(model) for account in ACCOUNTS.get())])
+
+
+def open_run(
+    own: int | Budget | None = None,
+    *,
+    limit: int | None = None,
+    run: str = "",
+    earlier: Spending | None = None,
+) -> Budget | None:
+    """Open the account of one run below the accounts around it.
+
+    Args:
+        own: The run's own total in completion tokens, or an account that it draws on.
+        limit: The most that the run may spend, in completion tokens.
+        run: The run's identity.
+        earlier: Spending before a pause, also for the accounts around that do not know the run.
+
+    Returns:
+        An account in completion tokens, as large as the smallest of `own`, `limit` and the budget
+        around the run; without a number in the unit of that budget; `None` without either.
+    """
+    enclosing = accounts_in_scope(own if isinstance(own, Budget) else None)
+    totals = [total for total in (own, limit) if isinstance(total, int)]
+    if not (enclosing or totals):
+        return None
+    first = enclosing[0] if enclosing else Budget(max(1, min(totals)))
+    if totals and first.unit == "completion tokens":
+        totals.append(int(first.total))
+    account = first.limit(tokens=min(totals)) if totals else first.limit()
+    for one in (account, *enclosing[1:]):
+        one.charge(earlier or {}, run=run)
+    return account
 
 
 def _settle(path: list[Budget], made: Reservation, bills: list[Bill], *, is_unknown: bool) -> None:

@@ -14,9 +14,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.budget.account import Budget
+from pb_graph.budget.account import Budget, available_tokens, open_run, use_budget
 from pb_graph.budget.bill import Bill, Dollars, spending_of
-from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.input_bound import PROMPT_SIZES, bound_input, learn_input
 from tests.support.chat_model import ScriptedChat
