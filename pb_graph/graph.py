@@ -17,10 +17,9 @@ from langgraph.types import Checkpointer, Command, Overwrite
 from pydantic import BaseModel
 
 from pb_graph.answers import AnswerType
-from pb_graph.budget.account import Budget
+from pb_graph.budget.account import Budget, use_budget
 from pb_graph.budget.allocation import Limit
 from pb_graph.budget.bill import Dollars, Prices, spent
-from pb_graph.budget.scope import use_budget
 from pb_graph.errors import InputError
 from pb_graph.models.caps import CapPolicy, known_policy
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync

@@ -28,9 +28,8 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 from langchain_core.messages import BaseMessage
 
 from optim.datasets.dataset import digest
-from pb_graph.budget.account import Budget
+from pb_graph.budget.account import ACCOUNTS, Budget
 from pb_graph.budget.bill import spending, spent
-from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import InputError, ModelCallError, PlanAndBudgetError
 from pb_graph.models.client import ModelClient
 from pb_graph.models.options import CallOptions

@@ -29,9 +29,8 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Overwrite
 
 from pb_graph.agents.call import Answer, CallLimits, charged, reserve_of
-from pb_graph.budget.account import Budget
+from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_budget
 from pb_graph.budget.bill import add_spending, subtract_spending, whole_number
-from pb_graph.budget.scope import accounts_in_scope, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.resume import Decision, Journal, OnUsedUp, pause_of, read_decision

@@ -18,8 +18,7 @@ from langchain_core.tools import StructuredTool
 from pydantic import Field, PositiveInt, PrivateAttr, field_validator
 
 from pb_graph.agents.call import Answer, Call, CallLimits, reserve_of
-from pb_graph.budget.account import Budget
-from pb_graph.budget.scope import accounts_in_scope
+from pb_graph.budget.account import Budget, accounts_in_scope
 from pb_graph.errors import InputError
 from pb_graph.models.client import RetryPolicy
 from pb_graph.models.options import identity_of, llm_type_of, ls_params_of, name_of

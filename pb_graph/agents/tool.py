@@ -10,8 +10,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.pregel import Pregel
 from pydantic import Field
 
-from pb_graph.budget.account import Budget
-from pb_graph.budget.scope import open_run, use_budget
+from pb_graph.budget.account import Budget, open_run, use_budget
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync

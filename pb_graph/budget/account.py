@@ -1,7 +1,7 @@
-"""Reserve and settle tokens or dollars: a call reserves its cap before it is sent.
+"""Reserve and settle tokens or dollars, in accounts that agents and graphs find around them.
 
-A reservation counts in its account and in every account above it, so that calls at the same time,
-in threads and in tasks, never spend more than the total of any of them.
+A call reserves its cap before it is sent: in its account and in every account above it, so that
+calls at the same time, in threads and in tasks, never spend more than the total of any of them.
 """
 # ruff: noqa: SLF001 -- the accounts of a tree are one thing to the lock
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pb_graph.budget.bill import (
     ALL_TOKENS,
@@ -26,35 +26,31 @@ from pb_graph.budget.bill import (
     Prices,
     Rate,
     Reservation,
-    add_bills,
     bills_of,
     spending_of,
     whole_number,
 )
 from pb_graph.errors import BudgetUsedUpError, InputError
+from pb_graph.types import Spending
 
-if TYPE_CHECKING:
-    from pb_graph.types import Spending
-
-# One lock for all accounts, held for microseconds: a reservation changes several accounts.
-_LOCK = threading.Lock()
+_LOCK = threading.Lock()  # one for all accounts, as a reservation changes several
 WAITING: set[Future[None]] = set()  # callers that wait for tokens
+# The accounts around a caller: at most one of each tree, the innermost first.
+ACCOUNTS: ContextVar[tuple[Budget, ...]] = ContextVar("pb_graph_budget", default=())
 _NO_CALL = Bill()
 _MAX_RUNS, _MAX_BILLS = 10_000, 100  # that an account remembers one by one
 
 
-class Budget:
+class Budget(AbstractContextManager["Budget"]):
     """An account of tokens or dollars that agents, graphs and threads share.
 
-    Give one of the three totals. A budget of all tokens or of dollars bounds the input of a call
-    before it is made, and lowers the call's cap until both fit.
-
-    A call whose cost is unknown keeps its cap reserved: a budget ends early rather than being
-    overspent. Only a server that ignores its cap can spend more than was reserved. A budget belongs
-    to its process: a deep copy is the same account, and pickling raises `TypeError`.
+    A budget of all tokens or of dollars bounds the input of a call before it is made, and lowers
+    the call's cap until both fit. A call whose cost is unknown keeps its cap reserved: a budget
+    ends early rather than being overspent. Only a server that ignores its cap can spend more than
+    was reserved. A budget belongs to its process: a deep copy is the same account.
 
     Args:
-        total: Completion tokens, at least 1.
+        total: Completion tokens, at least 1. Give one of the three totals.
         total_tokens: Input and completion tokens, at least 1.
         usd: Dollars, more than 0.
         prices: Dollars per million tokens by model, of input, output and cached input:
@@ -69,8 +65,7 @@ class Budget:
         runs: Runs whose earlier spending this account has counted.
 
     Raises:
-        InputError: If not exactly one total is given, a price is no number, or a figure, here and
-            in the methods, is not whole or is too small.
+        InputError: If not one total is given; here and in the methods, if a figure is no amount.
     """
 
     def __init__(
@@ -92,35 +87,25 @@ class Budget:
             msg = f"total must be a whole number of tokens, not {figure}. "
             msg += f"For dollars write Budget(usd={figure})."
             raise InputError(msg)
-        rates = {"total": COMPLETION_TOKENS, "total_tokens": ALL_TOKENS}
-        self._begin(rates.get(name) or Dollars(prices))
+        rate = {"total": COMPLETION_TOKENS, "total_tokens": ALL_TOKENS}.get(name) or Dollars(prices)
+        self._open(rate, rate.units(name, figure, minimum=1))
         self.is_learned = bound == "learned"
-        self._own: int | None = self._units(name, figure, minimum=1)
 
-    def _begin(self, rate: Rate, size: int | None = None, parent: Budget | None = None) -> None:
+    def _open(self, rate: Rate, size: int | None, parent: Budget | None = None) -> Self:
         self.rate, self.unit, self.parent = rate, rate.unit, parent
-        self.is_learned, self.needs_input = True, rate.needs_input
-        # The accounts above that count in the same unit, and the first account of each unit.
-        self.line, self._chain, self._firsts = [self], [self], [self]
-        if parent:
-            self.is_learned = parent.is_learned
-            self.needs_input |= parent.needs_input
-            self.line += parent.line
-            is_same = parent.rate is rate
-            self._chain += parent._chain if is_same else []
-            self._firsts += parent._firsts[1:] if is_same else parent._firsts
+        self.line: list[Budget] = [self, *parent.line] if parent else [self]
+        # The accounts of its unit, up to the root, and the first account of each unit.
+        self._chain = [account for account in self.line if account.rate is rate]
+        self._firsts: list[Budget] = [self, *self.line[len(self._chain) :][:1]]
+        self.is_learned = not parent or parent.is_learned
+        self.needs_input = any(account.rate.needs_input for account in self._firsts)
         self._own = size  # None: the size of the parent
-        self._spent = self._unknown = 0
-        self._pending = self._kept = 0  # caps of unsettled calls; what is kept for a last answer
+        self._spent = self._unknown = self._pending = self._kept = 0
         self._bills: list[Bill] = []
         self._grants: set[Budget] = set()  # open grants of this account and its limits
         self._is_grant = False
-        self.runs: OrderedDict[str, None] = OrderedDict()
-
-    def _open(self, rate: Rate, size: int | None) -> Budget:
-        account = object.__new__(Budget)
-        account._begin(rate, size, self)
-        return account
+        self.runs: dict[str, None] = {}  # in the order of their charges
+        return self
 
     @property
     def total(self) -> float:
@@ -178,13 +163,10 @@ class Budget:
 
         Args:
             tokens: Completion tokens that the call may cost. `None` for all that is left.
-            keep: Amount in the budget's unit that stays for a later call, whose prompt also has
-                the completion of this call.
+            keep: Amount in the budget's unit for one more call, whose prompt also has this reply.
             at_least: Fewest completion tokens that are worth the call.
-            wait_for: Completion tokens that are worth waiting for, while calls under way may
-                return some.
-            call: The model and the bound of the input, as `bound_input` returns them. A budget of
-                all tokens or of dollars needs them.
+            wait_for: Completion tokens worth waiting for, while calls under way may return some.
+            call: The model and the bound of the input, from `bound_input`, where the input counts.
             also: Accounts of other trees, which the same tokens are reserved in.
             from_kept: Whether the call may spend what `keep` has set aside in this account.
 
@@ -194,14 +176,13 @@ class Budget:
 
         Raises:
             BudgetUsedUpError: If less than `at_least` is left, or the input alone does not fit.
-            InputError: If a budget counts the input, and `call` is missing; if a number of tokens
-                is not whole, or is negative.
+            InputError: If a budget counts the input, and `call` is missing.
         """
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             wait_for = 0  # a wait would block all tasks
-        parts: dict[str, Any] = {"at_least": at_least, "wait_for": wait_for, "from_kept": from_kept}
-        while isinstance(outcome := self._try_reserve(tokens, call, also, keep, **parts), Future):
+        retry = partial(self._try_reserve, tokens, call, also, keep, at_least, wait_for, from_kept)
+        while isinstance(outcome := retry(), Future):
             outcome.result()
         return outcome
 
@@ -217,13 +198,12 @@ class Budget:
         Args:
             tokens: Completion tokens, or the `spending` of another budget. An account that counts
                 input, or has such a parent, accepts only a `Spending`.
-            run: Identity of the run that spent them. An account counts the earlier spending of a
-                run once: not if the run began in it, or was charged to it before.
+            run: The run that spent them. An account that knows the run does not count them again.
         """
         if isinstance(tokens, dict):
-            bills = bills_of(tokens) if tokens else []
+            bills = bills_of(tokens)
         else:
-            bills = [Bill(output=_whole("tokens", tokens, minimum=0))]
+            bills = [Bill(output=whole_number("tokens", tokens, minimum=0))]
             if self.needs_input:
                 msg = f"{tokens} tokens cannot be charged to a budget that counts the input. "
                 raise InputError(msg + "Give the `spending` of the other budget.")
@@ -234,7 +214,7 @@ class Budget:
                 if run is not None:
                     account.runs[run] = None
                     if len(account.runs) > _MAX_RUNS:
-                        account.runs.popitem(last=False)
+                        del account.runs[next(iter(account.runs))]
 
     def limit(
         self,
@@ -246,29 +226,25 @@ class Budget:
         """Open an account for one run below this account. No tokens are set aside.
 
         Args:
-            amount: Tokens or dollars, in the unit of this budget. `None` for the size of this
-                budget, also after that is raised.
+            amount: Figure in the unit of this budget. `None` for its size, also if that is raised.
             tokens: Completion tokens, whatever the unit of this budget, instead of `amount`.
             earlier: Tokens that the run spent before it was paused; they count in the limit alone.
         """
-        if tokens is not None:
-            account = self._open(COMPLETION_TOKENS, _whole("tokens", tokens, minimum=0))
-        else:
-            account = self._open(self.rate, None if amount is None else self._part(amount))
-        account._add(bills_of(earlier) if earlier else [])
+        rate = self.rate if tokens is None else COMPLETION_TOKENS
+        name, figure = ("amount", amount) if tokens is None else ("tokens", tokens)
+        size = None if figure is None else rate.units(name, figure, minimum=0)
+        if size and rate.unit == "dollars" and size > self._size():
+            msg = f"{amount} dollars are more than this budget of {rate.text(self.total)} "
+            raise InputError(msg + "has. Its parts are given in dollars, not in tokens.")
+        account = object.__new__(Budget)._open(rate, size, self)
+        account._add(bills_of(earlier or {}))
         return account
 
     def grant(self, amount: float) -> Budget:
-        """Set an amount aside as a separate account. Closing the account returns the rest.
-
-        Args:
-            amount: The most that the grant gets, in the unit of this budget; less where less is
-                left.
-        """
-        units = self._part(amount)
+        """Set an amount, or what is left, aside as an account. Closing that returns the rest."""
+        grant = self.limit(amount)
         with _LOCK:
-            grant = self._open(self.rate, min(units, max(0, self._free())))
-            grant._is_grant = True
+            grant._own, grant._is_grant = min(grant._size(), max(0, self._free())), True
             for account in self._until_grant():
                 account._grants.add(grant)
         return grant
@@ -278,26 +254,14 @@ class Budget:
         return self._value(self.rate.cost(call))
 
     def keep(self, amount: float) -> None:
-        """Keep an amount for the last answer of whoever this account belongs to.
-
-        Only calls with ``from_kept=True`` spend it. It replaces the amount that was kept before;
-        where less is left, all of that is kept.
-
-        Args:
-            amount: Tokens or dollars, in the unit of this budget.
-        """
-        units = self._units("amount", amount)
-        with _LOCK:
+        """Keep an amount, in place of an earlier one, which only ``from_kept=True`` may spend."""
+        units = self.rate.units("amount", amount, minimum=0)
+        with _changing():
             self._kept = units
-        _notify_waiters()
 
     def close(self) -> None:
-        """Return the unspent part of a grant to its parent. Calls in flight still settle.
-
-        Every account returns what its grants had set aside, and what was kept. Accounts other than
-        grants stay open.
-        """
-        with _LOCK:
+        """Close a grant, and return what is kept or set aside here; calls in flight settle."""
+        with _changing():
             self._kept = 0
             for grant in (*self._grants, self):
                 if grant._is_grant and grant.parent:
@@ -305,18 +269,14 @@ class Budget:
                         account._grants.discard(grant)
                     grant._is_grant, grant._kept = False, 0
                     grant._own = grant._spent + grant._unknown + grant._pending
-        _notify_waiters()
 
     def raise_to(self, total: float) -> None:
         """Raise the total, in the unit of this budget, and those of parents with too little left.
 
-        Waiting callers continue, and child accounts as large as this one grow, too.
-
-        Raises:
-            InputError: If the total would fall.
+        Waiting callers continue, and child accounts as large as this one grow. No total falls.
         """
-        units = self._units("total", total, minimum=1)
-        with _LOCK:
+        units = self.rate.units("total", total, minimum=1)
+        with _changing():
             more = units - self._size()
             if more < 0:
                 msg = f"total must not fall below {self.rate.text(self.total)}, but is {total}"
@@ -328,18 +288,11 @@ class Budget:
                     account._own += max(0, short)
                 if account._is_grant:  # its size is already set aside in its parent
                     target = 0
-        _notify_waiters()
 
     def tokens_left(self, model: str = "") -> int:
-        """Return the completion tokens that are available if pending calls cost nothing.
-
-        Without the key or the name of a model, dollars are not counted.
-        """
+        """Return the completion tokens left if pending calls cost nothing; dollars need a model."""
         with _LOCK:
-            return self._cap(Bill(model) if model else _NO_CALL, settled=True)
-
-    def __enter__(self) -> Self:
-        return self
+            return self._cap(Bill(model), 0, settled=True)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -351,22 +304,10 @@ class Budget:
         msg = "A Budget cannot be pickled: it belongs to its process. Open a new Budget there."
         raise TypeError(msg)
 
-    def _units(self, name: str, figure: object, *, minimum: int = 0) -> int:
-        parse = Dollars.units if self.unit == "dollars" else _whole
-        return parse(name, figure, minimum=minimum)
-
     def _value(self, units: int) -> float:
         return units if self.rate.scale == 1 else units / self.rate.scale
 
-    def _part(self, amount: float) -> int:
-        units = self._units("amount", amount)
-        if self.unit == "dollars" and units > self._size():
-            msg = f"{amount} dollars are more than this budget of {self.rate.text(self.total)} "
-            raise InputError(msg + "has. Its parts are given in dollars, not in tokens.")
-        return units
-
-    # Callers of the methods from here to `_try_reserve` hold the lock. `settled` asks for the
-    # figure if pending calls cost nothing.
+    # The lock is held from here to `_add`. `settled` assumes that pending calls cost nothing.
 
     def _until_grant(self) -> list[Budget]:
         """Return this account and those of its unit above it, up to a grant."""
@@ -374,9 +315,7 @@ class Budget:
         return self._chain[: next(ends, None)]
 
     def _size(self) -> int:
-        if self._own is None:
-            return self.parent._size() if self.parent else 0
-        return self._own
+        return next(account._own for account in self._chain if account._own is not None)
 
     def _unspent(self, *, settled: bool) -> int:
         return self._size() - self._spent - self._unknown - (0 if settled else self._pending)
@@ -395,21 +334,21 @@ class Budget:
         # Parents have what they set aside, unless a server ignored a cap and spent it.
         return min(rests[:own]) + sum(min(0, rest) for rest in rests[own:])
 
-    def _cap(
-        self, call: Bill, keep: int = 0, *, settled: bool = False, from_kept: bool = False
-    ) -> int:
-        """Return the completion tokens of a call that fit into this account and those above it.
-
-        A kept amount pays for one more call, whose input also contains the completion of this call.
-        """
-        cap, tokens = MAX_TOKENS, 0
-        for first in self._firsts:
-            free = first._free(settled=settled, from_kept=from_kept and first is self)
-            if not first.rate.needs_input:
-                cap = min(cap, max(0, free - keep))
-            elif call.model or first.unit != "dollars":
-                cap = min(cap, first.rate.tokens_for(free, call, keep, tokens))
-            tokens, keep = max(tokens, keep), 0
+    def _cap(self, call: Bill, keep: int, *, settled: bool = False, from_kept: bool = False) -> int:
+        """Return the completion tokens of a call that fit, beside `keep` units for another call."""
+        cap, kept_tokens = MAX_TOKENS, 0
+        for first in (one for one in self._firsts if call.model or one.unit != "dollars"):
+            units = first._free(settled=settled, from_kept=from_kept and first is self)
+            cost, base = first.rate.cost, first.rate.cost(call)
+            each = cost(replace(call, output=call.output + 1)) - base
+            if keep or kept_tokens:  # for a call whose input also has the completion of this one
+                units -= keep + base + kept_tokens * each
+                each += cost(replace(call, input=call.input + 1, written=call.written + 1)) - base
+            if base > units:
+                cap = 0
+            elif each:
+                cap = min(cap, (units - base) // each)
+            keep, kept_tokens = 0, keep
         return cap
 
     def _add(self, bills: Sequence[Bill], *, is_unknown: bool = False) -> None:
@@ -419,28 +358,27 @@ class Budget:
         self._unknown += units if is_unknown else 0
         self._bills += bills
         if len(self._bills) > _MAX_BILLS:
-            self._bills = add_bills(self._bills)
+            self._bills = bills_of(spending_of(self._bills))
 
-    def _try_reserve(  # noqa: PLR0913 -- those of `reserve`
+    def _try_reserve(  # noqa: PLR0913, PLR0917 -- those of `reserve`
         self,
         tokens: int | None,
         call: Bill = _NO_CALL,
         also: Sequence[Budget] = (),
         keep: float = 0,
-        *,
         at_least: int = 1,
         wait_for: int = 0,
         from_kept: bool = False,
     ) -> Reservation | Future[None]:
         """Reserve now, or return a future that is done when a call has returned tokens."""
-        accounts, kept = (self, *also), self._units("keep", keep)
+        accounts, kept = (self, *also), self.rate.units("keep", keep, minimum=0)
         if call.model == "" and any(account.needs_input for account in accounts):
             msg = "A budget that counts the input needs the model and the prompt of a call. "
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
-        most = MAX_TOKENS if tokens is None else _whole("tokens", tokens, minimum=1)
+        most = MAX_TOKENS if tokens is None else whole_number("tokens", tokens, minimum=1)
         with _LOCK:
             own = self._cap(call, kept, from_kept=from_kept)
-            cap = min(most, own, *(account._cap(call) for account in also))
+            cap = min(most, own, *(account._cap(call, 0) for account in also))
             # No wait inside a reservation's block: the call might wait for itself.
             if cap < min(most, wait_for) and not Reservation.OPEN.get():
                 firsts = [first for account in accounts for first in account._firsts]
@@ -458,23 +396,84 @@ class Budget:
             return made
 
 
-def _settle(
-    path: Sequence[Budget], made: Reservation, bills: Sequence[Bill], *, is_unknown: bool
-) -> None:
+@contextmanager
+def use_budget(budget: Budget | None) -> Iterator[None]:
+    """Charge all calls inside the context to an account, and to enclosing accounts of other trees.
+
+    It replaces the enclosing account of its tree, unless that is its part. `None` changes nothing.
+    """
+    token = ACCOUNTS.set(accounts_in_scope(budget))
+    try:
+        yield
+    finally:
+        ACCOUNTS.reset(token)
+
+
+def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
+    """Return the accounts that a call reserves in, the innermost first, at most one of each tree.
+
+    A caller that runs within its `own` account uses its part of that account. Another account of
+    the same tree around the caller, such as a grant, is not spent.
+    """
+    enclosing = ACCOUNTS.get()
+    if own is None:
+        return enclosing
+    part = next((account for account in enclosing if own in account.line), own)
+    return (part, *(account for account in enclosing if account.line[-1] is not own.line[-1]))
+
+
+def available_tokens(tokens: int, model: str = "") -> int:
+    """Return how many of `tokens` a call in this context can reserve if pending calls cost nothing.
+
+    A budget that counts the input lowers the cap of each call further, once the prompt is known.
+
+    Args:
+        tokens: Completion tokens.
+        model: The model's key or name, for its price.
+    """
+    return min([tokens, *(account.tokens_left(model) for account in ACCOUNTS.get())])
+
+
+def open_run(
+    own: int | Budget | None = None,
+    *,
+    limit: int | None = None,
+    run: str = "",
+    earlier: Spending | None = None,
+) -> Budget | None:
+    """Open the account of one run below the accounts around it.
+
+    Args:
+        own: The run's own total in completion tokens, or an account that it draws on.
+        limit: The most that the run may spend, in completion tokens.
+        run: The run's identity.
+        earlier: Spending before a pause, also for the accounts around that do not know the run.
+
+    Returns:
+        An account in completion tokens, as large as the smallest of `own`, `limit` and the budget
+        around the run; without a number in the unit of that budget; `None` without either.
+    """
+    enclosing = accounts_in_scope(own if isinstance(own, Budget) else None)
+    totals = [total for total in (own, limit) if isinstance(total, int)]
+    if not (enclosing or totals):
+        return None
+    first = enclosing[0] if enclosing else Budget(max(1, min(totals)))
+    if totals and first.unit == "completion tokens":
+        totals.append(int(first.total))
+    account = first.limit(tokens=min(totals)) if totals else first.limit()
+    for one in (account, *enclosing[1:]):
+        one.charge(earlier or {}, run=run)
+    return account
+
+
+def _settle(path: list[Budget], made: Reservation, bills: list[Bill], *, is_unknown: bool) -> None:
     """Release a reservation in its accounts once, and count the bills of its call there."""
-    with _LOCK:
-        if made.bill is not None:
-            return
-        made.bill = bills[0]
-        for account in path:
-            account._pending -= account.rate.cost(made.most)
-            account._add(bills, is_unknown=is_unknown)
-    _notify_waiters()
-
-
-def _whole(name: str, value: object, *, minimum: int) -> int:
-    is_plain = type(value) is int and value >= minimum
-    return value if is_plain else whole_number(name, value, minimum=minimum)  # type: ignore[return-value]
+    with _changing():
+        if made.bill is None:
+            made.bill = bills[0]
+            for account in path:
+                account._pending -= account.rate.cost(made.most)
+                account._add(bills, is_unknown=is_unknown)
 
 
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:
@@ -488,9 +487,11 @@ def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUse
     return BudgetUsedUpError(size, cost=cost if figures[1] else "", left=left, lost=lost)
 
 
-def _notify_waiters() -> None:
-    """Wake callers that wait for tokens. Call this function without the lock."""
+@contextmanager
+def _changing() -> Iterator[None]:
+    """Hold the lock for a change, and then wake the callers that wait for tokens."""
     with _LOCK:
+        yield
         waiting = [*WAITING]
         WAITING.clear()
     for future in waiting:

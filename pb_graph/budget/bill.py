@@ -1,7 +1,4 @@
-"""Record what calls cost: a `Bill`, its sums by model and node, and how an account counts a bill.
-
-An account counts completion tokens, all tokens, or dollars by the prices of models.
-"""
+"""Record what calls cost: a `Bill`, its sums by model and node, and its amount in an account."""
 
 from __future__ import annotations
 
@@ -12,27 +9,20 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from numbers import Integral, Real
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from pb_graph.errors import InputError
-
-if TYPE_CHECKING:
-    from pb_graph.types import Charge, Spending, TokenUsage, Usage
+from pb_graph.types import Charge, Spending, TokenUsage, Usage
 
 Unit = Literal["completion tokens", "tokens", "dollars"]
-Prices = Mapping[str, Sequence[float]]
-"""Dollars per million tokens by model: of input, of output and, if it differs, of cached input."""
-
-SURCHARGES = {"priority": 20, "us": 11}
-"""Price of a service tier or a region, in tenths of the usual one; part of a model's key."""
-MAX_TOKENS = 10**9
-"""Completion tokens of a call or a question that nothing limits."""
+Prices = Mapping[str, Sequence[float]]  # dollars per million tokens: input, output, cached input
+SURCHARGES = {"priority": 20, "us": 11}  # prices of a service tier and a region, in tenths
+MAX_TOKENS = 10**9  # completion tokens of a call or a question that nothing limits
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
 _COUNTS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting")
-_counts_of = attrgetter(*_COUNTS)
-
+_Cost = Callable[["Bill"], float | None]
 _Rates = Annotated[list[Annotated[Decimal, Field(ge=0)]], Field(min_length=2, max_length=3)]
 _TABLE = TypeAdapter(dict[str, _Rates])
 
@@ -50,13 +40,8 @@ class Bill:
         cached: Input tokens that were read from a cache.
         written: Input tokens that were written to a cache.
         lasting: Those of them that were written for an hour.
-        largest: Input tokens of the largest call, by which long prompts are priced; 0 for those of
-            a single call.
-        is_measured: Whether the provider reported the tokens; otherwise they are an estimate or a
-            bound.
-
-    Raises:
-        InputError: If a number of tokens is not whole, or is negative.
+        largest: Input tokens of the largest call, which price long prompts; 0 for a single call.
+        is_measured: Whether the provider reported the tokens; else they are an estimate or a bound.
     """
 
     model: str = ""
@@ -72,44 +57,36 @@ class Bill:
     is_measured: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse a number that no account can hold, such as infinity."""
-        counts = (*_counts_of(self), self.largest)
-        if {*map(type, counts)} != {int} or min(counts) < 0:
-            wrong = next(count for count in counts if type(count) is not int or count < 0)
-            msg = f"A number of tokens must be whole and at least 0, not {wrong!r}."
-            raise InputError(msg)
+        for name in (*_COUNTS, "largest"):
+            count = getattr(self, name)
+            if type(count) is not int or count < 0:
+                msg = f"A number of tokens must be whole and at least 0, not {count!r}."
+                raise InputError(msg)
 
     def most(self, call: Bill) -> Bill:
-        """Return the most that a reserved call was billed, once its reply is known.
-
-        Args:
-            call: The model and the bound of the input, which counts if no tokens were reported.
-        """
+        """Return the most that a call was billed; its bound counts if no tokens were reported."""
         if self.is_measured:
             return replace(self, model=call.model)
         return replace(call, output=self.output) if self.output else Bill(call.model)
 
     def plus(self, other: Bill, sign: int = 1) -> Bill:
         """Return the sum of two bills of one model; with a sign of -1, the difference."""
-        pairs = zip(_COUNTS, _counts_of(self), _counts_of(other), strict=True)
-        counts = {name: max(0, own + sign * more) for name, own, more in pairs}
+        sums = {name: max(0, getattr(self, name) + sign * getattr(other, name)) for name in _COUNTS}
         largest = max(self.largest or self.input, other.largest or other.input)
         is_measured = self.is_measured and other.is_measured
-        return Bill(self.model, **counts, largest=largest, is_measured=is_measured)
+        return Bill(self.model, **sums, largest=largest, is_measured=is_measured)
 
     def usage(self) -> TokenUsage:
         """Return the tokens as plain JSON."""
         rare = {"ephemeral_1h_input_tokens": self.lasting, "largest_call": self.largest}
         details = {"cache_read": self.cached, "cache_creation": self.written - self.lasting}
-        details |= {name: count for name, count in rare.items() if count}
-        reasoning = {"reasoning": self.reasoning}
-        reasoning |= {"reasoning_estimated": self.guessed} if self.guessed else {}
+        guessed = {"reasoning_estimated": self.guessed} if self.guessed else {}
         return {
             "input_tokens": self.input,
             "output_tokens": self.output,
             "total_tokens": self.input + self.output,
-            "input_token_details": details,
-            "output_token_details": reasoning,
+            "input_token_details": details | {key: count for key, count in rare.items() if count},
+            "output_token_details": {"reasoning": self.reasoning} | guessed,
         }
 
     @classmethod
@@ -136,15 +113,12 @@ def bills_of(spending: Spending) -> list[Bill]:
     return [Bill.of(model, usage) for model, usage in spending.items()]
 
 
-def add_bills(
-    bills: Iterable[Bill], key: Callable[[Bill], str] = attrgetter("model")
-) -> list[Bill]:
-    """Return the sum of bills for each model, or for each key, without refused calls."""
+def add_bills(bills: Iterable[Bill]) -> list[Bill]:
+    """Return the sum of bills for each model, without refused calls."""
     total: dict[str, Bill] = {}
     for bill in bills:
         if bill.output or bill.input:
-            name = key(bill)
-            total[name] = (total.get(name) or Bill(name)).plus(bill)
+            total[bill.model] = (total.get(bill.model) or Bill(bill.model)).plus(bill)
     return [*total.values()]
 
 
@@ -161,8 +135,7 @@ def add_spending(first: Spending | None, second: Spending | None) -> Spending:
 def subtract_spending(whole: Spending, part: Spending) -> Spending:
     """Return the tokens by model that are in `whole` and not in `part`."""
     earlier = {bill.model: bill for bill in bills_of(part)}
-    rest = [bill.plus(earlier.get(bill.model) or Bill(), -1) for bill in bills_of(whole)]
-    return spending_of(rest)
+    return spending_of(bill.plus(earlier.get(bill.model) or Bill(), -1) for bill in bills_of(whole))
 
 
 def spending(charges: Iterable[Charge]) -> Spending:
@@ -176,46 +149,37 @@ def spent(charges: Iterable[Charge]) -> int:
 
 
 def most_billed(charges: Iterable[Charge]) -> int:
-    """Return the most completion tokens that the provider may have charged for.
-
-    A lost attempt, whose bill is unknown, counts as its whole cap.
-    """
+    """Return the most completion tokens that may be charged: of a lost attempt its whole cap."""
     return sum(row["most"]["output_tokens"] for row in charges)
 
 
-def usage_of(
-    charges: Iterable[Charge], dollars: Callable[[Bill], float | None] | None = None
-) -> Usage:
+def usage_of(charges: Iterable[Charge], dollars: _Cost | None = None) -> Usage:
     """Sum up charges for the question, and for each node in order of first appearance.
 
     Args:
         charges: The charges of all calls. A sum is measured only if each of its charges is.
         dollars: The cost of a bill; None for sums without a cost.
     """
-    rows = [(row, Bill.of(row["model"], row["usage"])) for row in charges]
-    nodes = dict.fromkeys(row["node"] for row, _ in rows)
-    calls = {node: [row for row in rows if row[0]["node"] == node] for node in nodes}
-    by_node = {node: _total(calls[node], dollars) for node in nodes}
-    return cast("Usage", {**_total(rows, dollars), "by_node": by_node})
+    rows = [*charges]
+    nodes = dict.fromkeys(row["node"] for row in rows)
+    parts = {node: _total([row for row in rows if row["node"] == node], dollars) for node in nodes}
+    return cast("Usage", {**_total(rows, dollars), "by_node": parts})
 
 
-def _total(
-    rows: list[tuple[Charge, Bill]], dollars: Callable[[Bill], float | None] | None
-) -> Usage:
-    by_model = add_bills((bill for _, bill in rows), lambda bill: plain_name(bill.model))
-    whole = add_bills(by_model, lambda _: "") or [Bill()]
-    sums: dict[str, Any] = {bill.model: bill.usage() for bill in (*by_model, *whole)}
-    for tokens in sums.values():
-        tokens["input_token_details"].pop("largest_call", None)
+def _total(rows: Sequence[Charge], dollars: _Cost | None) -> Usage:
+    bills = [Bill.of(row["model"], row["usage"]) for row in rows]
+    by_model = add_bills(replace(bill, model=plain_name(bill.model)) for bill in bills)
+    whole = add_bills(replace(bill, model="") for bill in by_model) or [Bill()]
+    sums = {bill.model: replace(bill, largest=0).usage() for bill in (*by_model, *whole)}
     usage: Any = {
         **sums.pop(""),
         "calls": len(rows),
-        "seconds": round(sum(row["seconds"] for row, _ in rows), 3),
-        "measured": all(row["measured"] for row, _ in rows),
+        "seconds": round(sum(row["seconds"] for row in rows), 3),
+        "measured": all(row["measured"] for row in rows),
         "by_model": sums,
     }
     if dollars is not None:
-        costs = [dollars(bill) for _, bill in rows]
+        costs = [dollars(bill) for bill in bills]
         usage["cost"] = None if None in costs else round(sum(filter(None, costs)), 8)
     return cast("Usage", usage)
 
@@ -240,42 +204,20 @@ def whole_number(name: str, value: object, *, minimum: int) -> int:
     return int(value)
 
 
-@dataclass(eq=False)
 class Rate:
     """The unit of an account: counts calls in whole units.
 
-    Attributes:
+    Args:
         unit: The unit of the account's figures.
         cost: Returns the units of a bill.
-        needs_input: Whether the input of calls counts.
         scale: Whole units of one token or dollar.
     """
 
-    unit: Unit
-    cost: Callable[[Bill], int]
-    _: KW_ONLY
-    needs_input: bool = True
-    scale: int = 1
+    units = staticmethod(whole_number)
 
-    def tokens_for(self, units: int, call: Bill, keep: int = 0, keep_tokens: int = 0) -> int:
-        """Return the completion tokens that a call can have for so many units.
-
-        Args:
-            units: Units of this rate.
-            call: The model and the input of the call.
-            keep: Units to keep for one more call that has the same input and, besides, the
-                completion of this one.
-            keep_tokens: Completion tokens to keep for such a call.
-        """
-        base = self.cost(call)
-        each = self.cost(replace(call, output=1)) - base
-        if keep or keep_tokens:
-            units -= keep + base + keep_tokens * each
-            longer = replace(call, input=call.input + 1, written=call.written + 1)
-            each += self.cost(longer) - base
-        if base > units:
-            return 0
-        return (units - base) // each if each else MAX_TOKENS
+    def __init__(self, unit: Unit, cost: Callable[[Bill], int], scale: int = 1) -> None:
+        self.unit, self.cost, self.scale = unit, cost, scale
+        self.needs_input = unit != "completion tokens"
 
     def text(self, figure: float) -> str:
         """Return a figure with its unit."""
@@ -285,14 +227,13 @@ class Rate:
         return f"{figure:.0f} {noun}" + (", input included" if self.needs_input else "")
 
 
-COMPLETION_TOKENS = Rate("completion tokens", attrgetter("output"), needs_input=False)
+COMPLETION_TOKENS = Rate("completion tokens", attrgetter("output"))
 ALL_TOKENS = Rate("tokens", lambda bill: bill.input + bill.output)
 
 
 class _Price(NamedTuple):
-    """Pico-dollars per token, for calls with more than `start` input tokens."""
+    """Pico-dollars of a token."""
 
-    start: int
     input: int
     output: int
     cached: int
@@ -301,39 +242,28 @@ class _Price(NamedTuple):
 
 
 class Dollars(Rate):
-    """Counts dollars by the prices of models.
+    """Counts dollars by the prices of models, or of genai-prices where they are ``"auto"``.
 
-    Args:
-        prices: Prices by model, or ``"auto"`` for those that genai-prices knows.
-
-    Raises:
-        InputError: If a price is not a pair or triple of numbers of at least 0.
+    Prices other than pairs and triples of numbers of at least 0 raise InputError.
     """
 
     def __init__(self, prices: Prices | Literal["auto"]) -> None:
-        super().__init__("dollars", self._cost, scale=_PER_DOLLAR)
-        self._table: dict[str, _Price] | None = None
-        if prices == "auto":
-            return
+        super().__init__("dollars", self._cost, _PER_DOLLAR)
         try:
-            table = _TABLE.validate_python(prices)
+            self._table = None if prices == "auto" else _TABLE.validate_python(prices)
         except ValidationError as error:
             msg = "prices must be dollars per million tokens of input and output, such as "
             msg += f'{{"gpt-5-mini": (0.25, 2.0)}}, not {prices!r:.100}'
             raise InputError(msg) from error
-        self._table = {}
-        for name, (fresh, output, *cached) in table.items():
-            fields = fresh, output, cached[0] if cached else fresh, fresh, fresh
-            self._table[name] = _Price(0, *map(_pico, fields))
 
     @staticmethod
-    def units(name: str, figure: object, *, minimum: int) -> int:
+    def units(name: str, value: object, *, minimum: int) -> int:
         """Return dollars in whole units; 1 as the `minimum` demands more than 0."""
-        is_number = isinstance(figure, (Real, Decimal)) and not isinstance(figure, bool)
-        number = Decimal(str(figure)) if is_number else Decimal("NaN")
-        if not number.is_finite() or number < 0 or (minimum and number <= 0):
+        is_number = isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
+        number = Decimal(str(value)) if is_number else Decimal("NaN")
+        if not number.is_finite() or number < 0 or (minimum and not number):
             size = "more than 0" if minimum else "at least 0"
-            msg = f"{name} must be a number of dollars, {size}, not {figure!r}"
+            msg = f"{name} must be a number of dollars, {size}, not {value!r}"
             raise InputError(msg)
         return int(number * _PER_DOLLAR)
 
@@ -344,25 +274,22 @@ class Dollars(Rate):
         except InputError:
             return None
 
-    def price(self, model: str) -> list[_Price]:
-        """Return the prices of a model by the length of a prompt; raise InputError without any."""
+    def price(self, model: str, size: int = 0) -> _Price:
+        """Return the prices in a call with `size` input tokens; raise InputError without any."""
         base, _, surcharge = model.removesuffix(")").partition(" (")
         factor = SURCHARGES.get(surcharge, 10)
-        prices = _known_price(base) if self._table is None else self._row(base)
-        if not prices:
-            name = plain_name(model)
+        row = _known_prices(base) if self._table is None else self._row(base)
+        if not row:
             msg = f"No price is known for the model {model!r}. Give it in dollars per million "
-            msg += f'tokens of input and output: prices={{"{name}": (0.25, 2.0)}}.'
+            msg += f'tokens of input and output: prices={{"{plain_name(model)}": (0.25, 2.0)}}.'
             raise InputError(msg)
-        return [
-            _Price(start, *(-(-price * factor // 10) for price in each)) for start, *each in prices
-        ]
+        fields = [row[0] if one is None else one for one in (*row, None, None, None)[:5]]
+        return _Price(*(-(-_pico(field, size) * factor // 10) for field in fields))
 
     def _cost(self, bill: Bill) -> int:
         if not (bill.output or bill.input):
             return 0
-        size = bill.largest or bill.input
-        price = [tier for tier in self.price(bill.model) if size > tier.start or not tier.start][-1]
+        price = self.price(bill.model, bill.largest or bill.input)
         fresh = max(0, bill.input - bill.cached - bill.written)
         # A bound assumes that all input is written to the cache at the highest price.
         dearest = max(price.input, price.cached, price.written)
@@ -370,54 +297,48 @@ class Dollars(Rate):
         cache_cost += bill.lasting * max(dearest, price.lasting)
         return fresh * price.input + cache_cost + bill.output * price.output
 
-    def _row(self, model: str) -> list[_Price]:
-        """Return the row of the table for a model: its own key, else its plain name.
+    def _row(self, model: str) -> list[Decimal]:
+        """Return the row of a model's key, else of its plain name, else of one of its providers.
 
-        Else it is the row of a provider that has a model of this name: of the provider that the
-        address names, or the dearest one. A fine-tuned model (``ft:``) has only a row of its own.
+        That is the provider that the address names, or the dearest. A fine-tune has its own row.
         """
         table, name = self._table or {}, plain_name(model)
-        if exact := [table[key] for key in (model, model.rstrip("/"), name) if key in table]:
-            return exact[:1]
+        for key in (model, model.rstrip("/"), name):
+            if key in table:
+                return table[key]
         rows = {key.partition(":")[0]: table[key] for key in table if key.partition(":")[2] == name}
         rows.pop("ft", None)
         # OpenAI's name stands in the addresses of others, before Azure's and after Groq's.
         host = model.partition(" at ")[2].partition("//")[2].partition("/")[0]
-        best = sorted(rows, key=lambda provider: (-host.rfind(provider), -rows[provider].output))
-        return [rows[provider] for provider in best[:1]]
+        best = sorted(rows, key=lambda provider: (-host.rfind(provider), -rows[provider][1]))
+        return rows[best[0]] if best else []
 
 
-def _pico(per_million: float | Decimal) -> int:
-    return int((Decimal(str(per_million)) * 10**6).to_integral_value(ROUND_CEILING))
+def _pico(price: object, size: int) -> int:
+    """Return the pico-dollars of a token in a call with `size` input tokens."""
+    prices: list[Any] = [getattr(price, "base", price)]
+    prices += [tier.price for tier in getattr(price, "tiers", ()) if size > tier.start]
+    return int((prices[-1] * 10**6).to_integral_value(ROUND_CEILING))
 
 
 @lru_cache
-def _known_price(model: str) -> list[_Price]:
-    """Return the prices of genai-prices for a model; empty if the model is unknown."""
+def _known_prices(model: str) -> list[Any]:
+    """Return the prices of genai-prices for a model, which may have tiers; empty if unknown."""
     from genai_prices import Usage, calc_price  # noqa: PLC0415 -- takes 0.4 seconds
-    from genai_prices.types import calc_unit_price  # noqa: PLC0415
 
     name, _, address = model.partition(" at ")
     provider, _, tail = name.partition(":")
-    usage = Usage(input_tokens=0, output_tokens=0)
     try:
         if address:
-            known = calc_price(usage, name, provider_api_url=address).model_price
+            known = calc_price(Usage(), name, provider_api_url=address).model_price
         else:
             owner = provider if tail else None
-            known = calc_price(usage, tail or name, provider_id=owner).model_price
+            known = calc_price(Usage(), tail or name, provider_id=owner).model_price
     except LookupError:
         return []
-    fresh, output = known.input_mtok, known.output_mtok
-    if fresh is None or output is None:
-        return []
-    caches = known.cache_read_mtok, known.cache_write_mtok, known.cache_write_1h_mtok
-    fields = [fresh, output, *(fresh if price is None else price for price in caches)]
-    starts = sorted({0, *(tier.start for price in fields for tier in getattr(price, "tiers", ()))})
-    return [
-        _Price(start, *(_pico(calc_unit_price(price, 1, start + 1, 1)) for price in fields))
-        for start in starts
-    ]
+    prices = [known.input_mtok, known.output_mtok]
+    caches = [known.cache_read_mtok, known.cache_write_mtok, known.cache_write_1h_mtok]
+    return [] if None in prices else prices + caches
 
 
 class Reservation:
@@ -431,7 +352,6 @@ class Reservation:
     """
 
     OPEN: ClassVar[ContextVar[int]] = ContextVar("pb_graph_open_reservations", default=0)
-    """The reservations whose blocks are open around a caller."""
 
     def __init__(self, tokens: int, call: Bill, settle: Callable[..., None]) -> None:
         self.tokens, self.call, self.most = tokens, call, replace(call, output=tokens)
@@ -441,9 +361,8 @@ class Reservation:
     def settle(self, cost: int | list[Bill]) -> None:
         """Charge the cost of the call once, and release the rest of the reservation.
 
-        Args:
-            cost: Completion tokens, reasoning included, to which the bound of the input is added; 0
-                for a call that was refused. Or the bills of all calls that were made.
+        The cost is the bills of all calls that were made; or completion tokens, reasoning included,
+        to which the bound of the input is added; or 0 for a call that was refused.
         """
         if not isinstance(cost, list):
             output = whole_number("cost", cost, minimum=0)

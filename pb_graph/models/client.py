@@ -16,9 +16,8 @@ from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from langchain_core.runnables.config import RunnableConfig, merge_configs
 
 from pb_graph.answers import without_thinking
-from pb_graph.budget.account import Budget
+from pb_graph.budget.account import ACCOUNTS, Budget, available_tokens, open_run, use_budget
 from pb_graph.budget.bill import Bill, Reservation, plain_name
-from pb_graph.budget.scope import ACCOUNTS, available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError, PlanAndBudgetError
 from pb_graph.models import caps
 from pb_graph.models.input_bound import bound_input, learn_input

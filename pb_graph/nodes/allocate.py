@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from langgraph.types import Send
 
 from pb_graph.budget import optimal_allocation, split
-from pb_graph.budget.account import Budget
+from pb_graph.budget.account import Budget, available_tokens
 from pb_graph.budget.bill import most_billed, spending, spent
-from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.planner.plans import MIDDLE, single_step
 from pb_graph.run.resume import pause_of, read_decision

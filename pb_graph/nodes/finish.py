@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage
 from langgraph.graph import END
 
 from pb_graph.answers import stated_answer
+from pb_graph.budget.account import ACCOUNTS
 from pb_graph.budget.bill import Dollars, most_billed, spent, usage_of
-from pb_graph.budget.scope import ACCOUNTS
 from pb_graph.errors import NoAnswerError
 from pb_graph.methods import METHODS
 from pb_graph.run.run import Run

@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from pb_graph.budget.account import available_tokens
 from pb_graph.budget.allocation import LEVELS, LevelTable
-from pb_graph.budget.scope import available_tokens
 from pb_graph.errors import InputError, describe_errors
 from pb_graph.methods import METHODS
 from pb_graph.models.classes import CLASSES

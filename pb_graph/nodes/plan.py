@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from langgraph.types import interrupt
 from pydantic import BaseModel, Field, StringConstraints
 
+from pb_graph.budget.account import available_tokens, use_budget
 from pb_graph.budget.allocation import Level
-from pb_graph.budget.scope import available_tokens, use_budget
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import policy_for
 from pb_graph.models.classes import can_stop_thinking

@@ -22,9 +22,8 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Send
 
 from pb_graph.answers import boxed_answer, stated_answer
-from pb_graph.budget.account import Budget
+from pb_graph.budget.account import ACCOUNTS, Budget, open_run, use_budget
 from pb_graph.budget.bill import MAX_TOKENS, most_billed, spending, spent
-from pb_graph.budget.scope import ACCOUNTS, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.models.classes import FoundClass, takes_system_message
 from pb_graph.models.client import ModelClient

@@ -16,7 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pb_graph.budget.account import WAITING, Budget
+from pb_graph.budget.account import (
+    ACCOUNTS,
+    WAITING,
+    Budget,
+    accounts_in_scope,
+    available_tokens,
+    open_run,
+    use_budget,
+)
 from pb_graph.budget.bill import (
     Bill,
     Dollars,
@@ -25,13 +33,6 @@ from pb_graph.budget.bill import (
     spent,
     subtract_spending,
     usage_of,
-)
-from pb_graph.budget.scope import (
-    ACCOUNTS,
-    accounts_in_scope,
-    available_tokens,
-    open_run,
-    use_budget,
 )
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.types import Charge

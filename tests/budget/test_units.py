@@ -14,9 +14,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from pb_graph.budget.account import Budget
+from pb_graph.budget.account import Budget, available_tokens, open_run, use_budget
 from pb_graph.budget.bill import Bill, Dollars, spending_of
-from pb_graph.budget.scope import available_tokens, open_run, use_budget
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.input_bound import PROMPT_SIZES, bound_input, learn_input
 from tests.support.chat_model import ScriptedChat
@@ -64,6 +63,10 @@ class TestUnits:
         assert first.tokens == 150
         assert budget.reserve(call=call(300 + first.tokens)).tokens == 100
 
+    @pytest.mark.parametrize("unit", ["total", "total_tokens"])
+    def test_a_bound_with_an_output_does_not_lift_the_cap(self, unit: str) -> None:
+        assert Budget(**{unit: 100}).reserve(call=Bill("x:small", output=1)).tokens <= 100  # type: ignore[arg-type]
+
     def test_a_call_without_its_input_is_refused(self) -> None:
         with pytest.raises(InputError, match="needs the model and the prompt"):
             Budget(total_tokens=1000).reserve(10)
@@ -92,7 +95,7 @@ class TestUnits:
         assert budget.left == 1
 
     def test_known_prices_are_those_of_the_list(self) -> None:
-        price = Dollars("auto").price("openai:gpt-5-mini")[0]
+        price = Dollars("auto").price("openai:gpt-5-mini")
         assert (price.input, price.output, price.cached) == (250_000, 2_000_000, 25_000)
 
     def test_long_prompts_have_their_own_price(self) -> None:
@@ -329,7 +332,7 @@ def test_the_row_of_a_models_own_provider_is_its_price() -> None:
     rate = Dollars(table)
     keys = ("openai:m", "azure:m", "m at https://api.openai.com/v1", "m at https://x/v1/", "b:m")
     keys += ("m at https://my.openai.azure.com/openai/v1/",)
-    assert [rate.price(key)[0].output / 10**6 for key in keys] == [20, 1, 20, 4, 20, 1]
+    assert [rate.price(key).output / 10**6 for key in keys] == [20, 1, 20, 4, 20, 1]
 
 
 def test_a_cache_of_an_hour_and_a_priority_tier_cost_more() -> None:

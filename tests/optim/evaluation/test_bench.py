@@ -23,7 +23,7 @@ from optim.bench.store import (
 )
 from optim.methods import methods
 from pb_graph import Budget, InputError, ModelCallError, build_graph
-from pb_graph.budget.scope import use_budget
+from pb_graph.budget.account import use_budget
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import ASYNC, Reply
