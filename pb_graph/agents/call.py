@@ -1,8 +1,4 @@
-"""Get one answer of a chat model within accounts. All tokens of agents are spent here.
-
-`charged` returns a model whose every call is reserved, capped, sent and settled. An `Answer` makes
-one call, and a finishing call if the first was cut off by its cap.
-"""
+"""Get one answer of a chat model within accounts. All tokens of agents are spent here."""
 # ruff: noqa: ANN401 -- LangChain's run managers, contents and arguments
 
 from __future__ import annotations
@@ -22,39 +18,33 @@ from langchain_core.messages.ai import add_usage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from pb_graph import errors
-from pb_graph.agents import notes
 from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import MAX_TOKENS, Bill, Reservation
+from pb_graph.models import options
 from pb_graph.models.caps import adapted, policy_for
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input
-from pb_graph.models.options import (
-    CallOptions,
-    answers_in,
-    calls_of,
-    caps_in,
-    copy_for_calls,
-    key_of,
-    least_cap,
-    without_caps,
-)
 from pb_graph.models.provider_errors import explain
-from pb_graph.models.reply import ASYNC, BLOCKING, IO, Attempt, attempt, finish_of, run_sync
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, attempt, finish_of, run_sync
 from pb_graph.run.resume import Decision
 from pb_graph.run.tools import without_tools
+from pb_graph.tasks import ends_of
 
 FINISH = "The token budget is nearly used up. Give your best final answer now, in brief."
 _STOPPED = "The token budget is used up, and the run was stopped."
+_NOT_FINISHED = "The task is not finished: too few tokens were left for its answer."
 _GO_ON = "What you wrote stays above it: go on there, and repeat nothing."
+_USED_UP = {"finish_reason": "length", "budget_used_up": True}
 _TOOL_SETTINGS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _MIN_CALL = 64  # fewest completion tokens worth a call
 _MIN_ANSWER = 32  # fewest completion tokens worth a last answer
+_MIN_SHORTENED = 300  # characters of the longest text of a prompt that may be shortened
 _ENOUGH = 256  # completion tokens worth a pause, or waiting until other calls return some
 _LOW = 0.2  # share of a budget: with less left, the model is told to finish
 _NOTE = "budget_note"  # of a reply: what its prompt said about the remaining budget
 _MAX_PREPARED = 100
 
-Once = Callable[[str, Callable[[], Awaitable[AIMessage]]], Awaitable[AIMessage]]
-"""Takes the digest of a request, and makes its call unless the reply was paid for before."""
+Request = ModelRequest[Any]
+Response = ModelResponse[Any]
 
 
 class BudgetUsedUpError(errors.BudgetUsedUpError, ModelError):
@@ -63,35 +53,24 @@ class BudgetUsedUpError(errors.BudgetUsedUpError, ModelError):
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Limit what the calls for one request may spend.
+    """Limit what the calls for one request may spend."""
 
-    Attributes:
-        accounts: Accounts that each call reserves in, one of each tree.
-        keep: Amount that the first account keeps for one more call, in its unit.
-        per_call: Completion tokens of a single call; `None` for no limit of its own.
-        at_least: Fewest completion tokens that are worth a call.
-        is_owner: Whether the calls may spend what was kept in the first account.
-        is_last: Whether this is the last answer: without thinking and notes, and with a prompt
-            that is shortened until it fits.
-        tell_every: Rounds of tool calls between two notes about the remaining budget. 0: only when
-            little is left. `None`: no note.
-        once: Returns the replies that were paid for before the node started over.
-    """
-
-    accounts: tuple[Budget, ...]
-    keep: float = 0
-    per_call: int | None = None
-    at_least: int = 1
-    is_owner: bool = False
-    is_last: bool = False
+    accounts: tuple[Budget, ...]  # that each call reserves in, one of each tree
+    keep: float = 0  # amount that a call leaves in the first account for one more call
+    per_call: int | None = None  # completion tokens of a single call; None for no limit of its own
+    at_least: int = 1  # fewest completion tokens that are worth a call
+    reserve: float = 0  # share of the first account that its calls keep for the last answer
+    is_last: bool = False  # the last answer: no thinking, no notes, and a prompt that is shortened
+    # Rounds of tool calls between notes about the budget; 0: only when little is left; None: never.
     tell_every: int | None = None
-    once: Once | None = None
+    # Takes a request's digest, and makes its call unless the reply was paid for before a kill.
+    once: Callable[[str, Callable[[], Awaitable[AIMessage]]], Awaitable[AIMessage]] | None = None
 
     def within(self, other: CallLimits) -> CallLimits:
         """Return these limits with the accounts of other trees and the cap of further limits."""
         roots = {account.line[-1] for account in self.accounts}
         more = [account for account in other.accounts if account.line[-1] not in roots]
-        cap = min((limit for limit in (self.per_call, other.per_call) if limit), default=None)
+        cap = min(filter(None, (self.per_call, other.per_call)), default=None)
         return replace(self, accounts=(*self.accounts, *more), per_call=cap)
 
 
@@ -99,8 +78,7 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
     """Return a copy of a model, of the same class, whose calls are charged to accounts.
 
     Args:
-        model: The chat model. A `BudgetedChatModel`, and a model that is charged already, add their
-            own accounts and cap.
+        model: The chat model; accounts and a cap of its own, as of a `BudgetedChatModel`, hold too.
         limits: What its calls may spend.
 
     Raises:
@@ -109,8 +87,8 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
     if not isinstance(model, BaseChatModel):
         msg = f"{type(model).__name__} is not a chat model. Give the agent a name or a plain model."
         raise errors.InputError(msg)
-    if own := getattr(model, "own_limits", None):  # of a BudgetedChatModel
-        return charged(model.plain, limits.within(own))  # type: ignore[attr-defined]
+    if parts := getattr(model, "budgeted", None):  # of a BudgetedChatModel
+        return charged(parts[0], limits.within(parts[1]))
     plain = model.model_copy()
     if own := vars(plain).pop("_limits", None):
         limits = limits.within(own)
@@ -123,10 +101,8 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
         message = await Call(limits, plain, messages, stop, run_manager, settings, io).reply()
         return ChatResult(generations=[ChatGeneration(message=message)])
 
-    def call(
-        messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any
-    ) -> ChatResult:
-        return run_sync(acall(messages, stop, run_manager, io=BLOCKING, **settings))
+    def call(messages: Any, stop: Any = None, run_manager: Any = None, **given: Any) -> ChatResult:
+        return run_sync(acall(messages, stop, run_manager, io=BLOCKING, **given))
 
     # The plain model streams, and reads and fills its cache; the copy around it must not.
     changed: dict[str, Any] = {"cache": False, "disable_streaming": True, "rate_limiter": None}
@@ -138,10 +114,7 @@ def charged(model: Any, limits: CallLimits) -> BaseChatModel:
 
 @dataclass
 class Call:
-    """One call of a chat model, whose prompt gets notes, or is shortened until it fits.
-
-    The model has no budget; what follows it are the arguments of LangChain's ``_generate``.
-    """
+    """One call of a model without a budget, and the arguments of LangChain's ``_generate``."""
 
     limits: CallLimits
     model: BaseChatModel
@@ -152,42 +125,45 @@ class Call:
     io: IO
 
     async def reply(self) -> AIMessage:
-        """Reserve, cap, send and settle the call; or return the reply that was paid before a kill.
-
-        Raises:
-            BudgetUsedUpError: If an account has too little left.
-            InputError: If the call asks for several answers.
-        """
+        """Reserve, cap, send and settle the call; or return the reply that was paid for before."""
+        given, profile = vars(self.model) | self.settings, self.model.profile or {}
+        if (n := options.answers_in(given)) > 1:
+            msg = f"A call for {n} answers may cost {n} caps. Make {n} calls instead."
+            raise errors.InputError(msg)
+        caps = *options.caps_in(given), self.limits.per_call, profile.get("max_output_tokens")
+        self._cap: int | None = min(filter(None, caps), default=None)
         self._made, self._prompt = _prepared(self.model), [*self.messages]
+        last, tell_every = self._prompt[-1] if self._prompt else None, self.limits.tell_every
+        self._is_told = tell_every is not None and isinstance(last, HumanMessage | ToolMessage)
         # A note is sent again where it stood: a provider's prompt cache knows a prompt by its
         # beginning, and a note that later calls leave out would void the cache from there on.
         for place, answer in enumerate(self.messages[1:]):
             if note := answer.response_metadata.get(_NOTE):
-                self._prompt[place] = notes.appended(self._prompt[place], note)
+                self._prompt[place] = _appended(self._prompt[place], note)
         if self.limits.once is None:
             return await self._message()
         return await self.limits.once(digests_of(self.messages, self._made.key)[-1], self._message)
 
     async def _message(self) -> AIMessage:
         """Make the call within its accounts, and learn the size of its prompt."""
-        limits, made, io = self.limits, self._made, self.io
-        accounts, cap = limits.accounts, self._cap()
+        limits, made, cap, io = self.limits, self._made, self._cap, self.io
+        accounts = limits.accounts
         needs_input = any(account.needs_input for account in accounts)
-        parts: dict[str, Any] = {"wait_for": _ENOUGH, "from_kept": limits.is_owner}
+        parts: dict[str, Any] = {"wait_for": _ENOUGH, "from_kept": limits.reserve > 0}
         tries = [(limits.keep, limits.at_least)]
         if limits.is_last:  # where enough is left, a lost connection leaves room for another answer
             tries.append((accounts[0].amount(Bill(made.key, output=_MIN_ANSWER)), _ENOUGH))
-        done: Attempt | None = None
-        while done is None:
+        while True:
             call = await io.load(self._bound) if needs_input else Bill(made.key)
             parts["keep"], least = tries[-1]
             parts["at_least"] = min(max(least, made.least_cap), cap or MAX_TOKENS)
             try:
                 done = await attempt(self._send, accounts, cap, call, self.messages, io, **parts)
+                break
             except errors.BudgetUsedUpError as error:
                 if len(tries) > 1:
                     tries.pop()
-                elif limits.is_last and needs_input and (shorter := notes.shortened(self._prompt)):
+                elif limits.is_last and needs_input and (shorter := _shortened(self._prompt)):
                     self._prompt = shorter
                 else:
                     error.__class__ = BudgetUsedUpError
@@ -203,63 +179,58 @@ class Call:
         usage = done.tokens.usage() if done.tokens and done.tokens.is_measured else None
         return AIMessage("", usage_metadata=usage, response_metadata={"finish_reason": "length"})
 
-    def _cap(self) -> int | None:
-        """Return the smallest limit of the completion tokens; refuse several answers at once."""
-        given = vars(self.model) | self.settings
-        if (several := answers_in(given)) > 1:
-            msg = f"A call for {several} answers may cost {several} caps. Make {several} calls "
-            raise errors.InputError(msg + "instead.")
-        profile: Any = self.model.profile or {}
-        caps = [*caps_in(given), self.limits.per_call, profile.get("max_output_tokens")]
-        return min([limit for limit in caps if limit], default=None)
-
     def _bound(self) -> Bill:
         """Return the bound of the call's input, with the longest note that may be added."""
-        limits, prompt = self.limits, self._prompt
-        if limits.tell_every is not None and isinstance(prompt[-1], HumanMessage | ToolMessage):
-            total = limits.accounts[0].rate.text(limits.accounts[0].total)
+        prompt, accounts = self._prompt, self.limits.accounts
+        if self._is_told:
+            total = accounts[0].rate.text(accounts[0].total)
             note = f"Remaining budget: {total} of {total}. {total}"
-            prompt = [*prompt[:-1], notes.appended(prompt[-1], note)]
-        is_learned = all(account.is_learned for account in limits.accounts)
+            prompt = [*prompt[:-1], _appended(prompt[-1], note)]
+        is_learned = all(account.is_learned for account in accounts)
         return bound_input(self._made.model, prompt, self.settings, is_learned=is_learned)
 
     async def _send(self, reserved: Reservation, watch: BaseCallbackHandler) -> AIMessage:
-        limits, made, prompt, cap = self.limits, self._made, self._prompt, reserved.tokens
+        made, prompt, cap = self._made, self._prompt, reserved.tokens
+        settings = options.without_caps(self.settings)
         if note := self._note(reserved):
-            prompt = self._prompt = [*prompt[:-1], notes.appended(prompt[-1], note)]
+            prompt = self._prompt = [*prompt[:-1], _appended(prompt[-1], note)]
         manager = copy(self.run_manager)
         manager.handlers = [*manager.handlers, watch]
         given: Any = prompt, self.stop, manager
+        thinking: Any = "off" if self.limits.is_last else "bounded"
         while True:
-            arguments = made.arguments(self.settings, cap, is_last=limits.is_last)
+            # Settings of this call, such as an effort, count as settings of the model.
+            known = settings.keys() & type(made.model).model_fields.keys()
+            model = made.model.model_copy(update={name: settings[name] for name in known})
+            call = options.CallOptions(cap, timeout=math.inf, thinking=thinking)
+            sent = made.policy(model, call)
+            sent.pop("timeout", None)  # the host sets it
             try:
-                result = await self.io.call(*calls_of(made.model), *given, **arguments)
+                reply = await self.io.call(*options.calls_of(made.model), *given, **settings | sent)
                 break
             except Exception as error:
                 if not (other := adapted(made.model, made.policy, cap, error)):
                     raise
             made.model, made.policy, cap = other
-        message: AIMessage = result.generations[0].message
+        message: AIMessage = reply.generations[0].message
         told = {**message.response_metadata, _NOTE: note}
         return message.model_copy(update={"response_metadata": told}) if note else message
 
     def _note(self, reserved: Reservation) -> str | None:
         """Return a line about the remaining budget, if one is due."""
-        limits, first = self.limits, self.limits.accounts[0]
-        last = self._prompt[-1] if self._prompt else None
-        if limits.tell_every is None or not isinstance(last, HumanMessage | ToolMessage):
+        if not self._is_told:
             return None
+        limits, first = self.limits, self.limits.accounts[0]
         # Read now: other calls may have returned tokens while this call waited.
         others = [account.left for account in limits.accounts[1:] if account.unit == first.unit]
-        left = min([first.left_with_kept if limits.is_owner else first.left, *others])
+        left = min([first.left_with_kept if limits.reserve else first.left, *others])
         left += first.amount(reserved.most)
         if left <= _LOW * first.total:
             return f"Remaining budget: {first.rate.text(left)}. Finish this task now."
         rounds = sum(isinstance(m, AIMessage) and bool(m.tool_calls) for m in self._prompt)
-        is_due = isinstance(last, ToolMessage) and limits.tell_every
-        if not is_due or rounds % limits.tell_every:
-            return None
-        return f"Remaining budget: {first.rate.text(left)} of {first.rate.text(first.total)}."
+        every = limits.tell_every if isinstance(self._prompt[-1], ToolMessage) else 0
+        told = f"Remaining budget: {first.rate.text(left)} of {first.rate.text(first.total)}."
+        return told if every and not rounds % every else None
 
 
 class _Prepared:
@@ -267,19 +238,8 @@ class _Prepared:
 
     def __init__(self, source: BaseChatModel) -> None:
         self._source = source  # keeps the values alive, whose ids are its key in `_PREPARED`
-        self.key, self.least_cap = key_of(source), least_cap(source)
-        self.model, self.policy = copy_for_calls(source), policy_for(source)
-
-    def arguments(self, given: dict[str, Any], cap: int, *, is_last: bool) -> dict[str, Any]:
-        """Return the arguments of a call with its cap, as the model's provider expects it."""
-        settings = without_caps(given)
-        # Settings of this call, such as an effort, count as settings of the model.
-        known = settings.keys() & type(self.model).model_fields.keys()
-        model = self.model.model_copy(update={name: settings[name] for name in known})
-        options = CallOptions(cap, timeout=math.inf, thinking="off" if is_last else "bounded")
-        arguments = self.policy(model, options)
-        arguments.pop("timeout", None)  # the host sets it
-        return {**settings, **arguments}
+        self.key, self.least_cap = options.key_of(source), options.least_cap(source)
+        self.model, self.policy = options.copy_for_calls(source), policy_for(source)
 
 
 _PREPARED: dict[tuple[Any, ...], _Prepared] = {}
@@ -297,41 +257,22 @@ def _prepared(model: BaseChatModel) -> _Prepared:
 
 @dataclass
 class Answer:
-    """One answer to a request: a call, and a finishing call if its cap cut the answer off.
+    """One answer to a request: a call, and a finishing call if its cap cut the answer off."""
 
-    Attributes:
-        request: The request, as LangChain's agents make it.
-        limits: What each call may spend.
-        ask: Makes one call within limits.
-        reserve: Share of the first account that is kept for the finishing call; 0 for none.
-        by_tool: Whether the final answer is a tool call; the finishing call then keeps its tools.
-        on_used_up: Decides what follows when only the reserve is left. `None` for a last answer.
-        decision: The decision of a run that has paused here before.
-    """
-
-    request: ModelRequest[Any]
-    limits: CallLimits
-    ask: Callable[[ModelRequest[Any], CallLimits], Awaitable[ModelResponse[Any]]]
-    reserve: float
-    by_tool: bool = False
+    request: Request
+    limits: CallLimits  # of each call
+    ask: Callable[[Request, CallLimits], Awaitable[Response]]  # makes one call
+    by_tool: bool = False  # whether the answer is a tool call: the finishing call keeps its tools
+    # Decides what follows when only the reserve is left; None for a last answer.
     on_used_up: Callable[[errors.BudgetUsedUpError], Awaitable[Decision]] | None = None
-    decision: Decision | None = None
+    decision: Decision | None = None  # of a run that has paused here before
 
-    async def respond(self) -> ModelResponse[Any]:
-        """Return the model's answer or tool calls.
-
-        Tool calls that were cut off are dropped. An answer that stays unfinished says so in its
-        metadata. If the budget is used up, the response is a message that says so.
-
-        Raises:
-            BudgetUsedUpError: If the budget is used up and the model's own arguments ask for
-                structured output, which a plain message is not.
-        """
+    async def respond(self) -> Response:
+        """Return the model's answer or tool calls; else a message that the budget is used up."""
         account = self.limits.accounts[0]
         least = self._least(_ENOUGH, 0.1) if self.on_used_up else self._least(_MIN_CALL, 0.3)
-        limits = replace(self.limits, keep=reserve_of(account, self.reserve), at_least=least)
-        response: ModelResponse[Any] | None = None
-        decision = self.decision
+        share, decision, response = self.limits.reserve, self.decision, None
+        limits = replace(self.limits, keep=reserve_of(account, share), at_least=least)
         while decision in (None, "raise"):
             try:
                 response = await self._ask(self.request, limits)
@@ -340,45 +281,48 @@ class Answer:
                 asks = self.on_used_up if decision is None else None  # a pause is asked for once
                 decision = await asks(error) if asks else "finish"
         if decision == "stop":
-            return ModelResponse([AIMessage(_STOPPED, response_metadata=notes.USED_UP)])
+            return ModelResponse([AIMessage(_STOPPED, response_metadata=_USED_UP)])
         if response is None or finish_of(_message_of(response)) == "length":
             response = await self._finish(_message_of(response) if response else None)
-        if self.reserve and (usage := _message_of(response).usage_metadata):
-            account.keep(reserve_of(account, self.reserve, key_of(self.request.model), usage))
+        if share and (usage := _message_of(response).usage_metadata):
+            account.keep(reserve_of(account, share, options.key_of(self.request.model), usage))
         return response
 
-    async def _finish(self, first: AIMessage | None) -> ModelResponse[Any]:
+    async def _finish(self, first: AIMessage | None) -> Response:
         """Return the final answer, out of the reserve, after what was written so far."""
         least = self._least(_MIN_ANSWER // 2 if first else _MIN_ANSWER, 0.1)
         limits = replace(self.limits, at_least=least, is_last=True, tell_every=None)
-        is_parsed = self.by_tool or "response_format" in self.request.model_settings
+        form, settings = self.request.response_format, self.request.model_settings
+        is_parsed = self.by_tool or settings.get("response_format") is not None  # no plain message
+        is_typed = is_parsed or form is not None  # so that it must come in one piece
+        begun = None if is_typed or not (first and first.text) else first
         try:
-            final = await self._ask(self._ending(first), limits)
+            final = await self._ask(self._ending(begun), limits)
         except errors.BudgetUsedUpError as error:
             if is_parsed:
                 raise
-            return ModelResponse([notes.unfinished(first, error.note)])
+            return ModelResponse([_unfinished(first or AIMessage(""), error.note)])
         except Exception:
-            if first is None or self._is_typed or not first.text:
+            if not begun:
                 raise
-            return ModelResponse([notes.unfinished(first)])  # its tokens are paid for
+            return ModelResponse([_unfinished(begun)])  # its tokens are paid for
         said = last = _message_of(final)
-        is_empty = not (last.text or last.tool_calls)
-        is_open = finish_of(last) == "length" or (is_empty and finish_of(last) == "stop")
-        if not self._is_typed and last.tool_calls:  # it was given no tools
-            last, is_open = notes.without_tool_calls(last), True
+        finish, is_empty = finish_of(last), not (last.text or last.tool_calls)
+        is_open = finish == "length" or (is_empty and finish == "stop")
+        if not is_typed and last.tool_calls:  # it was given no tools
+            last, is_open = _without_tool_calls(last), True
         if first:  # the usage of both calls; a structured answer is whole in the second
             content: Any = last.content
-            if first.text and not self._is_typed:
-                content = notes.joined(first.content, content) if content else first.content
+            if begun:
+                content = _joined(begun.content, content) if content else begun.content
             usage = [answer.usage_metadata for answer in (first, last)]
             both = add_usage(*usage) if any(usage) else None
             last = last.model_copy(update={"content": content, "usage_metadata": both})
         if is_open and final.structured_response is None and not is_parsed:
-            last = notes.unfinished(last)
+            last = _unfinished(last)
         return replace(final, result=[last if m is said else m for m in final.result])
 
-    async def _ask(self, request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
+    async def _ask(self, request: Request, limits: CallLimits) -> Response:
         """Make one call. Of a reply that was cut off, the text is returned."""
         try:
             response = await self.ask(request, limits)
@@ -388,7 +332,7 @@ class Answer:
             if message is None or finish_of(message) != "length":
                 raise
         is_cut = finish_of(message) == "length"
-        return ModelResponse([notes.without_tool_calls(message)]) if is_cut else response
+        return ModelResponse([_without_tool_calls(message)]) if is_cut else response
 
     def _least(self, tokens: int, share: float) -> int:
         """Return the fewest tokens worth a call; less if the whole budget is small."""
@@ -396,47 +340,27 @@ class Answer:
         small = int(root.total * share) if root.unit == "completion tokens" else tokens
         return max(1, min(tokens, small))
 
-    @property
-    def _is_typed(self) -> bool:
-        """Return whether the answer is structured, so that it must come in one piece."""
-        formats = self.request.response_format, self.request.model_settings.get("response_format")
-        return self.by_tool or any(form is not None for form in formats)
-
-    def _ending(self, first: AIMessage | None) -> ModelRequest[Any]:
-        """Return the request for a final answer, without tools and after the text so far.
-
-        Tool calls and results stand in it as text, because servers refuse them without tools.
-        """
-        settings, messages = self.request.model_settings, self.request.messages
-        dropped = frozenset[str]()
+    def _ending(self, begun: AIMessage | None) -> Request:
+        """Return the request for a final answer, with tool calls as text: it has no tools."""
+        request, messages = self.request, self.request.messages
+        kept = request.model_settings
         if not self.by_tool:
-            dropped, messages = _TOOL_SETTINGS, without_tools(messages, shortened=False)
-        if first and first.text and not self._is_typed:
-            messages = [*messages, AIMessage(str(first.text)), HumanMessage(f"{FINISH} {_GO_ON}")]
+            kept = {name: kept[name] for name in kept.keys() - _TOOL_SETTINGS}
+            messages = without_tools(messages, shortened=False)
+        if begun:
+            messages = [*messages, AIMessage(str(begun.text)), HumanMessage(f"{FINISH} {_GO_ON}")]
         elif messages and isinstance(messages[-1], HumanMessage):
-            messages = [*messages[:-1], notes.appended(messages[-1], FINISH)]
+            messages = [*messages[:-1], _appended(messages[-1], FINISH)]
         else:
             messages = [*messages, HumanMessage(FINISH)]
-        return self.request.override(
-            messages=messages,
-            tools=[],
-            tool_choice=None,
-            model_settings={name: settings[name] for name in settings.keys() - dropped},
-        )
+        return request.override(messages=messages, tools=[], tool_choice=None, model_settings=kept)
 
 
 def reserve_of(account: Budget, fraction: float, model: str = "", usage: Any = None) -> float:
-    """Return the amount to keep for a last answer: dollars, or whole tokens, rounded up.
+    """Return the amount to keep for a last answer: a share of the total, whole if it is tokens.
 
-    It is a share of the total. Where the input counts, it is at least the cost of the prompt so
-    far and of what may be added to it: all that helpers write with the rest of the budget, if they
-    read twice as many tokens as they write.
-
-    Args:
-        account: The account.
-        fraction: The least share of its total, from 0 to 1.
-        model: Key of the model.
-        usage: Usage of its last call.
+    Where the input counts, it is at least the cost of the prompt so far, by the model's last usage,
+    and of all that helpers may add to it, if they read twice as many tokens as they write.
     """
     share = account.total * fraction
     if usage and account.rate.needs_input:
@@ -449,6 +373,40 @@ def reserve_of(account: Budget, fraction: float, model: str = "", usage: Any = N
     return share if account.unit == "dollars" else math.ceil(share)
 
 
-def _message_of(response: ModelResponse[Any]) -> AIMessage:
-    """Return the message of the model in a response."""
+def _message_of(response: Response) -> AIMessage:
     return next(message for message in response.result if isinstance(message, AIMessage))
+
+
+def _appended(message: Any, note: str) -> Any:
+    return message.model_copy(update={"content": _joined(message.content, note)})
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Join two contents. Blocks stay unchanged, because a prompt cache may know them."""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    parts = [[{"type": "text", "text": p}] if isinstance(p, str) else p for p in (first, second)]
+    return [*parts[0], *parts[1]]
+
+
+def _unfinished(message: AIMessage, reason: str = "") -> AIMessage:
+    """Return a message that says that it is not finished: in its text, if it has none."""
+    metadata = {**message.response_metadata, **_USED_UP}
+    content = message.content if message.text else f"{reason} {_NOT_FINISHED}".strip()
+    return message.model_copy(update={"content": content, "response_metadata": metadata})
+
+
+def _shortened(messages: Sequence[BaseMessage]) -> list[BaseMessage] | None:
+    """Return a prompt whose longest text, but no system text, has lost its middle; or None."""
+    sizes = [len(m.text) if m.type != "system" else 0 for m in messages]
+    if (longest := max(sizes, default=0)) < _MIN_SHORTENED:
+        return None
+    place, part = sizes.index(longest), longest // 3
+    update = {"content": ends_of(messages[place].text, part, part)}
+    return [*messages[:place], messages[place].model_copy(update=update), *messages[place + 1 :]]
+
+
+def _without_tool_calls(message: AIMessage) -> AIMessage:
+    """Return a message without its tool calls, the last of which may be incomplete."""
+    update = {"content": str(message.text), "tool_calls": [], "invalid_tool_calls": []}
+    return message.model_copy(update=update)

@@ -1,4 +1,5 @@
 """Token budget middleware for LangChain agents."""
+# ruff: noqa: ANN401 -- as LangChain's requests, and what its handlers return
 
 from __future__ import annotations
 
@@ -14,12 +15,7 @@ from typing import Annotated, Any, NotRequired, Self, cast, get_args
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
-from langchain.agents.middleware.types import (
-    ExtendedModelResponse,
-    ModelRequest,
-    ModelResponse,
-    PrivateStateAttr,
-)
+from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, PrivateStateAttr
 from langchain_core.messages import AIMessage, ToolMessage, message_to_dict, messages_from_dict
 from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
@@ -28,7 +24,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Overwrite
 
-from pb_graph.agents.call import Answer, CallLimits, charged, reserve_of
+from pb_graph.agents.call import Answer, CallLimits, Request, Response, charged, reserve_of
 from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_budget
 from pb_graph.budget.bill import add_spending, subtract_spending, whole_number
 from pb_graph.errors import BudgetUsedUpError, InputError
@@ -36,39 +32,35 @@ from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.run.resume import Decision, Journal, OnUsedUp, pause_of, read_decision
 from pb_graph.types import Spending
 
+Handler = Callable[..., Any]
+Result = ExtendedModelResponse[Any]
 _LOCK = threading.Lock()
 _MAX_RUNS = 1000  # accounts that a middleware keeps; abandoned runs count as well
 _LOADED = uuid4().hex
+_TOOL_LOGS: ContextVar[tuple[_Log, ...]] = ContextVar("pb_graph_tool_logs", default=())
 
 
 class TokenBudgetState(AgentState[Any]):
-    """State schema for `TokenBudgetMiddleware`.
+    """State of `TokenBudgetMiddleware`; a resumed run continues from its checkpoint."""
 
-    A resumed run continues from the checkpoint of `tokens_by_model`.
-    """
-
+    # The completion tokens, and all tokens by model, of this run and of the agents below it.
     tokens_spent: NotRequired[Annotated[int, operator.add]]
-    """Completion tokens that this run has spent, with the agents below it."""
     tokens_by_model: NotRequired[Annotated[Spending, add_spending]]
-    """Tokens that this run has spent by model, with the agents below it."""
+    # In the budget's unit: the share of each tool call, what the last answer keeps, the total.
     budget_per_tool_call: NotRequired[Annotated[float, PrivateStateAttr]]
-    """The share of each tool call of the last message, in the budget's unit."""
     budget_reserve: NotRequired[Annotated[float, PrivateStateAttr]]
-    """The amount kept for the final answer, in the budget's unit."""
     budget_total: NotRequired[Annotated[float, PrivateStateAttr]]
-    """The run's total, in the budget's unit, which may have been raised."""
-    token_budget_run: NotRequired[Annotated[str, PrivateStateAttr]]
-    """Identity of this run."""
+    token_budget_run: NotRequired[Annotated[str, PrivateStateAttr]]  # identity of this run
 
 
 class BudgetedModelRequest(ModelRequest[Any]):
     """A request whose model is charged, also the one that another middleware puts in its place."""
 
-    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401
+    def __setattr__(self, name: str, value: Any) -> None:
         own = charged(value, vars(self.model)["_limits"]) if name == "model" else value
         super().__setattr__(name, own)
 
-    def override(self, **changes: Any) -> ModelRequest[Any]:  # noqa: ANN401
+    def override(self, **changes: Any) -> Request:
         """Return a request with changes; another model is charged as that of this request."""
         if "model" in changes:
             changes["model"] = charged(changes["model"], vars(self.model)["_limits"])
@@ -76,11 +68,7 @@ class BudgetedModelRequest(ModelRequest[Any]):
 
 
 class _Log:
-    """The log of a node that calls models, or of a tool call. It outlives a kill.
-
-    Without a checkpointer nothing is stored. An agent that ended before the tool that it runs in
-    was killed is not asked again, so its calls stand in the log of the tool call, too.
-    """
+    """The log of a node that calls models, or of a tool call; a checkpointer keeps it."""
 
     def __init__(self, io: IO, tool_call: str | None = None) -> None:
         self._name = ["TokenBudgetMiddleware", tool_call]
@@ -94,7 +82,6 @@ class _Log:
                 self.journal = Journal(saver, info, io)
 
     async def read(self) -> Self:
-        """Read what was written before the node started over."""
         while self.journal:
             self._key, entry = await self.journal.find(self._name)
             if not entry:
@@ -102,28 +89,21 @@ class _Log:
             self.entries.append(entry)
         return self
 
-    async def add(self, **entry: Any) -> None:  # noqa: ANN401 -- plain JSON
-        """Add an entry."""
+    async def add(self, account: Budget | None = None, **entry: Any) -> None:
+        """Add an entry; of a call, with all spending so far, as an entry before it may be lost."""
+        if account:
+            entry |= {"tokens": account.spending, "total": account.total, "process": self._process}
         self.entries.append(entry)
         if self.journal:
             key = self._key
             self._key, _ = await self.journal.find(self._name)
             await self.journal.write(key, entry)
 
-    async def add_spending(self, account: Budget, **entry: Any) -> None:  # noqa: ANN401
-        """Add an entry with the spending of the run so far, as an entry before it may be lost."""
-        known = {"tokens": account.spending, "total": account.total, "process": self._process}
-        await self.add(**known, **entry)
-
     async def once(
         self, account: Budget, run: str, request: str, make: Callable[[], Awaitable[AIMessage]]
     ) -> AIMessage:
-        """Return the reply that another process has paid for, once; else make the call.
-
-        A call that this process repeats, as after an error in another middleware, is made again.
-        The cost of a call also goes to the logs of the tool calls around the agent.
-        """
-        for entry in self.entries:
+        """Return the reply that another process has paid for, once; else make the call."""
+        for entry in self.entries:  # what this process repeats, as a retry, is made again
             is_elsewhere = entry["process"] != self._process
             if is_elsewhere and entry.get("reply") and entry["request"] == request:
                 entry["request"] = None
@@ -134,14 +114,10 @@ class _Log:
             reply = message_to_dict(message)
             return message
         finally:  # a call that was cancelled counts with its cap
-            await self.add_spending(account, request=request, reply=reply)
+            await self.add(account, request=request, reply=reply)
             if cost := subtract_spending(account.spending, before):
-                for log in _TOOL_LOGS.get():
+                for log in _TOOL_LOGS.get():  # a resumed tool asks no agent that ended
                     await log.add(run=run, tokens=cost)
-
-
-_TOOL_LOGS: ContextVar[tuple[_Log, ...]] = ContextVar("pb_graph_tool_logs", default=())
-"""The logs of the tool calls around a caller."""
 
 
 class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
@@ -158,13 +134,18 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     `ModelRetryMiddleware`. `tokens_spent` and `tokens_by_model` in the agent's output count the
     run. A resumed run continues with its account, also in another process.
 
-    Example:
-        ```python
-        from langchain.agents import create_agent
-        from pb_graph import TokenBudgetMiddleware
+    Args:
+        budget: Completion tokens of each run, or a `Budget` that all runs with it spend together.
+        per_call: Most completion tokens of a single call; needed if several runs share a `Budget`.
+        reserve: Share of the budget reserved for the final answer.
+        on_used_up: Action when only the reserve is left. ``"answer"`` asks for the final
+            answer, ``"pause"`` interrupts the agent with a `BudgetPause` until it is resumed
+            with a `BudgetDecision`, ``"error"`` raises `BudgetUsedUpError`.
+        tell_every: Rounds of tool calls between two notes about the remaining budget, which the
+            model always gets when less than a fifth is left; 0: only then.
 
-        agent = create_agent("openai:gpt-5-mini", middleware=[TokenBudgetMiddleware(4000)])
-        ```
+    Raises:
+        InputError: If an argument is out of its range.
     """
 
     state_schema = TokenBudgetState
@@ -178,35 +159,19 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         on_used_up: OnUsedUp = "answer",
         tell_every: int = 1,
     ) -> None:
-        """Initialize the token budget middleware.
-
-        Args:
-            budget: Completion tokens of each run. Or a `Budget` of any unit that all runs and
-                agents with it spend together; when several run at once, limit their calls by
-                `per_call`.
-            per_call: Maximum completion tokens of a single call. `None` means no further limit.
-            reserve: Share of the budget reserved for the final answer.
-            on_used_up: Action when only the reserve is left. ``"answer"`` asks for the final
-                answer, ``"pause"`` interrupts the agent with a `BudgetPause` until it is resumed
-                with a `BudgetDecision`, ``"error"`` raises `BudgetUsedUpError`.
-            tell_every: Rounds of tool calls after which the model is told its remaining budget. The
-                model is always told when less than a fifth is left; 0 means only then.
-
-        Raises:
-            InputError: If an argument is out of its range.
-        """
         super().__init__()
         is_account = isinstance(budget, Budget)
         self.budget = budget if is_account else whole_number("budget", budget, minimum=2)
-        self.per_call = None if per_call is None else whole_number("per_call", per_call, minimum=1)
+        cap = None if per_call is None else whole_number("per_call", per_call, minimum=1)
         if not 0 < reserve < 1:
             msg = f"reserve must lie between 0 and 1, not {reserve}"
             raise InputError(msg)
         if on_used_up not in get_args(OnUsedUp):
             msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"
             raise InputError(msg)
-        self.tell_every = whole_number("tell_every", tell_every, minimum=0)
-        self.reserve, self.on_used_up = reserve, on_used_up
+        every = whole_number("tell_every", tell_every, minimum=0)
+        self._limits = CallLimits((), per_call=cap, reserve=reserve, tell_every=every)
+        self.on_used_up = on_used_up
         self._runs: dict[str, Budget] = {}
 
     def before_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -220,52 +185,39 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         del runtime
         self._runs.pop(state.get("token_budget_run", ""), None)
 
-    def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ExtendedModelResponse[Any]:
+    def wrap_model_call(self, request: Request, handler: Handler) -> Result:
         """Make one model call within the budget, and a second one if the first was truncated."""
         return run_sync(self._response(request, handler, BLOCKING))
 
-    async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ExtendedModelResponse[Any]:
+    async def awrap_model_call(self, request: Request, handler: Handler) -> Result:
         """Make one model call within the budget, and a second one if the first was truncated."""
         return await self._response(request, handler, ASYNC)
 
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:  # noqa: ANN401 -- as LangChain's
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
         """Make a tool call; the agents that the tool runs share its part of the budget."""
         return run_sync(self._result(request, handler, BLOCKING))
 
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
-    ) -> Any:  # noqa: ANN401
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
         """Make a tool call; the agents that the tool runs share its part of the budget."""
         return await self._result(request, handler, ASYNC)
 
     def _account(self, state: Mapping[str, Any], log: _Log | None = None) -> Budget:
-        """Return the existing account of a run, or a new account that starts from the state.
-
-        The existing account also knows the cost of attempts that left no trace in the state, such
-        as attempts that another middleware repeated. It is ignored if the run continues within
-        another account. What the run has spent in another process is added: the log knows what the
-        node spent before it was cut off.
-        """
+        """Return the account of a run: the existing one, else one that starts from the state."""
         run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
         total = state.get("budget_total", 0)
-        last = log.entries[-1] if log and log.entries else {}
+        last = log.entries[-1] if log and log.entries else {}  # before the node was cut off
         if last and _output(last["tokens"]) > _output(earlier):
             earlier, total = last["tokens"], max(total, last["total"])
         enclosing = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
         with _LOCK:
-            account = self._runs.get(run)
+            account = self._runs.get(run)  # also knows attempts that left no trace in the state
             is_elsewhere = account is not None and enclosing and account.parent is not enclosing[0]
             # Tools of this step have ended in another process. Enclosing tools know of them.
             is_behind = account is not None and _output(account.spending) < _output(earlier)
             if account is None or is_elsewhere or (is_behind and _TOOL_LOGS.get()):
                 account = cast("Budget", open_run(self.budget, run=run, earlier=earlier))
-                account.keep(state.get("budget_reserve") or reserve_of(account, self.reserve))
+                kept = state.get("budget_reserve") or reserve_of(account, self._limits.reserve)
+                account.keep(kept)
                 if run:
                     self._runs[run] = account
                 if len(self._runs) > _MAX_RUNS:
@@ -276,13 +228,11 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 account.raise_to(total)  # a decision in an earlier process raised it
             return account
 
-    async def _response(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any], io: IO
-    ) -> ExtendedModelResponse[Any]:
-        async def ask(request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
+    async def _response(self, request: Request, handler: Handler, io: IO) -> Result:
+        async def ask(request: Request, limits: CallLimits) -> Response:
             parts = {part.name: getattr(request, part.name) for part in fields(request)}
-            within = BudgetedModelRequest(**parts | {"model": charged(request.model, limits)})
-            answer: ModelResponse[Any] = await io.call(handler, handler, within)
+            parts["model"] = charged(request.model, limits)
+            answer: Response = await io.call(handler, handler, BudgetedModelRequest(**parts))
             return answer
 
         async def on_used_up(error: BudgetUsedUpError) -> Decision:
@@ -290,44 +240,34 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 raise error
             prompt = str(request.messages[-1].text) if request.messages else ""
             pause = pause_of(account, error, prompt)
-            await log.add_spending(account, pause=pause)
+            await log.add(account, pause=pause)
             return read_decision(account, pause)
 
         state: Mapping[str, Any] = request.state
         run, log = state.get("token_budget_run", ""), await _Log(io).read()
         account = self._account(state, log)
-        paused = next((entry["pause"] for entry in log.entries if "pause" in entry), None)
-        limits = CallLimits(
-            accounts_in_scope(account),
-            per_call=self.per_call,
-            is_owner=True,
-            tell_every=self.tell_every,
-            once=partial(log.once, account, run) if log.journal else None,
-        )
-        answer = Answer(request, limits, ask, self.reserve)
+        once = partial(log.once, account, run) if log.journal else None
+        limits = replace(self._limits, accounts=accounts_in_scope(account), once=once)
+        answer = Answer(request, limits, ask)
         answer.on_used_up = None if self.on_used_up == "answer" else on_used_up
-        answer.decision = read_decision(account, paused) if paused else None
+        if pauses := [entry["pause"] for entry in log.entries if "pause" in entry]:
+            answer.decision = read_decision(account, pauses[0])
         response = await answer.respond()
         calls = sum(len(m.tool_calls) for m in response.result if isinstance(m, AIMessage))
-        spent, earlier = account.spending, state.get("tokens_by_model") or {}
-        update = {
-            "tokens_spent": _output(spent) - _output(earlier),
-            "tokens_by_model": subtract_spending(spent, earlier),
-            "budget_reserve": account.kept,
-            "budget_per_tool_call": account.left / max(1, calls),
-            "budget_total": account.total,
-        }
+        new = subtract_spending(account.spending, state.get("tokens_by_model") or {})
+        update = {"tokens_spent": _output(new), "tokens_by_model": new}
+        update |= {"budget_total": account.total, "budget_reserve": account.kept}
+        update |= {"budget_per_tool_call": account.left / max(1, calls)}
         return ExtendedModelResponse(response, Command(update=update))
 
-    async def _result(self, request: ToolCallRequest, handler: Callable[..., Any], io: IO) -> Any:  # noqa: ANN401
+    async def _result(self, request: ToolCallRequest, handler: Handler, io: IO) -> Any:
         log = await _Log(io, request.tool_call["id"]).read()
         runs: dict[str, Spending] = {}  # what was spent below, if the tool was cut off before
         for entry in log.entries:
             runs[entry["run"]] = add_spending(runs.get(entry["run"]), entry["tokens"])
             for run in entry.get("runs", ()):  # whose spending is among that of another run
                 runs.setdefault(run, {})
-        state: Mapping[str, Any] = request.state
-        account = self._account(state)
+        state, account = request.state, self._account(request.state)
         share = min(account.left, state.get("budget_per_tool_call", account.left))
         token = _TOOL_LOGS.set((*_TOOL_LOGS.get(), log))
         try:
@@ -356,5 +296,4 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
 
 
 def _output(spending: Spending) -> int:
-    """Return the completion tokens of all models."""
     return sum(usage["output_tokens"] for usage in spending.values())

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.caches import BaseCache
-from langchain_core.language_models import BaseChatModel, ModelProfile
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import StructuredTool
-from pydantic import Field, PositiveInt, PrivateAttr, field_validator
+from pydantic import BeforeValidator, Field, PositiveInt, PrivateAttr
 
 from pb_graph.agents.call import Answer, Call, CallLimits, reserve_of
 from pb_graph.budget.account import Budget, accounts_in_scope
@@ -24,7 +24,7 @@ from pb_graph.models.client import RetryPolicy
 from pb_graph.models.options import identity_of, llm_type_of, ls_params_of, name_of
 from pb_graph.models.reply import ASYNC, BLOCKING, run_sync
 
-_MAX_WAIT = 60.0
+_OPENED = BeforeValidator(lambda given: Budget(given) if isinstance(given, int) else given)
 
 
 class BudgetedChatModel(BaseChatModel):
@@ -32,11 +32,9 @@ class BudgetedChatModel(BaseChatModel):
 
     It does for a model what `TokenBudgetMiddleware` does for an agent. Part of the budget is
     reserved for the final answer: at creation, or at the first call if the budget comes from
-    `use_budget`. When that part is used up, too, the answer is a message that says so; structured
-    output raises `BudgetUsedUpError`.
-
-    The retries of the provider's SDK are turned off, as they cannot be counted. `retry_policy`
-    limits the retries after transient faults, within the budget.
+    `use_budget`. When that is used up, too, the answer is a message that says so; structured output
+    raises `BudgetUsedUpError`. The retries of the provider's SDK are turned off, as they cannot be
+    counted. `retry_policy` limits the retries after transient faults, within the budget.
 
     Attributes:
         model: The chat model. It is not changed. Call ``bind``, ``with_retry`` and
@@ -49,7 +47,7 @@ class BudgetedChatModel(BaseChatModel):
     """
 
     model: BaseChatModel
-    budget: int | Budget | None = None
+    budget: Annotated[int | Budget | None, _OPENED] = None
     per_call: PositiveInt | None = None
     reserve: Annotated[float, Field(ge=0, lt=1)] = 0.1
     retry_policy: RetryPolicy = RetryPolicy()
@@ -57,34 +55,22 @@ class BudgetedChatModel(BaseChatModel):
     cache: BaseCache | bool | None = Field(default=False, exclude=True)
     _by_tool: bool = PrivateAttr(default=False)
 
-    @field_validator("budget", mode="before")
-    @classmethod
-    def _open_budget(cls, value: object) -> object:
-        return Budget(value) if isinstance(value, int) else value
-
     def model_post_init(self, context: Any, /) -> None:
-        """Set the reserve aside before other callers can spend it.
-
-        Callbacks of the inner model receive the run of this model.
-        """
+        """Set the reserve aside, and let callbacks of the inner model receive this model's run."""
         super().model_post_init(context)
-        for account in self.own_limits.accounts:
-            self._keep(account)
-        self.callbacks = self.callbacks or self.model.callbacks
-        self.tags = self.tags or self.model.tags
+        if isinstance(self.budget, Budget):
+            self._keep(self.budget)
+        for name in ("callbacks", "tags", "profile"):
+            setattr(self, name, getattr(self, name) or getattr(self.model, name))
         self.metadata = {**(self.model.metadata or {}), **(self.metadata or {})}
 
     @property
-    def own_limits(self) -> CallLimits:
-        """The limits of each call, which also hold where a middleware charges the model."""
-        accounts = (self.budget,) if isinstance(self.budget, Budget) else ()
-        return CallLimits(accounts, per_call=self.per_call, tell_every=1)
-
-    @property
-    def plain(self) -> BaseChatModel:
-        """The model without a budget, with the callbacks of this model."""
+    def budgeted(self) -> tuple[BaseChatModel, CallLimits]:
+        """The model with the callbacks of this model, and the limits of each call."""
         heard = {name: getattr(self, name) for name in ("callbacks", "tags", "metadata")}
-        return self.model.model_copy(update=heard)
+        accounts = (self.budget,) if isinstance(self.budget, Budget) else ()
+        own = CallLimits(accounts, per_call=self.per_call, reserve=self.reserve, tell_every=1)
+        return self.model.model_copy(update=heard), own
 
     @property
     def model_name(self) -> str:
@@ -102,20 +88,14 @@ class BudgetedChatModel(BaseChatModel):
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
         return ls_params_of(self.model)(stop, **kwargs)
 
-    def _resolve_model_profile(self) -> ModelProfile | None:
-        return self.model.profile
-
     def get_num_tokens_from_messages(self, *args: Any, **kwargs: Any) -> int:
         """Return the model's own token count, which hosts use to trim conversations."""
         return self.model.get_num_tokens_from_messages(*args, **kwargs)
 
+    # langgraph-supervisor looks for `parallel_tool_calls`, `with_fallbacks` for the result's type.
     def bind_tools(
-        self,
-        tools: Sequence[Any],
-        *,
-        parallel_tool_calls: bool | None = None,  # langgraph-supervisor checks for this name
-        **kwargs: Any,
-    ) -> Runnable[Any, AIMessage]:  # read by `with_fallbacks`, which else binds the first only
+        self, tools: Sequence[Any], *, parallel_tool_calls: bool | None = None, **kwargs: Any
+    ) -> Runnable[Any, AIMessage]:
         """Bind tools in the format of the model's provider."""
         bind = self.model.bind_tools
         if parallel_tool_calls is not None and "parallel_tool_calls" in signature(bind).parameters:
@@ -147,18 +127,16 @@ class BudgetedChatModel(BaseChatModel):
             given = request.model, request.messages, stop, run_manager, request.model_settings
             return ModelResponse([await Call(limits, *given, io).reply()])
 
-        own = self.own_limits
+        plain, own = self.budgeted
         accounts = accounts_in_scope(*own.accounts or (None,))
         if not accounts:
             msg = "There is no budget. Give BudgetedChatModel one, or run it in use_budget(budget)."
             raise InputError(msg)
         self._keep(accounts[0])
-        request = ModelRequest(model=self.plain, messages=messages, model_settings=settings)
-        limits = replace(own, accounts=accounts, is_owner=self.reserve > 0)
-        answer = Answer(request, limits, ask, self.reserve, by_tool=self._by_tool)
-        response = await self.retry_policy.repeat(answer.respond, io, _MAX_WAIT)
-        made = [ChatGeneration(message=message) for message in response.result]
-        return ChatResult(generations=made)
+        request = ModelRequest(model=plain, messages=messages, model_settings=settings)
+        answer = Answer(request, replace(own, accounts=accounts), ask, by_tool=self._by_tool)
+        response = await self.retry_policy.repeat(answer.respond, io, longest=60.0)
+        return ChatResult(generations=[ChatGeneration(message=each) for each in response.result])
 
     def _keep(self, account: Budget) -> None:
         """Keep at least the reserve of an account, before other callers can spend it."""

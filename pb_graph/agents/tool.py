@@ -25,10 +25,8 @@ DESCRIPTION = (
 )
 
 Answer = tuple[str, Report | None]
-TokenLimit = Annotated[
-    int | None,
-    Field(ge=1, description="Maximum number of tokens to spend. Omit it for a hard question."),
-]
+_LIMIT = Field(ge=1, description="Maximum number of tokens to spend. Omit it for a hard question.")
+TokenLimit = Annotated[int | None, _LIMIT]
 
 
 def plan_and_budget_tool(
@@ -41,17 +39,14 @@ def plan_and_budget_tool(
 ) -> BaseTool:
     """Create a tool that runs the graph; its artifact is the report.
 
-    Besides the question, an agent may give ``limit``: the most tokens that the call is worth to
-    it, planning included.
-
-    The agent's callbacks and configuration reach the graph, and an interrupt within the graph
-    pauses the agent. If a question cannot be answered, the agent gets the reason as text, and the
-    report as the artifact.
+    Besides the question, an agent may give ``limit``: the most tokens that the call is worth to it.
+    If a question cannot be answered, the agent gets the reason as text. The agent's callbacks and
+    configuration reach the graph, and an interrupt within the graph pauses the agent.
 
     Args:
         model_or_graph: A compiled graph, or what `build_graph` takes as a model.
-        limit: Completion tokens of each call, or a `Budget` that all calls draw on. Within an
-            agent that has `TokenBudgetMiddleware`, the calls draw on the agent's budget, too.
+        limit: Completion tokens of each call, or a `Budget` that all calls draw on, besides that of
+            an agent with `TokenBudgetMiddleware`.
         name: The tool's name.
         description: Description of the tool for the agent.
         **options: The other arguments of `build_graph`.
@@ -81,8 +76,7 @@ def plan_and_budget_tool(
     async def answer(io: IO, question: str, config: RunnableConfig, most: int | None) -> Answer:
         try:
             with use_budget(open_run(own, limit=most)):
-                inputs = {"question": question}
-                out = await io.call(graph.invoke, graph.ainvoke, inputs, config)
+                out = await io.call(graph.invoke, graph.ainvoke, {"question": question}, config)
         except (InputError, NoAnswerError) as error:
             return str(error), getattr(error, "report", None)
         return out["answer"], out["report"]

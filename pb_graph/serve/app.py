@@ -9,7 +9,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Literal, Self, cast
 from urllib.parse import urlsplit
@@ -17,47 +17,33 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, convert_to_messages
 from langgraph.graph.state import CompiledStateGraph
-from pydantic import BaseModel, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, Field, PositiveInt, PrivateAttr, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from pb_graph.errors import (
-    InputError,
-    NoAnswerError,
-    PlanAndBudgetError,
-    describe_errors,
-    did_you_mean,
-)
+from pb_graph import errors
 from pb_graph.methods import METHODS
 from pb_graph.settings import Context, Settings
 from pb_graph.state import Input, Output, State
 from pb_graph.types import Report
 
-_KEEP_ALIVE = b": \n\n"  # a comment, which clients skip
+MAX_BODY = 10_000_000  # bytes of a request
 _CLIENT_LEFT = 499  # nginx's number
-MAX_BODY = 10_000_000
-"""The largest body of a request, in bytes."""
+_FINISHES = {"content_filter": "content_filter", "cut_off": "length"}  # by code of a warning
 _INPUTS = ("reference", "instruction", "answer_format", "domain", "level")
 _UNSUPPORTED = ("tools", "functions", "response_format", "stop")
 _NOTHING: tuple[object, ...] = (None, [], {"type": "text"})
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A graph behind OpenAI's protocol.
-
-    Attributes:
-        graph: Answers the questions.
-        api_key: API key that clients must send. None: only requests from this machine are accepted.
-    """
+    """A graph behind OpenAI's protocol."""
 
     graph: CompiledStateGraph[State, Context, Input, Output]
-    api_key: str | None = None
+    api_key: str | None = None  # that clients must send; None: only this machine may ask
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -68,7 +54,7 @@ class Endpoint:
             Route("/v1/chat/completions", self.complete_chat, methods=["POST"]),
         ]
         # Starlette takes the handler of the nearest class.
-        handled: Any = dict.fromkeys((HTTPException, PlanAndBudgetError, Exception), _error)
+        handled: Any = dict.fromkeys((HTTPException, errors.PlanAndBudgetError, Exception), _error)
         return Starlette(routes=routes, exception_handlers=handled)
 
     async def list_models(self, request: Request) -> Response:
@@ -80,155 +66,118 @@ class Endpoint:
         return _json({"object": "list", "data": [{"id": name, **shared} for name in METHODS]})
 
     async def complete_chat(self, request: Request) -> Response:
-        """Answer a question, whole or as server-sent events. A disconnect ends the run.
-
-        A stream begins when the first model call has ended: an error before has a status of its
-        own, an error after it is an event of the stream.
-        """
+        """Answer a question, whole or as server-sent events. A disconnect ends the run."""
         self._admit(request)
-        completion = Completion(ChatRequest.read(await _read_body(request)))
+        chat = ChatRequest.read(await _read_body(request))
         # If a client leaves, Starlette cancels an anyio scope, in which LangGraph cannot clean up.
         # So the run is an asyncio task of its own.
         events: asyncio.Queue[bytes] = asyncio.Queue()
-        run = asyncio.create_task(self._run(completion, events.put_nowait))
+        run = asyncio.create_task(self._run(chat, events.put_nowait))
         run.add_done_callback(lambda _: events.put_nowait(b""))
         leaving = asyncio.create_task(_cancel_without_client(run, request))
-        first = await events.get()
+        first = await events.get()  # an error before the first model call ends has its own status
         leaving.cancel()
         if run.cancelled():
             raise HTTPException(_CLIENT_LEFT)
-        if not (first and completion.request.stream):
-            return _json(completion.whole(run.result()))
+        if not (first and chat.stream):
+            return _json(chat.whole(run.result()))
 
         async def body() -> AsyncGenerator[bytes]:
             event = first
             try:
-                yield _event(completion.chunk({"role": "assistant", "content": ""}))
+                yield _event(chat.chunk({"role": "assistant", "content": ""}))
                 while event:
                     yield event
                     event = await events.get()
                 try:
-                    documents = completion.ending(run.result())
+                    ending = chat.ending(run.result())
                 except Exception as error:  # noqa: BLE001 -- told to the client
-                    documents = [_refusal(error)[1]]
-                yield b"".join(map(_event, documents)) + b"data: [DONE]\n\n"
+                    ending = _event(_refusal(error)[1])
+                yield ending + b"data: [DONE]\n\n"
             finally:
                 run.cancel()
 
         return StreamingResponse(body(), 200, {"cache-control": "no-cache"}, "text/event-stream")
 
-    async def _run(self, completion: Completion, tell: Callable[[bytes], None]) -> Report:
+    async def _run(self, chat: ChatRequest, tell: Callable[[bytes], None]) -> Report:
         """Run the graph, send the events of a stream, and return the report."""
-        chat, shown = completion.request, ""
-        context = Context(settings=chat.to_settings(), limit=chat.limit)
+        shown, context = "", Context(settings=chat.to_settings(), limit=chat.limit)
         modes: Any = ["values", "messages", "custom"] if chat.stream else ["values"]
         run: Any = self.graph.astream(chat.to_input(), context=context, stream_mode=modes)
         async for mode, data in run:
             if mode == "values":
                 state = data
             elif mode == "custom" and data["event"] == "call":
-                tell(_KEEP_ALIVE)
+                tell(b": \n\n")  # a comment, which clients skip
             elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
                 gap = "\n\n" if shown not in ("", data[0].id) else ""  # a forced ending follows
                 shown = data[0].id or ""
-                tell(_event(completion.chunk({"content": gap + data[0].text})))
+                tell(_event(chat.chunk({"content": gap + data[0].text})))
         return cast("Report", state["report"])  # the last node either writes it or raises
 
     def _admit(self, request: Request) -> None:
-        """Admit a request that brings the key or, without a key, comes from this machine.
-
-        A page in a browser on this machine reaches the server, too, but names another host or
-        origin.
-        """
+        """Admit what brings the key or, without a key, names this machine as host and origin."""
         if self.api_key is not None:
             scheme, _, key = request.headers.get("authorization", "").partition(" ")
             key = key.strip() if scheme.lower() == "bearer" else ""
             if not hmac.compare_digest(key.encode(), self.api_key.encode()):
                 raise HTTPException(401, "the API key is missing or wrong")
             return
-        hosts = (request.url, urlsplit(request.headers.get("origin") or "//localhost"))
+        hosts = request.url, urlsplit(request.headers.get("origin") or "//localhost")
         if not all(is_loopback(host.hostname or "") for host in hosts):
             msg = "without an API key the server accepts requests from this machine only"
             raise HTTPException(403, msg)
 
 
 class ChatRequest(BaseModel, extra="allow"):
-    """A request for a chat completion.
+    """A request for a chat completion, and the JSON documents that answer it."""
 
-    Attributes:
-        model: A method, or any other name for the server's settings.
-        budget: A further total; a client can only lower the server's.
-        report: Whether the completion carries the report.
-    """
-
-    model: str
+    model: str  # a method, or any other name for the server's settings
     n: Literal[1] | None = None
     messages: list[dict[str, Any]] = Field(min_length=1)
     stream: bool | None = False
     stream_options: dict[str, Any] | None = None
     max_completion_tokens: PositiveInt | None = None
     max_tokens: PositiveInt | None = None
-    budget: PositiveInt | None = None
-    report: bool = False
+    budget: PositiveInt | None = None  # a further total; a client can only lower the server's
+    report: bool = False  # whether the completion carries the report
+    _id: str = PrivateAttr(default_factory=lambda: f"chatcmpl-{uuid4().hex}")
+    _created: int = PrivateAttr(default_factory=lambda: int(time.time()))
 
     @classmethod
     def read(cls, body: bytes) -> Self:
-        """Read the JSON document of a client.
-
-        Raises:
-            InputError: If the body is malformed or asks for an unsupported feature.
-        """
+        """Read a request; raise InputError if it is malformed or asks for a missing feature."""
         try:
             request = cls.model_validate_json(body)
         except ValidationError as error:
-            raise InputError(describe_errors(error)) from error
-        extra = request.model_extra or {}
-        if wrong := [name for name in _UNSUPPORTED if extra.get(name) not in _NOTHING]:
+            raise errors.InputError(errors.describe_errors(error)) from error
+        given = request.model_extra or {}
+        if wrong := [name for name in _UNSUPPORTED if given.get(name) not in _NOTHING]:
             msg = f"{wrong[0]!r} is not supported here: leave it out"
-            raise InputError(msg)
+            raise errors.InputError(msg)
         return request
 
     @property
     def limit(self) -> int | None:
         """Return the most completion tokens of the question: the smallest of the named limits."""
-        caps = (self.max_completion_tokens, self.max_tokens, self.budget)
-        return min((tokens for tokens in caps if tokens is not None), default=None)
+        caps = self.max_completion_tokens, self.max_tokens, self.budget
+        return min(filter(None, caps), default=None)
 
     def to_input(self) -> Input:
-        """Return the graph's input: the conversation and the other inputs of the question.
-
-        Raises:
-            InputError: If the messages do not fit together.
-        """
-        messages = [{"content": ""} | message for message in self.messages]
-        extra = self.model_extra or {}
-        rest = {name: extra[name] for name in _INPUTS if extra.get(name) is not None}
+        """Return the graph's input; raise InputError if the messages do not fit together."""
+        given = self.model_extra or {}
+        inputs = {name: given[name] for name in _INPUTS if given.get(name) is not None}
         try:
-            return cast("Input", {"messages": convert_to_messages(messages), **rest})
+            messages = convert_to_messages([{"content": ""} | each for each in self.messages])
         except (ValueError, TypeError, KeyError, NotImplementedError) as error:
             msg = "the messages do not follow OpenAI's protocol"
-            raise InputError(msg) from error
+            raise errors.InputError(msg) from error
+        return cast("Input", {"messages": messages, **inputs})
 
     def to_settings(self) -> Settings:
-        """Return the settings that the model's name stands for.
-
-        ``vanilla`` is a method. Any other name, such as ``gpt-5-mini``, stands for the server's
-        settings.
-
-        Raises:
-            InputError: If the name is a misspelled method.
-        """
-        is_method = self.model in METHODS or did_you_mean(self.model, METHODS)
+        """Return the settings of a method, or for any other name those of the server."""
+        is_method = errors.did_you_mean(self.model, METHODS)  # a misspelled method is refused
         return Settings.read({"method": self.model}) if is_method else Settings()
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """The completion that answers a request, as JSON documents of the protocol."""
-
-    request: ChatRequest
-    _id: str = field(default_factory=lambda: f"chatcmpl-{uuid4().hex}")
-    _created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, report: Report) -> dict[str, Any]:
         """Return the completion in one document."""
@@ -236,35 +185,33 @@ class Completion:
         choice = {"message": message, "finish_reason": _finish_reason(report)}
         return self._frame("chat.completion", choice) | self._account(report)
 
-    def chunk(self, delta: Mapping[str, Any]) -> dict[str, Any]:
+    def chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
         """Return a chunk of a stream with the fields that it adds to the message."""
-        return self._frame("chat.completion.chunk", {"delta": delta, "finish_reason": None})
+        return self._frame("chat.completion.chunk", {"delta": delta, "finish_reason": finish})
 
-    def ending(self, report: Report) -> list[dict[str, Any]]:
-        """Return the last chunk and, if requested, a chunk with usage and report."""
-        choice = {"delta": {}, "finish_reason": _finish_reason(report)}
-        last = self._frame("chat.completion.chunk", choice)
-        if (self.request.stream_options or {}).get("include_usage") or self.request.report:
-            return [last, self._frame("chat.completion.chunk") | self._account(report)]
-        return [last]
+    def ending(self, report: Report) -> bytes:
+        """Return the events of the last chunk and, if requested, of usage and report."""
+        last = _event(self.chunk({}, _finish_reason(report)))
+        if (self.stream_options or {}).get("include_usage") or self.report:
+            return last + _event(self._frame("chat.completion.chunk") | self._account(report))
+        return last
 
     def _frame(self, kind: str, *choices: dict[str, Any]) -> dict[str, Any]:
-        frame = {"id": self._id, "object": kind, "created": self._created}
         rows = [{"index": 0, "logprobs": None, **choice} for choice in choices]
-        return {**frame, "model": self.request.model, "choices": rows}
+        frame = {"id": self._id, "object": kind, "created": self._created, "model": self.model}
+        return {**frame, "choices": rows}
 
     def _account(self, report: Report) -> dict[str, Any]:
         usage = report["usage"]
-        cached = usage["input_token_details"]["cache_read"]
-        reasoning = usage["output_token_details"]["reasoning"]
+        read, written = usage["input_token_details"], usage["output_token_details"]
         document = {
             "prompt_tokens": usage["input_tokens"],
             "completion_tokens": usage["output_tokens"],
             "total_tokens": usage["total_tokens"],
-            "prompt_tokens_details": {"cached_tokens": cached},
-            "completion_tokens_details": {"reasoning_tokens": reasoning},
+            "prompt_tokens_details": {"cached_tokens": read["cache_read"]},
+            "completion_tokens_details": {"reasoning_tokens": written["reasoning"]},
         }
-        return {"usage": document} | ({"report": report} if self.request.report else {})
+        return {"usage": document} | ({"report": report} if self.report else {})
 
 
 def is_loopback(host: str) -> bool:
@@ -298,22 +245,22 @@ async def _error(_: Request, error: Exception) -> Response:
     """Answer with an error; OpenAI's clients are told not to retry the request."""
     status, body = _refusal(error)
     once = {"x-should-retry": "false"} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
-    return _json(body, status, getattr(error, "headers", None) or once)
+    return _json(body, status, **(getattr(error, "headers", None) or once))
 
 
 def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
     """Return the HTTP status and the body of an error, with OpenAI's names for types and codes."""
     status, kind, code, message = 502, "server_error", "model_unavailable", str(error)
     report = {}
-    if isinstance(error, HTTPException | InputError):
+    if isinstance(error, HTTPException | errors.InputError):
         kind, code = "invalid_request_error", ""
         status, message = getattr(error, "status_code", 400), getattr(error, "detail", message)
         if status == HTTPStatus.UNAUTHORIZED:
             kind, code = "authentication_error", "invalid_api_key"
-    elif isinstance(error, NoAnswerError):
+    elif isinstance(error, errors.NoAnswerError):
         code, report = "no_answer", {"report": error.report}
-    elif not isinstance(error, PlanAndBudgetError):
-        _log.error("a request failed", exc_info=error)
+    elif not isinstance(error, errors.PlanAndBudgetError):
+        logging.getLogger(__name__).error("a request failed", exc_info=error)
         status, code, message = 500, "", "the server failed; its log says why"
     document = {"message": message, "type": kind, "param": None, "code": code or None}
     return status, {"error": document, **report}
@@ -323,14 +270,11 @@ def _event(document: Mapping[str, Any]) -> bytes:
     return f"data: {json.dumps(document)}\n\n".encode()
 
 
-def _json(
-    document: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
+def _json(document: Mapping[str, Any], status: int = 200, **headers: str) -> Response:
     """Return a JSON response in ASCII, because a model's text may not be valid UTF-8."""
     return Response(json.dumps(document), status, headers, media_type="application/json")
 
 
 def _finish_reason(report: Report) -> str:
     codes = {warning["code"] for warning in report["warnings"]}
-    reasons = {"content_filter": "content_filter", "cut_off": "length"}
-    return next((reason for code, reason in reasons.items() if code in codes), "stop")
+    return next((reason for code, reason in _FINISHES.items() if code in codes), "stop")
