@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from langgraph.types import Send
 
 from pb_graph.budget import optimal_allocation, split
@@ -21,13 +19,12 @@ from pb_graph.types import SubQuestion
 
 async def allocate(state: State, run: Run) -> State:
     """Write the budget, ``limit`` and ``shares`` before the first wave, new ``shares`` later."""
-    settings = run.settings
-    update = _reallocate(state, settings) if state["shares"] else await _allocate(state, run)
+    update = _reallocate(state, run.settings) if state["shares"] else await _allocate(state, run)
     after: State = {**state, **update}
-    run.goto = next_wave(after, settings)
+    run.goto = next_wave(after, run.settings)
     if update:
-        level, budget = after["query"]["level"], after["query"]["budget"]
-        run.emit("allocate", level=level, budget=budget, shares=after["shares"])
+        query = after["query"]
+        run.emit("allocate", level=query["level"], budget=query["budget"], shares=after["shares"])
     return update
 
 
@@ -73,15 +70,14 @@ async def _budget(state: State, run: Run) -> tuple[int, bool]:
     """
     budget = run.settings.budget_for(state["query"]["level"])
     solver = (await run.client("solver")).key  # whose price counts in dollars
-    left, shared = available_tokens(budget, model=solver), run.limit
-    on_used_up, decision = run.parts.on_used_up, None
-    if left < budget and on_used_up != "answer" and isinstance(shared, Budget):
+    left, shared, decision = available_tokens(budget, model=solver), run.limit, None
+    if left < budget and run.parts.on_used_up != "answer" and isinstance(shared, Budget):
         size, rest = map(shared.rate.text, (shared.total, shared.left))
         cost = f"{budget} completion tokens"
         error = BudgetUsedUpError(size, cost=cost, left=rest, of="question")
-        if on_used_up == "pause":
+        if run.parts.on_used_up == "pause":
             decision = read_decision(shared, pause_of(shared, error, state["query"]["question"]))
-        if on_used_up == "error" or decision == "stop":
+        if run.parts.on_used_up == "error" or decision == "stop":
             raise error
         left = available_tokens(budget, model=solver)
     if left < budget:
@@ -90,15 +86,11 @@ async def _budget(state: State, run: Run) -> tuple[int, bool]:
     return max(1, left), decision == "raise"
 
 
-def _split(
-    tokens: int, steps: Sequence[SubQuestion], state: State, settings: Settings
-) -> list[int]:
+def _split(tokens: int, steps: list[SubQuestion], state: State, settings: Settings) -> list[int]:
     """Return the tokens of each step; steps keep their position in the plan."""
-    if len(steps) == 1:
-        return [tokens]
-    plan, level, shape = state["plan"], state["query"]["level"], settings.shape
+    plan, shape = state["plan"], settings.shape
     if shape.name == "bam":
-        levels = [step["level"] or level or MIDDLE for step in steps]
+        levels = [step["level"] or state["query"]["level"] or MIDDLE for step in steps]
         c, beta = shape.c, shape.beta
         relative = optimal_allocation([c[n] for n in levels], [beta[n] for n in levels], tokens)
     else:
@@ -107,13 +99,11 @@ def _split(
         if not settings.needs_credits or None in credit or not any(credit):
             credit = [1.0] * len(plan)
         relative = [(credit[step["index"]] or 0) * rho[step["index"]] for step in steps]
-    return split(
-        # A schedule may be zero where all the credits are.
-        relative if any(relative) else [1.0] * len(steps),
-        tokens,
-        remainder="floor" if settings.is_paper else "largest",
-        minimum=1 if settings.is_paper else MIN_SHARE,  # no call can be made with a cap of 0
-    )
+    if not any(relative):  # a schedule may be zero where all the credits are
+        relative = [1.0] * len(steps)
+    if settings.is_paper:
+        return split(relative, tokens, remainder="floor", minimum=1)  # no call has a cap of 0
+    return split(relative, tokens, minimum=MIN_SHARE)
 
 
 def next_wave(state: State, settings: Settings) -> str | list[Send]:
@@ -131,8 +121,7 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
     if limit is not None and spent(state["charges"]) >= limit:
         return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
-    gives_answer = settings.synthesis in {"auto", "last_step"}
-    wave: list[Send] = []
+    gives_answer, wave = settings.synthesis in {"auto", "last_step"}, list[Send]()
     for place, step in enumerate(plan):
         # The last step combines the results of all others, where it also gives the final answer.
         closes = len(plan) == 1 or (gives_answer and step is plan[-1])
