@@ -18,7 +18,7 @@ from pb_graph.budget.scope import available_tokens, use_budget
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import policy_for
 from pb_graph.models.classes import can_stop_thinking
-from pb_graph.models.options import TIMEOUT, CallOptions, least_cap
+from pb_graph.models.options import TIMEOUT, CallOptions, Thinking, least_cap
 from pb_graph.nodes.allocate import next_wave
 from pb_graph.planner.plans import Difficulty, clean_plan, grade_steps, is_beside_task, single_step
 from pb_graph.planner.requests import PlannerRequest, estimate_request, level_request, plan_request
@@ -33,8 +33,7 @@ T = TypeVar("T")
 
 async def plan(state: State, run: Run) -> State:
     """Write the level into ``query``, and ``plan``; below ``plan_from`` a plan of one step."""
-    settings, query = run.settings, state["query"]
-    update: State = {}
+    settings, query, update = run.settings, state["query"], State()
     with _planning(state, run):
         asks = query["level"] is None and settings.needs_level
         # A planner that cannot but think gives the level with the plan.
@@ -80,16 +79,13 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
     role: Role = "estimator" if request.node == "estimate" else "planner"
     settings, program = run.settings, run.context.planner_program
     cap = min(request.cap or settings.cutoff, settings.planner_room)
-    client, found = await run.client(role), await run.class_of(role)
+    client, thinks = await run.client(role), (await run.class_of(role)).name == "thinking"
     planner, complaint = await run.parts.planner(program, run.io), ""
+    thinking: Thinking = "off" if request.cap or thinks else "bounded"
+    purpose, timeout = Purpose(request.node), settings.timeout or TIMEOUT
     for _ in range(1 if request.cap else 2):
-        options = CallOptions(
-            max(min(cap, settings.cutoff), least_cap(client.model)),
-            settings.timeout or TIMEOUT,
-            request.schema,
-            thinking="off" if request.cap or found.name == "thinking" else "bounded",
-            purpose=Purpose(request.node),
-        )
+        size = max(min(cap, settings.cutoff), least_cap(client.model))
+        options = CallOptions(size, timeout, request.schema, thinking=thinking, purpose=purpose)
         try:
             reply = await run.call(client, planner.messages(request), options)
         except ModelCallError as failure:
@@ -97,7 +93,7 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
             return None
         value, reason = planner.read(request, reply.text, traced=program is not None)
         is_cut = reply.finish == "length"
-        if value is not None and is_cut and options.thinking == "off" and not request.cap:
+        if value is not None and is_cut and thinks and not request.cap:
             value, reason = None, "it was cut off"  # a part of a plan is another plan
         if value is not None:
             if complaint:
@@ -201,6 +197,12 @@ class Review(BaseModel, extra="forbid"):
     budget: Annotated[int, Field(ge=1, strict=True)] | None = None
 
 
+def _reviewed(step: ReviewedStep, place: int) -> SubQuestion:
+    indices = [place - 1] if step.depends_on is None else step.depends_on
+    needs = sorted({other for other in indices if 0 <= other < place})
+    return cast("SubQuestion", step.model_dump() | {"index": place, "depends_on": needs})
+
+
 def review(state: State, run: Run) -> State:
     """Interrupt until a reviewer accepts the plan with True, or sends a `Review` to allocate again.
 
@@ -208,27 +210,16 @@ def review(state: State, run: Run) -> State:
     note that the plan has been reviewed, and the reviewer's budget. LangGraph refuses any other
     answer with pydantic's error, and the interrupt can be answered again.
     """
-    payload = {
-        "plan": state["plan"],
-        "level": state["query"]["level"],
-        "budget": state["query"]["budget"],
-        "shares": state["shares"],
-        "limit": state["limit"],
-        "warnings": state["warnings"],
-    }
-    schema: Any = Review | Literal[True]
+    query, plan, schema = state["query"], state["plan"], cast("Any", Review | Literal[True])
+    payload = {"plan": plan, "level": query["level"], "budget": query["budget"]}
+    payload |= {"shares": state["shares"], "limit": state["limit"], "warnings": state["warnings"]}
     edit = interrupt(payload, response_schema=schema)
     run.settings = run.settings.model_copy(update={"review_plan": False})
     update = State()
     if edit is not True:
-        plan = state["plan"] if edit.plan is None else []
-        for place, step in enumerate(edit.plan or []):
-            indices = [place - 1] if step.depends_on is None else step.depends_on
-            needs = sorted({other for other in indices if 0 <= other < place})
-            edited = step.model_dump() | {"index": place, "depends_on": needs}
-            plan.append(cast("SubQuestion", edited))
+        plan = [_reviewed(step, place) for place, step in enumerate(edit.plan or ())] or plan
         run.emit("plan", steps=plan)
-        update = State(query={**state["query"], "budget": None}, plan=plan, shares=[])
+        update = State(query={**query, "budget": None}, plan=plan, shares=[])
         if edit.budget is not None:  # a reviewer may raise this limit, and none of the settings
             run.settings = run.settings.model_copy(update={"budget": edit.budget})
             update["limit"] = None
