@@ -23,8 +23,7 @@ class Example(NamedTuple):
     question: str
     working: str
     answer: str | None = None
-    """The bare answer, which is written as the real question wants it; None if ``working`` is the
-    whole reply."""
+    """The bare answer, written as the real question wants it; None: ``working`` is the reply."""
     plan: tuple[str, ...] = ()
     """The sub-questions that the question is shown with."""
 
@@ -76,20 +75,28 @@ _REVIEW = Example(
     "negative",
 )
 
+_RECTANGLE = Example(
+    "A rectangle is 3 cm longer than wide, and its area is 40 cm^2. What is its perimeter in cm?",
+    "1. Let the width be w. Then w(w + 3) = 40, so w^2 + 3w - 40 = (w - 5)(w + 8) = 0. A width is "
+    "positive, so w = 5.\n2. The length is 5 + 3 = 8, so the perimeter is 2(5 + 8) = 26.",
+    "26",
+    ("How wide is the rectangle?", "What is its perimeter?"),
+)
+# Small models follow the instruction only with examples: a question, its draft and its answer.
+_DRAFTS = """\
+Tom had 24 marbles. He gave some to Ann and has 15 left. How many did he give away?
+24 - x = 15; x = 24 - 15 = 9 => 9
+A baker fills 6 trays with 12 rolls each and sells 50 rolls. How many rolls are left?
+6 * 12 = 72; 72 - 50 = 22 => 22
+What is the sum of the roots of x^2 - 7x + 10 = 0?
+(x - 2)(x - 5) = 0; x = 2, 5; 2 + 5 = 7 => 7
+If today is Friday, which day of the week will it be in 10 days?
+10 = 7 + 3; Friday + 3 = Monday => Monday""".splitlines()
+
 BY_PLAN = Style(
     "Work through the sub-questions in order. Derive each result step by step, and use it in the "
     "next.",
-    (
-        Example(
-            "A rectangle is 3 cm longer than wide, and its area is 40 cm^2. What is its perimeter "
-            "in cm?",
-            "1. Let the width be w. Then w(w + 3) = 40, so w^2 + 3w - 40 = (w - 5)(w + 8) = 0. A "
-            "width is positive, so w = 5.\n"
-            "2. The length is 5 + 3 = 8, so the perimeter is 2(5 + 8) = 26.",
-            "26",
-            ("How wide is the rectangle?", "What is its perimeter?"),
-        ),
-    ),
+    (_RECTANGLE,),
 )
 """Replaces a style with examples over a plan, which small models else take for the solution."""
 
@@ -97,35 +104,6 @@ _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short num
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
 something gets its output at once, without any working. Restate nothing."""
 
-# Small models follow the instruction only with examples.
-_DRAFTS = (
-    Example(
-        "Tom had 24 marbles. He gave some to Ann and has 15 left. How many did he give away?",
-        "24 - x = 15; x = 24 - 15 = 9",
-        "9",
-    ),
-    Example(
-        "A baker fills 6 trays with 12 rolls each and sells 50 rolls. How many rolls are left?",
-        "6 * 12 = 72; 72 - 50 = 22",
-        "22",
-    ),
-    Example(
-        "What is the sum of the roots of x^2 - 7x + 10 = 0?",
-        "(x - 2)(x - 5) = 0; x = 2, 5; 2 + 5 = 7",
-        "7",
-    ),
-    Example(
-        "If today is Friday, which day of the week will it be in 10 days?",
-        "10 = 7 + 3; Friday + 3 = Monday",
-        "Monday",
-    ),
-)
-
-_CALCULATION = Example(
-    _PEARS.question,
-    "# pears come in bundles of 4\nbundles = 20 / 4\n# each bundle costs $3\n"
-    "cost = bundles * 3\n# change is what is left of $20\nanswer = 20 - cost",
-)
 _MAX_CODE, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
 
 
@@ -137,23 +115,25 @@ def _calculated_answer(text: str, query: Query) -> str | None:
     return result and f"```python\n{code}\n```\n\n{final_line(query, result)}"
 
 
-CALCULATION_BY_PLAN = Style(
-    "Answer the sub-questions in order by Python assignments, each under a short comment that says "
-    "what it is and why. Compute each quantity from numbers of the question and from names above; "
-    "leave the arithmetic to Python. The last line assigns the answer to the whole question to "
-    "`answer`.",
-    (
-        _CALCULATION._replace(
-            plan=(
-                *("How many bundles of 4 are 20 pears?", "What do these bundles cost?"),
-                "How much is left of $20?",
-            )
-        ),
-    ),
-    ending="Write the assignments only.",
-    compute=_calculated_answer,
-)
+def _calculation(lead: str, result: str, plan: tuple[str, ...] = ()) -> Style:
+    working = "# pears come in bundles of 4\nbundles = 20 / 4\n# each bundle costs $3\n"
+    working += "cost = bundles * 3\n# change is what is left of $20\nanswer = 20 - cost"
+    return Style(
+        f"{lead} under a short comment that says what it is and why. Compute each quantity from "
+        "numbers of the question and from names above; leave the arithmetic to Python. The last "
+        f"line assigns {result} to `answer`.",
+        (Example(_PEARS.question, working, plan=plan),),
+        ending="Write the assignments only.",
+        compute=_calculated_answer,
+    )
 
+
+_BUNDLES = ("How many bundles of 4 are 20 pears?", "What do these bundles cost?")
+CALCULATION_BY_PLAN = _calculation(
+    "Answer the sub-questions in order by Python assignments, each",
+    "the answer to the whole question",
+    (*_BUNDLES, "How much is left of $20?"),
+)
 COMPOSED = Style("Give the whole of what is asked for, in the language of the question.")
 """Replaces a style that works something out, where the reply itself is the answer."""
 
@@ -162,16 +142,10 @@ STYLES: Mapping[str, Style] = {
     "draft": Style(
         "Think step by step, but keep only a minimal draft of each thinking step, five words at "
         "most.",
-        _DRAFTS,
+        tuple(Example(_DRAFTS[n], *_DRAFTS[n + 1].split(" => ")) for n in range(0, 8, 2)),
     ),
-    "calculation": Style(
-        "Write the solution as Python assignments, one line for each step, under a short comment "
-        "that says what it is and why. Compute each quantity from numbers of the question and from "
-        "names above; leave the arithmetic to Python. The last line assigns the result to "
-        "`answer`.",
-        (_CALCULATION,),
-        ending="Write the assignments only.",
-        compute=_calculated_answer,
+    "calculation": _calculation(
+        "Write the solution as Python assignments, one line for each step,", "the result"
     ),
     "concise": Style("Think step by step, and be concise.", (_PEARS,)),
     "prose": Style("Reason step by step."),
@@ -251,21 +225,9 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     return base ** int(exponent)
 
 
-_OPERATORS: dict[type[ast.operator], Any] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: _power,
-}
-_FUNCTIONS: dict[str, Any] = {
-    "abs": abs,
-    "min": min,
-    "max": max,
-    "int": math.trunc,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "round": lambda value, digits=0: round(value, int(digits)),
-}
+_OPERATORS: dict[type[ast.operator], Any] = {ast.Add: operator.add, ast.Sub: operator.sub}
+_OPERATORS |= {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv}
+_OPERATORS |= {ast.Mod: operator.mod, ast.Pow: _power}
+_FUNCTIONS: dict[str, Any] = {"abs": abs, "min": min, "max": max, "int": math.trunc}
+_FUNCTIONS |= {"floor": math.floor, "ceil": math.ceil}
+_FUNCTIONS["round"] = lambda value, digits=0: round(value, int(digits))
