@@ -1,7 +1,4 @@
-r"""Read a model's output: remove thinking, and find the answer in a box, on a line or in JSON.
-
-Linear in the length of the output.
-"""
+"""Read a model's output, in linear time: remove thinking, and find the answer."""
 
 # ruff: noqa: RUF001 -- marks of other scripts
 

@@ -1,7 +1,4 @@
-"""Define the styles in which the solver writes, with their examples, which are of no benchmark.
-
-A calculation that a model has written is worked out without running it.
-"""
+"""Define the styles in which the solver writes, with their examples, which are of no benchmark."""
 
 from __future__ import annotations
 
@@ -64,17 +61,6 @@ _COAT = Example(
     "1. Price after 25 %: 80 * 0.75 = 60.\n2. After another $6: 60 - 6 = 54.",
     "54",
 )
-_PEARS = Example(
-    "Pears cost $3 for 4. Mia pays for 20 pears with a $20 note. What change does she get?",
-    "20 pears are 20 / 4 = 5 bundles. They cost 5 * 3 = $15. She gets back 20 - 15 = $5.",
-    "5",
-)
-_REVIEW = Example(
-    'Is this review positive or negative? "The soup was cold, and nobody came when we asked."',
-    "",
-    "negative",
-)
-
 _RECTANGLE = Example(
     "A rectangle is 3 cm longer than wide, and its area is 40 cm^2. What is its perimeter in cm?",
     "1. Let the width be w. Then w(w + 3) = 40, so w^2 + 3w - 40 = (w - 5)(w + 8) = 0. A width is "
@@ -82,8 +68,12 @@ _RECTANGLE = Example(
     "26",
     ("How wide is the rectangle?", "What is its perimeter?"),
 )
-# Small models follow the instruction only with examples: a question, its draft and its answer.
-_DRAFTS = """\
+# Small models follow an instruction only with examples: a question, its working and its answer.
+_EXAMPLES = """\
+Pears cost $3 for 4. Mia pays for 20 pears with a $20 note. What change does she get?
+20 pears are 20 / 4 = 5 bundles. They cost 5 * 3 = $15. She gets back 20 - 15 = $5. => 5
+Is this review positive or negative? "The soup was cold, and nobody came when we asked."
+ => negative
 Tom had 24 marbles. He gave some to Ann and has 15 left. How many did he give away?
 24 - x = 15; x = 24 - 15 = 9 => 9
 A baker fills 6 trays with 12 rolls each and sells 50 rolls. How many rolls are left?
@@ -91,7 +81,10 @@ A baker fills 6 trays with 12 rolls each and sells 50 rolls. How many rolls are 
 What is the sum of the roots of x^2 - 7x + 10 = 0?
 (x - 2)(x - 5) = 0; x = 2, 5; 2 + 5 = 7 => 7
 If today is Friday, which day of the week will it be in 10 days?
-10 = 7 + 3; Friday + 3 = Monday => Monday""".splitlines()
+10 = 7 + 3; Friday + 3 = Monday => Monday"""
+_PEARS, _REVIEW, *_DRAFTS = (
+    Example(asked, *reply.split(" => ")) for asked, reply in re.findall(r"(.+)\n(.+)", _EXAMPLES)
+)
 
 BY_PLAN = Style(
     "Work through the sub-questions in order. Derive each result step by step, and use it in the "
@@ -142,7 +135,7 @@ STYLES: Mapping[str, Style] = {
     "draft": Style(
         "Think step by step, but keep only a minimal draft of each thinking step, five words at "
         "most.",
-        tuple(Example(_DRAFTS[n], *_DRAFTS[n + 1].split(" => ")) for n in range(0, 8, 2)),
+        tuple(_DRAFTS),
     ),
     "calculation": _calculation(
         "Write the solution as Python assignments, one line for each step,", "the result"

@@ -63,11 +63,7 @@ def _reallocate(state: State, settings: Settings) -> State:
 
 
 async def _budget(state: State, run: Run) -> tuple[int, bool]:
-    """Return the question's budget, and whether a decision raised the enclosing budget.
-
-    If the enclosing budget has less left, the question's budget is lowered with a warning. With
-    ``on_used_up`` the run pauses here for a decision instead, or raises BudgetUsedUpError.
-    """
+    """Return the question's budget, and whether a decision raised the budget around it."""
     budget = run.settings.budget_for(state["query"]["level"])
     solver = (await run.client("solver")).key  # whose price counts in dollars
     left, shared, decision = available_tokens(budget, model=solver), run.limit, None

@@ -117,18 +117,12 @@ def _message(report: Report, state: State) -> AIMessage:
     models = [*[*usage["by_node"].values()][-1]["by_model"]] if usage["calls"] else []
     account = {name: value for name, value in report.items() if name not in left_out}
     account |= {name: usage.get(name) for name in ("calls", "seconds", "measured", "cost")}
-    metadata: dict[str, Any] = {
-        "model_name": models[-1] if models else "",
-        "finish_reason": "length" if report["finish"] == "length" else "stop",
-        MESSAGE_NAME: account,
-    }
+    metadata: dict[str, Any] = {"model_name": models[-1] if models else ""}
+    metadata["finish_reason"] = "length" if report["finish"] == "length" else "stop"
+    metadata[MESSAGE_NAME] = account
     if state["budget_used_up"]:
         metadata["budget_used_up"] = True
-    return AIMessage(
-        report["answer"],
-        name=MESSAGE_NAME,
-        # The id of the streamed chunks, so that a host does not show the answer twice.
-        id=state["answer_id"],
-        usage_metadata=cast("Any", {name: usage[name] for name in TokenUsage.__annotations__}),  # type: ignore[literal-required]
-        response_metadata=metadata,
-    )
+    tokens = {name: value for name, value in usage.items() if name in TokenUsage.__annotations__}
+    about: dict[str, Any] = {"usage_metadata": tokens, "response_metadata": metadata}
+    # The id of the streamed chunks, so that a host does not show the answer twice.
+    return AIMessage(report["answer"], name=MESSAGE_NAME, id=state["answer_id"], **about)

@@ -52,7 +52,11 @@ async def intake(state: State, run: Run) -> State:
             ``review_plan`` or ``on_used_up="pause"`` is set without a checkpointer.
     """
     given = _check(state)
-    query = _query_of(given, run)
+    form = run.parts.answer_type.form if run.parts.answer_type else None
+    query = cast("Query", given.model_dump(exclude={"turns_left_out"}))
+    query |= {"reference": given.reference or None, "instruction": given.instruction or None}
+    query["answer_format"] = "\n".join(filter(None, (given.answer_format, form))) or None
+    query |= {"domain": given.domain or run.settings.domain, "budget": None}
     if given.budget:
         run.settings = run.settings.model_copy(update={"budget": given.budget})
     has_own, method = run.settings.budget is not None, METHODS[run.settings.method]
@@ -83,15 +87,6 @@ async def intake(state: State, run: Run) -> State:
     update |= {"plan": [], "shares": [], "effort": None, "finish": None, "answer_id": None}
     update |= {"results": Overwrite([]), "charges": Overwrite([]), "answer": ""}
     return cast("State", update | {"budget_used_up": Overwrite(value=False)})
-
-
-def _query_of(given: _Given, run: Run) -> Query:
-    form = run.parts.answer_type.form if run.parts.answer_type else None
-    query = given.model_dump(exclude={"turns_left_out"}) | {"budget": None}
-    query |= {name: query[name] or None for name in ("reference", "instruction")}
-    query["answer_format"] = "\n".join(filter(None, (given.answer_format, form))) or None
-    query["domain"] = given.domain or run.settings.domain
-    return cast("Query", query)
 
 
 def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassName) -> Settings:

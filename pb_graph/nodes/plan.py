@@ -1,8 +1,4 @@
-"""Estimate the level of the question, decompose it, grade the sub-questions, and review the plan.
-
-The planner is asked only for values that affect the plan or the budget. All planner calls of a
-question share one part of its limit.
-"""
+"""Estimate the level of a question, decompose it, grade the sub-questions, and review the plan."""
 
 from __future__ import annotations
 
@@ -71,11 +67,7 @@ async def _is_brief(run: Run) -> bool:
 
 
 async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
-    """Return the planner's value; None, after a warning, if none can be read or a call fails.
-
-    Where a reply cannot be read, the planner is told why and asked once more; but not within
-    the cap of a request, because some models cannot answer in so few tokens.
-    """
+    """Return the planner's value, asked for twice at most; None, after a warning, without any."""
     role: Role = "estimator" if request.node == "estimate" else "planner"
     settings, program = run.settings, run.context.planner_program
     cap = min(request.cap or settings.cutoff, settings.planner_room)
@@ -83,7 +75,7 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
     planner, complaint = await run.parts.planner(program, run.io), ""
     thinking: Thinking = "off" if request.cap or thinks else "bounded"
     purpose, timeout = Purpose(request.node), settings.timeout or TIMEOUT
-    for _ in range(1 if request.cap else 2):
+    for _ in range(1 if request.cap else 2):  # some models cannot answer in a few tokens
         size = max(min(cap, settings.cutoff), least_cap(client.model))
         options = CallOptions(size, timeout, request.schema, thinking=thinking, purpose=purpose)
         try:
@@ -93,13 +85,12 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
             return None
         value, reason = planner.read(request, reply.text, traced=program is not None)
         is_cut = reply.finish == "length"
-        if value is not None and is_cut and thinks and not request.cap:
-            value, reason = None, "it was cut off"  # a part of a plan is another plan
-        if value is not None:
+        is_part = is_cut and thinks and not request.cap  # a part of a plan is another plan
+        if value is not None and not is_part:
             if complaint:
                 run.warn("unreadable_reply", f"the first reply was unreadable ({complaint})")
             return value
-        complaint = reason
+        complaint = reason if value is None else "it was cut off"
         if not is_cut:
             request = replace(request, inputs=request.inputs | {"correction": complaint})
         elif (room := available_tokens(4 * cap)) > cap:
@@ -111,17 +102,14 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
 
 
 def _planning(state: State, run: Run) -> AbstractContextManager[None]:
-    """Limit planning to its part of the question's account."""
+    """Limit all planner calls together to a part of the question's account."""
     bound = max(1, state["planning_bound"])
     part = min(bound, available_tokens(2 * bound) // 2)  # an only token is the answer's
     return use_budget(run.budget.limit(tokens=part, earlier=run.earlier))
 
 
 async def _decompose(query: Query, run: Run) -> State:
-    """Return the sub-questions, none if the planner finds fewer than two; say how they are joined.
-
-    A level that came with them is returned as well.
-    """
+    """Return the sub-questions, if there are two or more, and a level that came with them."""
     settings, update, steps = run.settings, State(), list[SubQuestion]()
     graded = settings.planning == "fused" and settings.splits_budget
     tools = [f"{tool.name}: {tool.description:.120}" for tool in run.parts.tools]
@@ -157,13 +145,10 @@ async def _decompose(query: Query, run: Run) -> State:
 
 
 async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
-    """Estimate the level of the question and the grades of its steps, and return the update.
-
-    A brief planner is asked for a level alone.
-    """
+    """Return the level of the question and the grades of its steps."""
     query, settings = state["query"], run.settings
     difficulty: Difficulty | None = None
-    if not steps and await _is_brief(run):
+    if not steps and await _is_brief(run):  # can be asked for a level alone
         difficulty = await _ask(level_request(query, settings), run)
     if difficulty is None:
         difficulty = await _ask(estimate_request(query, steps, settings), run) or Difficulty()
@@ -206,9 +191,8 @@ def _reviewed(step: ReviewedStep, place: int) -> SubQuestion:
 def review(state: State, run: Run) -> State:
     """Interrupt until a reviewer accepts the plan with True, or sends a `Review` to allocate again.
 
-    An edited plan is not estimated again: it keeps its levels and credits. The settings of the run
-    note that the plan has been reviewed, and the reviewer's budget. LangGraph refuses any other
-    answer with pydantic's error, and the interrupt can be answered again.
+    An edited plan keeps its levels and credits. LangGraph refuses any other answer with pydantic's
+    error, and the interrupt can be answered again.
     """
     query, plan, schema = state["query"], state["plan"], cast("Any", Review | Literal[True])
     payload = {"plan": plan, "level": query["level"], "budget": query["budget"]}

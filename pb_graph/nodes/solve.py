@@ -94,8 +94,7 @@ async def answer(state: State, run: Run) -> State:
     given = await _given(query, run, budget=budget, plan=plan, shares=shares)
     try:
         if method.function and not method.is_prompt:
-            update: State = await method.function(given, run)
-            return {"answer": "", **update}
+            return {"answer": "", **await method.function(given, run)}
         if method.function:
             prompt = method.function(given)
         else:
@@ -124,10 +123,7 @@ async def _given(query: Query, run: Run, **more: Any) -> prompts.MethodInput:  #
 
 
 def _is_told(run: Run) -> bool:
-    """Return whether the solver is told its budget.
-
-    A stated budget lengthens short answers: an enforced one is told to thinking models only.
-    """
+    """Return whether the solver is told its budget, which lengthens short answers."""
     return run.settings.enforcement == "prompt" or run.settings.model_class == "thinking"
 
 
