@@ -31,8 +31,8 @@ class Style:
 
     Attributes:
         instruction: How to work.
-        examples: Shown as earlier exchanges. With examples, the instruction and the answer's format
-            are said once, in the system message; without, both stand behind the question.
+        examples: Earlier exchanges. With them, the instruction and the answer's format stand in the
+            system message; without, behind the question.
         ending: Said after the answer's format.
         compute: Computes the answer from a reply. The prompt then leaves out the answer's format.
         is_paper: Whether the paper's templates are followed, as long as there are no examples.
@@ -160,8 +160,7 @@ def evaluate(code: str) -> str | None:
     functions are followed. Imports and expressions that are not assigned are ignored.
 
     Returns:
-        The figure in digits, worked out exactly and shown with at most six decimals. None if there
-        is any other statement, or a value that is not rational.
+        The exact figure, with at most six decimals; None for other statements, or no rational.
     """
     if len(code) > _MAX_CODE:
         return None
@@ -198,11 +197,7 @@ def _value(node: ast.expr, names: dict[str, Fraction]) -> Fraction:
             result = -_value(operand, names)
         case ast.BinOp(left=left, op=sign, right=right):
             result = Fraction(_OPERATORS[type(sign)](_value(left, names), _value(right, names)))
-        case ast.Call(
-            func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="math"), attr=name),
-            args=given,
-            keywords=[],
-        ):
+        case ast.Call(ast.Name(name) | ast.Attribute(ast.Name("math"), name), given, []):
             result = Fraction(_FUNCTIONS[name](*(_value(each, names) for each in given)))
         case _:
             raise ValueError

@@ -19,30 +19,26 @@ from pb_graph.types import SubQuestion
 
 async def allocate(state: State, run: Run) -> State:
     """Write the budget, ``limit`` and ``shares`` before the first wave, new ``shares`` later."""
-    update = _reallocate(state, run.settings) if state["shares"] else await _allocate(state, run)
-    after: State = {**state, **update}
-    run.goto = next_wave(after, run.settings)
-    if update:
-        query = after["query"]
-        run.emit("allocate", level=query["level"], budget=query["budget"], shares=after["shares"])
-    return update
-
-
-async def _allocate(state: State, run: Run) -> State:
-    """Return the budget, the limit and the shares of the first wave."""
     settings, query, plan, limit = run.settings, state["query"], state["plan"], state["limit"]
-    budget, is_raised = await _budget(state, run)
-    update = State(query={**query, "budget": budget})
-    if settings.splits_budget:
-        if budget < len(plan):
-            note = f"{budget} tokens are too few for {len(plan)} sub-questions: solved as one step"
-            run.warn("single_step", note)
-            update["plan"] = plan = [single_step(query)]
-            run.emit("plan", steps=plan)
-        update["shares"] = _split(budget, plan, state, settings)
-    to_come = settings.solving_bound(query, budget, len(plan)) + state["thinking_room"]
-    bound = available_tokens(to_come) + most_billed(state["charges"])
-    update["limit"] = bound if limit is None or is_raised else min(bound, limit)
+    if state["shares"]:
+        update = _reallocate(state, settings)
+    else:
+        budget, is_raised = await _budget(state, run)
+        update = State(query={**query, "budget": budget})
+        if settings.splits_budget:
+            if budget < len(plan):
+                few = f"{budget} tokens are too few for {len(plan)} sub-questions"
+                run.warn("single_step", f"{few}: solved as one step")
+                update["plan"] = plan = [single_step(query)]
+                run.emit("plan", steps=plan)
+            update["shares"] = _split(budget, plan, state, settings)
+        to_come = settings.solving_bound(query, budget, len(plan)) + state["thinking_room"]
+        bound = available_tokens(to_come) + most_billed(state["charges"])
+        update["limit"] = bound if limit is None or is_raised else min(bound, limit)
+    after: State = {**state, **update}
+    run.goto, query = next_wave(after, settings), after["query"]
+    if update:
+        run.emit("allocate", level=query["level"], budget=query["budget"], shares=after["shares"])
     return update
 
 
@@ -54,11 +50,10 @@ def _reallocate(state: State, settings: Settings) -> State:
         return {}
     shares, solving = state["shares"], [row for row in state["charges"] if row["node"] == "solve"]
     left = (state["query"]["budget"] or 0) - most_billed(solving)
-    if settings.enforcement == "prompt":
-        # Nothing enforces a stated budget: overspending must not shrink the shares of later steps.
-        left = max(left, sum(shares[step["index"]] for step in rest))
-    left = max(left, len(rest))  # a server that ignores caps may have used up the budget
-    new = iter(_split(left, rest, state, settings))
+    # A server may ignore its caps. Overspending a stated budget must not shrink later shares.
+    is_stated = settings.enforcement == "prompt"
+    least = sum(shares[step["index"]] for step in rest) if is_stated else len(rest)
+    new = iter(_split(max(left, least), rest, state, settings))
     return {"shares": [shares[n] if n in done else next(new) for n in range(len(shares))]}
 
 

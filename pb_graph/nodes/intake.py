@@ -109,7 +109,7 @@ def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassNa
         notes = fitted.is_stepwise and fitted.synthesis != "join"
         room = {n: needed_tokens(query, notes=notes and fitted.is_planned(n)) for n in LEVELS}
         budgets = {level: max(room[level] or 0, budget) for level, budget in budgets.items()}
-    budget: LevelTable | int | None = settings.budget
+    budget: Any = settings.budget
     if model.thinking and settings.enforcement == "force":
         budget = LevelTable(tokens=budgets, thinking=dict(model.thinking))
     elif splits and not (model.thinking or fitted.plan_from):

@@ -40,10 +40,9 @@ async def plan(state: State, run: Run) -> State:
             update |= await _decompose(query, run)
     plan = update.get("plan") or [single_step(update.get("query", query))]
     run.emit("plan", steps=plan)
+    run.goto = "review" if settings.review_plan else "answer"
     if settings.has_budget:  # a plan of one step needs no estimate
         run.goto = "estimate" if len(plan) > 1 else "allocate"
-    else:
-        run.goto = "review" if settings.review_plan else "answer"
     return {**update, "plan": plan}
 
 
@@ -195,7 +194,7 @@ def review(state: State, run: Run) -> State:
     error, and the interrupt can be answered again.
     """
     query, plan, schema = state["query"], state["plan"], cast("Any", Review | Literal[True])
-    payload = {"plan": plan, "level": query["level"], "budget": query["budget"]}
+    payload: dict[str, Any] = {"plan": plan, "level": query["level"], "budget": query["budget"]}
     payload |= {"shares": state["shares"], "limit": state["limit"], "warnings": state["warnings"]}
     edit = interrupt(payload, response_schema=schema)
     run.settings = run.settings.model_copy(update={"review_plan": False})

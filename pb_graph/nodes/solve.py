@@ -94,7 +94,8 @@ async def answer(state: State, run: Run) -> State:
     given = await _given(query, run, budget=budget, plan=plan, shares=shares)
     try:
         if method.function and not method.is_prompt:
-            return {"answer": "", **await method.function(given, run)}
+            update: State = await method.function(given, run)
+            return {"answer": "", **update}
         if method.function:
             prompt = method.function(given)
         else:
