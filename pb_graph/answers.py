@@ -145,10 +145,7 @@ def without_lead(text: str) -> str:
 
 
 def stated_answer(output: str) -> str | None:
-    r"""Return the final answer of an output without its thinking; None if it states no answer.
-
-    It is the last `\boxed{…}`, else what the last "Final answer:" line says.
-    """
+    """Return the last box of an output without its thinking, else its final answer, if any."""
     text = without_thinking(output)[-_MAX_LENGTH:]
     return boxed_answer(text) or final_answer(text)
 

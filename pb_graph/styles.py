@@ -85,19 +85,16 @@ If today is Friday, which day of the week will it be in 10 days?
 _PEARS, _REVIEW, *_DRAFTS = (
     Example(asked, *reply.split(" => ")) for asked, reply in re.findall(r"(.+)\n(.+)", _EXAMPLES)
 )
-
 BY_PLAN = Style(
     "Work through the sub-questions in order. Derive each result step by step, and use it in the "
     "next.",
     (_RECTANGLE,),
 )
 """Replaces a style with examples over a plan, which small models else take for the solution."""
-
+_MAX_CODE, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
 _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short numbered lines, one \
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
 something gets its output at once, without any working. Restate nothing."""
-
-_MAX_CODE, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
 
 
 def _calculated_answer(text: str, query: Query) -> str | None:

@@ -8,6 +8,12 @@ from typing import Literal
 
 from pb_graph.types import Query
 
+
+def _pattern(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern that may stand on several lines; the case of letters does not count."""
+    return re.compile(f"(?i){pattern}".replace("\n", ""))
+
+
 MATHEMATICS = frozenset({"arithmetic", "mathematics"})
 """Domains in which every question has something to work out."""
 TRAVEL = "travel planning"
@@ -37,13 +43,6 @@ cent cents cien cento 百 /thousand tausend mille mil mila тысяч 千"""
 _FIGURES = zip([*range(1, 11), 100, 1_000], _NAMES_OF.split("/"), strict=True)
 _NUMBER_OF = {name: figure for figure, names in _FIGURES for name in names.split()}
 _NAMES = "|".join(sorted(_NUMBER_OF, key=len, reverse=True))
-
-
-def _pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern that may stand on several lines; the case of letters does not count."""
-    return re.compile(f"(?i){pattern}".replace("\n", ""))
-
-
 _LENGTH = re.compile(
     rf"(?i)(?<![^\W一-鿿぀-ヿ가-힣])(?<![.,])"  # no letter of a script with spaces
     rf"(\d{{1,3}}(?:[,. ]\d{{3}})+|\d{{1,6}}|an?|eine?n?|un[ea]|(?:(?:{_NAMES})[- ]?){{1,7}}?)[- ]?"
@@ -52,8 +51,7 @@ _LENGTH = re.compile(
 _WEEKLY = _pattern(r"weekly|wochenplan|hebdomadaire|\bsemanal|settimanale|일주일")
 _TEXTS = r"""(?:essay|summary|letter|article|story|speech|review|report|e-?mail|poem|song
 |aufsatz|brief|bericht|gedicht|lettre|ensayo|carta|poes[íi]a|saggio|эссе|письм|сочинени|стих)"""
-# What asks for a text: a verb at the head of a sentence, a wish for a text or the like, or the
-# form of the reply.
+# What asks for a text: a verb that begins a sentence, a wish for a text, or the form of the reply.
 _ASKED = r"""(?:^|[.!?:\n]\s*|(?P<aside>,\s*|\b(?:to|and|then)\s+)|\b(?:please|now|(?:can
 |could) you|me|bitte|peux-tu|pou[rv]+(?:ez|iez)-vous|puedes|podrías|puoi|potresti|pode(?:ria)?
 |можешь)\s+)"""
@@ -99,8 +97,7 @@ RESULT = re.compile(r"(?i)\\boxed|final answer:")
 def is_composed(query: Query) -> bool:
     """Return whether the whole reply is the answer, as a text, a program or a trip is.
 
-    Elsewhere something is worked out, and the answer ends with its result, as in the measured tasks
-    of the domain "instruction following".
+    Elsewhere, as in the tasks of "instruction following", the answer ends with a result.
     """
     domain, form = query["domain"].casefold(), query["answer_format"] or ""
     if domain in {*MATHEMATICS, "instruction following"} or RESULT.search(form):

@@ -120,20 +120,19 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
         for earlier in reversed(plan[:place]):  # a step depends on earlier steps only
             if earlier["index"] in needs:
                 needs |= {*earlier["depends_on"]}
-        if place in results or not needs <= results.keys():
-            continue
-        task = SolveTask(
-            settings=state["settings"],
-            query=state["query"],
-            plan=plan,
-            results=[results[index] for index in sorted(needs)],
-            index=place,
-            share=state["shares"][place],
-            closes=closes,
-            limit=limit,
-            thinking_room=state["thinking_room"],
-            run_id=state["run_id"],
-            spent=spending(state["charges"]),
-        )
-        wave.append(Send("solve", task))
+        if place not in results and needs <= results.keys():
+            task = SolveTask(
+                settings=state["settings"],
+                query=state["query"],
+                plan=plan,
+                results=[results[index] for index in sorted(needs)],
+                index=place,
+                share=state["shares"][place],
+                closes=closes,
+                limit=limit,
+                thinking_room=state["thinking_room"],
+                run_id=state["run_id"],
+                spent=spending(state["charges"]),
+            )
+            wave.append(Send("solve", task))
     return wave or "synthesize"

@@ -45,8 +45,6 @@ class _Given(BaseModel):
 async def intake(state: State, run: Run) -> State:
     """Turn the input into a `Query`, and clear the state of an earlier question on the thread.
 
-    ``question`` has no context; a question in ``messages`` comes with its conversation.
-
     Raises:
         InputError: If the question is missing, a part of the input has the wrong type, or
             ``review_plan`` or ``on_used_up="pause"`` is set without a checkpointer.

@@ -25,6 +25,7 @@ from pb_graph.tasks import asked_length, is_composed
 from pb_graph.types import LevelSource, Purpose, Query, SubQuestion
 
 T = TypeVar("T")
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 
 
 async def plan(state: State, run: Run) -> State:
@@ -158,9 +159,6 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
     run.emit("estimate", level=level, level_source=source, steps=graded)
     update: State = {"query": {**query, "level": level}, "level_source": source}
     return {**update, "plan": graded} if steps else update
-
-
-_Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 
 
 class ReviewedStep(BaseModel, extra="forbid"):
