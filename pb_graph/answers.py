@@ -1,7 +1,4 @@
-r"""Read a model's output: remove thinking, and find the answer in a box, on a line or in JSON.
-
-Linear in the length of the output.
-"""
+"""Read a model's output, in linear time: remove thinking, and find the answer."""
 
 # ruff: noqa: RUF001 -- marks of other scripts
 
@@ -17,19 +14,12 @@ from pydantic import TypeAdapter
 from pb_graph.errors import InputError
 
 _TAG = r"(?:seed:)?think(?:ing)?|thoughts?"
-_OPEN = re.compile(
-    rf"<(?:{_TAG})>|\[THINK\]|◁think▷|<\|(?:begin_of_thought|START_THINKING)\|>"
-    r"|<\|channel\|>analysis<\|message\|>",
-    re.IGNORECASE,
-)
-_CLOSE = re.compile(
-    rf"</(?:{_TAG})>|\[/THINK\]|◁/think▷|<\|(?:end_of_thought|END_THINKING)\|>"
-    r"|(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>",
-    re.IGNORECASE,
-)
-_THINKING = re.compile(
-    rf"(?:\s*(?:{_OPEN.pattern}).*?(?:{_CLOSE.pattern}|\Z))+", re.DOTALL | re.IGNORECASE
-)
+_OPENS = rf"""<(?:{_TAG})>|\[THINK\]|◁think▷|<\|(?:begin_of_thought|START_THINKING)\|>
+|<\|channel\|>analysis<\|message\|>""".replace("\n", "")
+_CLOSES = rf"""</(?:{_TAG})>|\[/THINK\]|◁/think▷|<\|(?:end_of_thought|END_THINKING)\|>
+|(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>""".replace("\n", "")
+_OPEN, _CLOSE = re.compile(f"(?i){_OPENS}"), re.compile(f"(?i){_CLOSES}")
+_THINKING = re.compile(rf"(?is)(?:\s*(?:{_OPENS}).*?(?:{_CLOSES}|\Z))+")
 # Tokens that end a reply, which a server with a wrong template leaves in the text.
 _STOP = re.compile(
     r"(?:(?:<\|(?!end_of_box)\w+\|>|<end_of_turn>|</s>|<eos>|<｜end▁of▁sentence｜>)\s*)+\Z"
@@ -39,19 +29,14 @@ _WIDEST_GAP = 40  # characters between two boxes that are one answer
 # What may stand between two boxes that are one answer: "$\boxed{1}$ and $\boxed{2}$".
 _BETWEEN = re.compile(r"[\s$\\()\[\],;]*(?:(?:text\{)?\s*\b(?:and|or)\b\s*\}?)?[\s$\\()\[\],;]*")
 
-_FINAL = (
-    r"final[ \t_]+answer|(?:endg[üu]ltige[ \t]+antwort|endergebnis)|r[ée]ponse[ \t]+finale|"
-    r"(?:respuesta|resposta)[ \t]+final|risposta[ \t]+finale|(?:окончательный|итоговый)[ \t]+ответ|"
-    r"الإجابة[ \t]+النهائية|最[终終]的?(?:答案|结果|結果)|最終的?な?(?:答え|回答)|"
-    r"최종[ \t]*(?:정답|답변?)"
-)
-_PLAIN = (
-    r"answer|antwort|ergebnis|r[ée]ponse|respuesta|resposta|risposta|ответ|الإجابة|"
-    r"答案|答え?|정답|답|उत्तर|الجواب|antwoord|odpowiedź|cevap|jawaban|đáp[ \t]+án|คำตอบ"
-)
-_LEAD = (
-    r"(?:(?:so|thus|hence|therefore|and|the|my|step \d+[:.]|\d+[.)]|所以|因此)[,，]?[ \t]*){0,3}"
-)
+_FINAL = r"""final[ \t_]+answer|endg[üu]ltige[ \t]+antwort|endergebnis|r[ée]ponse[ \t]+finale
+|(?:respuesta|resposta)[ \t]+final|risposta[ \t]+finale|(?:окончательный|итоговый)[ \t]+ответ
+|الإجابة[ \t]+النهائية|最[终終]的?(?:答案|结果|結果)|最終的?な?(?:答え|回答)
+|최종[ \t]*(?:정답|답변?)"""
+_PLAIN = r"""answer|antwort|ergebnis|r[ée]ponse|respuesta|resposta|risposta|ответ|الإجابة|答案|答え?
+|정답|답|उत्तर|الجواب|antwoord|odpowiedź|cevap|jawaban|đáp[ \t]+án|คำตอบ"""
+_LEAD = r"""(?:(?:so|thus|hence|therefore|and|the|my|step \d+[:.]|\d+[.)]
+|所以|因此)[,，]?[ \t]*){0,3}"""
 _IS_WORD = "(?:is|是|为|為|は|es|est|ist)"
 _COLON = rf"[ \t]*(?:{_IS_WORD}?[ \t]*[:：]|$)[ \t]*"
 _SAYS = rf"[ \t]*(?:{_IS_WORD}?[ \t]*[:：]|is\b|是|$)[ \t]*"
@@ -60,8 +45,8 @@ _PAIRS |= {"“": "”", "«": "»", "「": "」", r"\(": r"\)", r"\[": r"\]"}
 # "**Final answer**: X", "**Final answer:** X", "**Final answer: X**", or "So the final answer is X"
 _FINAL_LINE, _ANSWER_LINE = (
     re.compile(
-        rf"(?im)(?:^[^\w\n]*?|(?<=[.!?。] )){lead}(?P<mark>[*_]{{0,3}})(?:{words})"
-        rf"(?:(?P=mark){says}|{says}(?P=mark)|(?P<open>){says})(?P<answer>.*)"
+        rf"""(?im)(?:^[^\w\n]*?|(?<=[.!?。] )){lead}(?P<mark>[*_]{{0,3}})(?:{words})
+(?:(?P=mark){says}|{says}(?P=mark)|(?P<open>){says})(?P<answer>.*)""".replace("\n", "")
     )
     for words, says, lead in ((_FINAL, _SAYS, _LEAD), (_PLAIN, _COLON, ""))
 )
@@ -75,10 +60,9 @@ _MAX_LENGTH = 20_000  # characters read from the end, where the answer stands
 def without_thinking(output: str) -> str:
     """Return a text without the thinking that it begins with, and without its stop tokens.
 
-    Thinking stands between ``<think>`` and ``</think>``, or between other models' marks. Without
-    the closing mark, all text is thinking. Without the opening mark, which some chat templates
-    write into the prompt, the text up to the closing mark is thinking. A mark that the answer only
-    mentions stays.
+    Thinking stands between ``<think>`` and ``</think>``, or other models' marks. Without the
+    closing mark, all text is thinking; without the opening mark, which some chat templates write
+    into the prompt, the text up to the closing mark. A mark that the answer only mentions stays.
     """
     thinking = _THINKING.match(output)
     text = output[thinking.end() if thinking else 0 :]
@@ -96,10 +80,7 @@ def thinking_in(output: str) -> str:
 
 
 def boxed_answer(text: str) -> str | None:
-    """Return the content of the last box, or of the last boxes if several stand side by side.
-
-    A repeated box is not a second answer.
-    """
+    """Return the content of the last box, or once of each of the last boxes, side by side."""
     boxes = list[tuple[int, int, str]]()  # start, end and content, nested ones included
     opened, contents, later = list[re.Match[str]](), list[str](), 0
     for token in _BRACES.finditer(text):
@@ -164,10 +145,7 @@ def without_lead(text: str) -> str:
 
 
 def stated_answer(output: str) -> str | None:
-    r"""Return the final answer of an output without its thinking; None if it states no answer.
-
-    It is the last `\boxed{…}`, else what the last "Final answer:" line says.
-    """
+    """Return the last box of an output without its thinking, else its final answer, if any."""
     text = without_thinking(output)[-_MAX_LENGTH:]
     return boxed_answer(text) or final_answer(text)
 
@@ -175,9 +153,8 @@ def stated_answer(output: str) -> str | None:
 class AnswerType:
     """The JSON type of the final answer.
 
-    A small model that may write nothing but JSON cannot work anything out. So a reply works first
-    and ends with the object. Only the call that asks for the result of an unfinished or unreadable
-    reply sends the schema to the server.
+    A model that may write nothing but JSON cannot work anything out. So a reply works first, and
+    ends with the object. Only the call that asks for a missing result sends the schema.
 
     Args:
         model: A pydantic model.

@@ -1,7 +1,4 @@
-"""Define the styles in which the solver writes, with their examples, which are of no benchmark.
-
-A calculation that a model has written is worked out without running it.
-"""
+"""Define the styles in which the solver writes, with their examples, which are of no benchmark."""
 
 from __future__ import annotations
 
@@ -23,8 +20,7 @@ class Example(NamedTuple):
     question: str
     working: str
     answer: str | None = None
-    """The bare answer, which is written as the real question wants it; None if ``working`` is the
-    whole reply."""
+    """The bare answer, written as the real question wants it; None: ``working`` is the reply."""
     plan: tuple[str, ...] = ()
     """The sub-questions that the question is shown with."""
 
@@ -35,8 +31,8 @@ class Style:
 
     Attributes:
         instruction: How to work.
-        examples: Shown as earlier exchanges. With examples, the instruction and the answer's format
-            are said once, in the system message; without, both stand behind the question.
+        examples: Earlier exchanges. With them, the instruction and the answer's format stand in the
+            system message; without, behind the question.
         ending: Said after the answer's format.
         compute: Computes the answer from a reply. The prompt then leaves out the answer's format.
         is_paper: Whether the paper's templates are followed, as long as there are no examples.
@@ -65,68 +61,40 @@ _COAT = Example(
     "1. Price after 25 %: 80 * 0.75 = 60.\n2. After another $6: 60 - 6 = 54.",
     "54",
 )
-_PEARS = Example(
-    "Pears cost $3 for 4. Mia pays for 20 pears with a $20 note. What change does she get?",
-    "20 pears are 20 / 4 = 5 bundles. They cost 5 * 3 = $15. She gets back 20 - 15 = $5.",
-    "5",
+_RECTANGLE = Example(
+    "A rectangle is 3 cm longer than wide, and its area is 40 cm^2. What is its perimeter in cm?",
+    "1. Let the width be w. Then w(w + 3) = 40, so w^2 + 3w - 40 = (w - 5)(w + 8) = 0. A width is "
+    "positive, so w = 5.\n2. The length is 5 + 3 = 8, so the perimeter is 2(5 + 8) = 26.",
+    "26",
+    ("How wide is the rectangle?", "What is its perimeter?"),
 )
-_REVIEW = Example(
-    'Is this review positive or negative? "The soup was cold, and nobody came when we asked."',
-    "",
-    "negative",
+# Small models follow an instruction only with examples: a question, its working and its answer.
+_EXAMPLES = """\
+Pears cost $3 for 4. Mia pays for 20 pears with a $20 note. What change does she get?
+20 pears are 20 / 4 = 5 bundles. They cost 5 * 3 = $15. She gets back 20 - 15 = $5. => 5
+Is this review positive or negative? "The soup was cold, and nobody came when we asked."
+ => negative
+Tom had 24 marbles. He gave some to Ann and has 15 left. How many did he give away?
+24 - x = 15; x = 24 - 15 = 9 => 9
+A baker fills 6 trays with 12 rolls each and sells 50 rolls. How many rolls are left?
+6 * 12 = 72; 72 - 50 = 22 => 22
+What is the sum of the roots of x^2 - 7x + 10 = 0?
+(x - 2)(x - 5) = 0; x = 2, 5; 2 + 5 = 7 => 7
+If today is Friday, which day of the week will it be in 10 days?
+10 = 7 + 3; Friday + 3 = Monday => Monday"""
+_PEARS, _REVIEW, *_DRAFTS = (
+    Example(asked, *reply.split(" => ")) for asked, reply in re.findall(r"(.+)\n(.+)", _EXAMPLES)
 )
-
 BY_PLAN = Style(
     "Work through the sub-questions in order. Derive each result step by step, and use it in the "
     "next.",
-    (
-        Example(
-            "A rectangle is 3 cm longer than wide, and its area is 40 cm^2. What is its perimeter "
-            "in cm?",
-            "1. Let the width be w. Then w(w + 3) = 40, so w^2 + 3w - 40 = (w - 5)(w + 8) = 0. A "
-            "width is positive, so w = 5.\n"
-            "2. The length is 5 + 3 = 8, so the perimeter is 2(5 + 8) = 26.",
-            "26",
-            ("How wide is the rectangle?", "What is its perimeter?"),
-        ),
-    ),
+    (_RECTANGLE,),
 )
 """Replaces a style with examples over a plan, which small models else take for the solution."""
-
+_MAX_CODE, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
 _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short numbered lines, one \
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
 something gets its output at once, without any working. Restate nothing."""
-
-# Small models follow the instruction only with examples.
-_DRAFTS = (
-    Example(
-        "Tom had 24 marbles. He gave some to Ann and has 15 left. How many did he give away?",
-        "24 - x = 15; x = 24 - 15 = 9",
-        "9",
-    ),
-    Example(
-        "A baker fills 6 trays with 12 rolls each and sells 50 rolls. How many rolls are left?",
-        "6 * 12 = 72; 72 - 50 = 22",
-        "22",
-    ),
-    Example(
-        "What is the sum of the roots of x^2 - 7x + 10 = 0?",
-        "(x - 2)(x - 5) = 0; x = 2, 5; 2 + 5 = 7",
-        "7",
-    ),
-    Example(
-        "If today is Friday, which day of the week will it be in 10 days?",
-        "10 = 7 + 3; Friday + 3 = Monday",
-        "Monday",
-    ),
-)
-
-_CALCULATION = Example(
-    _PEARS.question,
-    "# pears come in bundles of 4\nbundles = 20 / 4\n# each bundle costs $3\n"
-    "cost = bundles * 3\n# change is what is left of $20\nanswer = 20 - cost",
-)
-_MAX_CODE, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
 
 
 def _calculated_answer(text: str, query: Query) -> str | None:
@@ -137,23 +105,25 @@ def _calculated_answer(text: str, query: Query) -> str | None:
     return result and f"```python\n{code}\n```\n\n{final_line(query, result)}"
 
 
-CALCULATION_BY_PLAN = Style(
-    "Answer the sub-questions in order by Python assignments, each under a short comment that says "
-    "what it is and why. Compute each quantity from numbers of the question and from names above; "
-    "leave the arithmetic to Python. The last line assigns the answer to the whole question to "
-    "`answer`.",
-    (
-        _CALCULATION._replace(
-            plan=(
-                *("How many bundles of 4 are 20 pears?", "What do these bundles cost?"),
-                "How much is left of $20?",
-            )
-        ),
-    ),
-    ending="Write the assignments only.",
-    compute=_calculated_answer,
-)
+def _calculation(lead: str, result: str, plan: tuple[str, ...] = ()) -> Style:
+    working = "# pears come in bundles of 4\nbundles = 20 / 4\n# each bundle costs $3\n"
+    working += "cost = bundles * 3\n# change is what is left of $20\nanswer = 20 - cost"
+    return Style(
+        f"{lead} under a short comment that says what it is and why. Compute each quantity from "
+        "numbers of the question and from names above; leave the arithmetic to Python. The last "
+        f"line assigns {result} to `answer`.",
+        (Example(_PEARS.question, working, plan=plan),),
+        ending="Write the assignments only.",
+        compute=_calculated_answer,
+    )
 
+
+_BUNDLES = ("How many bundles of 4 are 20 pears?", "What do these bundles cost?")
+CALCULATION_BY_PLAN = _calculation(
+    "Answer the sub-questions in order by Python assignments, each",
+    "the answer to the whole question",
+    (*_BUNDLES, "How much is left of $20?"),
+)
 COMPOSED = Style("Give the whole of what is asked for, in the language of the question.")
 """Replaces a style that works something out, where the reply itself is the answer."""
 
@@ -162,16 +132,10 @@ STYLES: Mapping[str, Style] = {
     "draft": Style(
         "Think step by step, but keep only a minimal draft of each thinking step, five words at "
         "most.",
-        _DRAFTS,
+        tuple(_DRAFTS),
     ),
-    "calculation": Style(
-        "Write the solution as Python assignments, one line for each step, under a short comment "
-        "that says what it is and why. Compute each quantity from numbers of the question and from "
-        "names above; leave the arithmetic to Python. The last line assigns the result to "
-        "`answer`.",
-        (_CALCULATION,),
-        ending="Write the assignments only.",
-        compute=_calculated_answer,
+    "calculation": _calculation(
+        "Write the solution as Python assignments, one line for each step,", "the result"
     ),
     "concise": Style("Think step by step, and be concise.", (_PEARS,)),
     "prose": Style("Reason step by step."),
@@ -193,8 +157,7 @@ def evaluate(code: str) -> str | None:
     functions are followed. Imports and expressions that are not assigned are ignored.
 
     Returns:
-        The figure in digits, worked out exactly and shown with at most six decimals. None if there
-        is any other statement, or a value that is not rational.
+        The exact figure, with at most six decimals; None for other statements, or no rational.
     """
     if len(code) > _MAX_CODE:
         return None
@@ -231,11 +194,7 @@ def _value(node: ast.expr, names: dict[str, Fraction]) -> Fraction:
             result = -_value(operand, names)
         case ast.BinOp(left=left, op=sign, right=right):
             result = Fraction(_OPERATORS[type(sign)](_value(left, names), _value(right, names)))
-        case ast.Call(
-            func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="math"), attr=name),
-            args=given,
-            keywords=[],
-        ):
+        case ast.Call(ast.Name(name) | ast.Attribute(ast.Name("math"), name), given, []):
             result = Fraction(_FUNCTIONS[name](*(_value(each, names) for each in given)))
         case _:
             raise ValueError
@@ -251,21 +210,9 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     return base ** int(exponent)
 
 
-_OPERATORS: dict[type[ast.operator], Any] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: _power,
-}
-_FUNCTIONS: dict[str, Any] = {
-    "abs": abs,
-    "min": min,
-    "max": max,
-    "int": math.trunc,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "round": lambda value, digits=0: round(value, int(digits)),
-}
+_OPERATORS: dict[type[ast.operator], Any] = {ast.Add: operator.add, ast.Sub: operator.sub}
+_OPERATORS |= {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv}
+_OPERATORS |= {ast.Mod: operator.mod, ast.Pow: _power}
+_FUNCTIONS: dict[str, Any] = {"abs": abs, "min": min, "max": max, "int": math.trunc}
+_FUNCTIONS |= {"floor": math.floor, "ceil": math.ceil}
+_FUNCTIONS["round"] = lambda value, digits=0: round(value, int(digits))

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from pb_graph.types import Query
+from pb_graph.types import Query
+
+
+def _pattern(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern that may stand on several lines; the case of letters does not count."""
+    return re.compile(f"(?i){pattern}".replace("\n", ""))
+
 
 MATHEMATICS = frozenset({"arithmetic", "mathematics"})
 """Domains in which every question has something to work out."""
@@ -30,13 +35,11 @@ _UNITS: dict[str, tuple[float, str]] = {
     "character": (0.5, r"character(?!s …)|zeichen|caract[èe]re|caratteri|символ|знак"),
     "item": (60, r"(?:[a-zé]+[ -]){0,2}(?:bullet|points|item|idea|tip|example|question|name|idee)"),
 }
-_NAMES_OF = (  # of 1 to 10, 100 and 1,000
-    "one ein un uno um uma одну 一 /two zwei deux dos due dois duas два две 二 两 /three drei "
-    "trois tres tre três три 三 /four vier quatre cuatro quattro quatro 四 /five fünf cinq "
-    "cinco cinque пять 五 /six sechs seis sei 六 /seven sieben sept siete sette sete 七 /eight "
-    "acht huit ocho otto oito 八 /nine neun neuf nueve nove 九 /ten zehn dix diez dieci dez "
-    "десять 十 /hundred hundert cent cents cien cento 百 /thousand tausend mille mil mila тысяч 千"
-)
+_NAMES_OF = """one ein un uno um uma одну 一 /two zwei deux dos due dois duas два две 二 两 /three
+drei trois tres tre três три 三 /four vier quatre cuatro quattro quatro 四 /five fünf cinq cinco
+cinque пять 五 /six sechs seis sei 六 /seven sieben sept siete sette sete 七 /eight acht huit ocho
+otto oito 八 /nine neun neuf nueve nove 九 /ten zehn dix diez dieci dez десять 十 /hundred hundert
+cent cents cien cento 百 /thousand tausend mille mil mila тысяч 千"""
 _FIGURES = zip([*range(1, 11), 100, 1_000], _NAMES_OF.split("/"), strict=True)
 _NUMBER_OF = {name: figure for figure, names in _FIGURES for name in names.split()}
 _NAMES = "|".join(sorted(_NUMBER_OF, key=len, reverse=True))
@@ -45,76 +48,48 @@ _LENGTH = re.compile(
     rf"(\d{{1,3}}(?:[,. ]\d{{3}})+|\d{{1,6}}|an?|eine?n?|un[ea]|(?:(?:{_NAMES})[- ]?){{1,7}}?)[- ]?"
     rf"(?:{'|'.join(f'(?P<{unit}>{names})' for unit, (_, names) in _UNITS.items())})"
 )
-_WEEKLY = re.compile(r"(?i)weekly|wochenplan|hebdomadaire|\bsemanal|settimanale|일주일")
-_TEXTS = (
-    r"(?:essay|summary|letter|article|story|speech|review|report|e-?mail|poem|song|aufsatz|brief"
-    r"|bericht|gedicht|lettre|ensayo|carta|poes[íi]a|saggio|эссе|письм|сочинени|стих)"
-)
-# What asks for a text: a verb at the head of a sentence, a wish for a text or the like, or the
-# form of the reply.
-_ASKED = (
-    r"(?:^|[.!?:\n]\s*|(?P<aside>,\s*|\b(?:to|and|then)\s+)|\b(?:please|now|(?:can|could) you|me"
-    r"|bitte|peux-tu|pou[rv]+(?:ez|iez)-vous|puedes|podrías|puoi|potresti|pode(?:ria)?|можешь)\s+)"
-)
-_ENGLISH_VERBS = (
-    r"write|draft|compose|create|design|implement|plan|suggest|recommend|outline|translate"
-    r"|summari[sz]e|describe|explain|generate|program|compare|discuss|proofread|brainstorm|shorten"
-    r"|improve|polish|make it|(?:para|re)phrase|draw up|come up with|tell me a(?:bout)?|list \d+"
-    r"|recipe for|how (?:do|can) i"
-    r"|(?:fix|correct|refactor|debug|convert) (?:this|my|the (?:text|spell|gramm|code)\w*)"
-)
-_OTHER_VERBS = (
-    r"schreib|verfass|erstell|entw[ie]rf|plane?\b|übersetz|fasse|erkl[äa]r|beschreib|nenne? mir \d"
-    r"|korrigier|[ée]cri|r[ée]dig|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|corrig|escrib|redact"
-    r"|resum|traduc|explica|describ|organi[zs]|scriv|riassum|spiega|pianific|crea\b|escrev|descrev"
-    r"|traduz|planej|напи[сш]|состав|перевед|опиш|объясн|перескаж|исправ|(?:кратко )?излож"
-)
-_WISHES = (
-    r"i(?:'d like| would like| need| want)|give|make|get|show|build|prepare|provide|help me|gib"
-    r"|mach|ich (?:brauche|möchte)|donne|fais|j'ai besoin|dame|haz|hacer|necesito|quiero|dammi"
-    r"|fammi|vorrei|me d[êe]|d[êe]-me|faça|preciso|quero|дай|сделай|мне нуж"
-)
-_WISHED = (
-    rf"{_TEXTS}|рецепт|таблиц|список"
-    r"|(?:recipe|table|list|idea|tip|name|plan|outline|itinerary|query|function|script|program|code"
-    r"|regex|guide|rezept|tabelle|liste|ideen|funktion|skript|abfrage|recette|tableau|idée|receta"
-    r"|tabla|lista|riassunto|ricetta|tabella|resumo|receita|tabela)s?\b"
-)
-_FORMS = (
-    r"\bpros and cons\b|\btl;?dr\b"
-    r"|\b(?:as|in|into|valid|return|output|als|en|como|формате) (?:an? |valid )?(?:json|yaml|csv)\b"
-    r"|\b(?:kannst|könn(?:test|en|ten)) .{0,80}(?:schreib|zusammenfass|übersetz|erstell|erklär)en"
-    r"|写|撰|总结|概括|翻译|规划|制定|解释|食谱|实现|書いて|作って|作成|翻訳|要約|説明して"
-    r"|レシピ|実装|써|작성|번역|요약|설명|계획을|레시피|구현"
-)
-_COMPOSES = re.compile(
-    rf"(?i){_ASKED}(?:(?:re-?)?(?:(?:{_ENGLISH_VERBS})\b|{_OTHER_VERBS})"
-    rf"|(?:{_WISHES})[^.?!\n]{{0,50}}?\b(?:{_WISHED}))|{_FORMS}"
-)
-_TEXT = re.compile(rf"(?i)\b{_TEXTS}|作文|文章|论文|小論文|レポート|에세이")
-_SPEECH = re.compile(
-    r"(?i)\b(?:speech|talk|presentation|sermon|podcast|lecture|rede|vortrag|präsentation|disc(?:o|u"
-    r"|ou)rs|presenta[cz]i|apresenta|речь|доклад|выступлени)|演[讲講説]|スピーチ|発表|연설|발표"
-)
-_COUNTS = re.compile(
-    r"(?i)\bhow (?:many|much|long|far|old)|when (?:is|will|do)|wie ?(?:viele?|lange)|\bcombien"
-    r"|\bcu[áa]nt|сколько|\bquant[aieo]s?\b|多少|几|何|いく|몇|얼마"
-)
-_REWRITES = re.compile(
-    r"(?i)\b(?:translat|proofread|re-?write|(?:para|re)phras|übersetz|korrigier|tradui|corrig"
-    r"|traduc|traduz|перевед|исправ)|翻译|翻訳|번역"
-)
-_TRAVELS = re.compile(
-    r"(?i)\b(?:(?:trip|tour)s?\b|travel|itinerary|journey|vacation|holiday|weekend|stopover|menu"
-    r"|meal plan|reise|urlaub|ausflug|wochenende|radtour|essensplan|speiseplan|wochenplan|voyage"
-    r"|repas|itin[ée]rar?i|viaj|comidas|viaggio|pasti|viagem|refei|поездк|путешеств|питания|меню"
-    r"|(?:day|week|night|tage?n?|woche|jour|semaine|d[íi]a|semana|giorn[oi])s? (?:in|on|at|à|en)\b)"
-    r"|旅行|行程|旅程|食谱|献立|여행|식단"
-)
-_PROGRAM = re.compile(
-    r"(?i)\b(?:python|java|javascript|typescript|sql|bash|shell|rust|golang|c\+\+|regex|functions?"
-    r"|script|programs?|code|query|funktion|skript|fonction|funci[óo]n)\b"
-)
+_WEEKLY = _pattern(r"weekly|wochenplan|hebdomadaire|\bsemanal|settimanale|일주일")
+_TEXTS = r"""(?:essay|summary|letter|article|story|speech|review|report|e-?mail|poem|song
+|aufsatz|brief|bericht|gedicht|lettre|ensayo|carta|poes[íi]a|saggio|эссе|письм|сочинени|стих)"""
+# What asks for a text: a verb that begins a sentence, a wish for a text, or the form of the reply.
+_ASKED = r"""(?:^|[.!?:\n]\s*|(?P<aside>,\s*|\b(?:to|and|then)\s+)|\b(?:please|now|(?:can
+|could) you|me|bitte|peux-tu|pou[rv]+(?:ez|iez)-vous|puedes|podrías|puoi|potresti|pode(?:ria)?
+|можешь)\s+)"""
+_VERBS = r"""(?:write|draft|compose|create|design|implement|plan|suggest|recommend|outline
+|translate|summari[sz]e|describe|explain|generate|program|compare|discuss|proofread|brainstorm
+|shorten|improve|polish|make it|(?:para|re)phrase|draw up|come up with|tell me a(?:bout)?|list \d+
+|recipe for|how (?:do|can) i|(?:fix|correct|refactor|debug|convert) (?:this|my|the (?:text|spell
+|gramm|code)\w*))\b|schreib|verfass|erstell|entw[ie]rf|plane?\b|übersetz|fasse|erkl[äa]r|beschreib
+|nenne? mir \d|korrigier|[ée]cri|r[ée]dig|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|corrig|escrib
+|redact|resum|traduc|explica|describ|organi[zs]|scriv|riassum|spiega|pianific|crea\b|escrev|descrev
+|traduz|planej|напи[сш]|состав|перевед|опиш|объясн|перескаж|исправ|(?:кратко )?излож"""
+_WISHES = rf"""(?:i(?:'d like| would like| need| want)|give|make|get|show|build|prepare
+|provide|help me|gib|mach|ich (?:brauche|möchte)|donne|fais|j'ai besoin|dame|haz|hacer|necesito
+|quiero|dammi|fammi|vorrei|me d[êe]|d[êe]-me|faça|preciso|quero|дай|сделай|мне нуж)
+[^.?!\n]{{0,50}}?\b(?:{_TEXTS}|рецепт|таблиц|список|(?:recipe|table|list|idea|tip|name|plan|outline
+|itinerary|query|function|script|program|code|regex|guide|rezept|tabelle|liste|ideen|funktion|skript
+|abfrage|recette|tableau|idée|receta|tabla|lista|riassunto|ricetta|tabella|resumo|receita|tabela)s?
+\b)"""
+_FORMS = r"""\bpros and cons\b|\btl;?dr\b|\b(?:as|in|into|valid|return|output|als|en|como
+|формате) (?:an? |valid )?(?:json|yaml|csv)\b|\b(?:kannst|könn(?:test|en|ten)) .{0,80}(?:schreib
+|zusammenfass|übersetz|erstell|erklär)en|写|撰|总结|概括|翻译|规划|制定|解释|食谱|实现|書いて|作って
+|作成|翻訳|要約|説明して|レシピ|実装|써|작성|번역|요약|설명|계획을|레시피|구현"""
+_COMPOSES = _pattern(rf"{_ASKED}(?:(?:re-?)?(?:{_VERBS})|{_WISHES})|{_FORMS}")
+_TEXT = _pattern(rf"\b{_TEXTS}|作文|文章|论文|小論文|レポート|에세이")
+_SPEECH = _pattern(r"""\b(?:speech|talk|presentation|sermon|podcast|lecture|rede|vortrag
+|präsentation|disc(?:o|u|ou)rs|presenta[cz]i|apresenta|речь|доклад|выступлени)|演[讲講説]|スピーチ
+|発表|연설|발표""")
+_COUNTS = _pattern(r"""\bhow (?:many|much|long|far|old)|when (?:is|will|do)|wie ?(?:viele?|lange)
+|\bcombien|\bcu[áa]nt|сколько|\bquant[aieo]s?\b|多少|几|何|いく|몇|얼마""")
+_REWRITES = _pattern(r"""\b(?:translat|proofread|re-?write|(?:para|re)phras|übersetz|korrigier
+|tradui|corrig|traduc|traduz|перевед|исправ)|翻译|翻訳|번역""")
+_TRAVELS = _pattern(r"""\b(?:(?:trip|tour)s?\b|travel|itinerary|journey|vacation|holiday|weekend
+|stopover|menu|meal plan|reise|urlaub|ausflug|wochenende|radtour|essensplan|speiseplan|wochenplan
+|voyage|repas|itin[ée]rar?i|viaj|comidas|viaggio|pasti|viagem|refei|поездк|путешеств|питания|меню
+|(?:day|week|night|tage?n?|woche|jour|semaine|d[íi]a|semana|giorn[oi])s? (?:in|on|at|à|en)\b)|旅行
+|行程|旅程|食谱|献立|여행|식단""")
+_PROGRAM = _pattern(r"""\b(?:python|java|javascript|typescript|sql|bash|shell|rust|golang|c\+\+
+|regex|functions?|script|programs?|code|query|funktion|skript|fonction|funci[óo]n)\b""")
 _FIGURE = r"[(\s]*-?\d[\d.,]*[)\s]*"
 _SUM = re.compile(rf"{_FIGURE}(?:(?:[+*\u00d7\u00f7]|(?<=[\s)])[-\u2212/x](?=[\s(])){_FIGURE})+")
 _SUM_WORDS = (
@@ -131,8 +106,7 @@ RESULT = re.compile(r"(?i)\\boxed|final answer:")
 def is_composed(query: Query) -> bool:
     """Return whether the whole reply is the answer, as a text, a program or a trip is.
 
-    Elsewhere something is worked out, and the answer ends with its result, as in the measured tasks
-    of the domain "instruction following".
+    Elsewhere, as in the tasks of "instruction following", the answer ends with a result.
     """
     domain, form = query["domain"].casefold(), query["answer_format"] or ""
     if domain in {*MATHEMATICS, "instruction following"} or RESULT.search(form):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from langgraph.types import Send
 
 from pb_graph.budget import optimal_allocation, split
@@ -20,31 +18,26 @@ from pb_graph.types import SubQuestion
 
 async def allocate(state: State, run: Run) -> State:
     """Write the budget, ``limit`` and ``shares`` before the first wave, new ``shares`` later."""
-    settings = run.settings
-    update = _reallocate(state, settings) if state["shares"] else await _allocate(state, run)
-    after: State = {**state, **update}
-    run.goto = next_wave(after, settings)
-    if update:
-        level, budget = after["query"]["level"], after["query"]["budget"]
-        run.emit("allocate", level=level, budget=budget, shares=after["shares"])
-    return update
-
-
-async def _allocate(state: State, run: Run) -> State:
-    """Return the budget, the limit and the shares of the first wave."""
     settings, query, plan, limit = run.settings, state["query"], state["plan"], state["limit"]
-    budget, is_raised = await _budget(state, run)
-    update = State(query={**query, "budget": budget})
-    if settings.splits_budget:
-        if budget < len(plan):
-            note = f"{budget} tokens are too few for {len(plan)} sub-questions: solved as one step"
-            run.warn("single_step", note)
-            update["plan"] = plan = [single_step(query)]
-            run.emit("plan", steps=plan)
-        update["shares"] = _split(budget, plan, state, settings)
-    to_come = settings.solving_bound(query, budget, len(plan)) + state["thinking_room"]
-    bound = available_tokens(to_come) + most_billed(state["charges"])
-    update["limit"] = bound if limit is None or is_raised else min(bound, limit)
+    if state["shares"]:
+        update = _reallocate(state, settings)
+    else:
+        budget, is_raised = await _budget(state, run)
+        update = State(query={**query, "budget": budget})
+        if settings.splits_budget:
+            if budget < len(plan):
+                few = f"{budget} tokens are too few for {len(plan)} sub-questions"
+                run.warn("single_step", f"{few}: solved as one step")
+                update["plan"] = plan = [single_step(query)]
+                run.emit("plan", steps=plan)
+            update["shares"] = _split(budget, plan, state, settings)
+        to_come = settings.solving_bound(query, budget, len(plan)) + state["thinking_room"]
+        bound = available_tokens(to_come) + most_billed(state["charges"])
+        update["limit"] = bound if limit is None or is_raised else min(bound, limit)
+    after: State = {**state, **update}
+    run.goto, query = next_wave(after, settings), after["query"]
+    if update:
+        run.emit("allocate", level=query["level"], budget=query["budget"], shares=after["shares"])
     return update
 
 
@@ -56,31 +49,25 @@ def _reallocate(state: State, settings: Settings) -> State:
         return {}
     shares, solving = state["shares"], [row for row in state["charges"] if row["node"] == "solve"]
     left = (state["query"]["budget"] or 0) - most_billed(solving)
-    if settings.enforcement == "prompt":
-        # Nothing enforces a stated budget: overspending must not shrink the shares of later steps.
-        left = max(left, sum(shares[step["index"]] for step in rest))
-    left = max(left, len(rest))  # a server that ignores caps may have used up the budget
-    new = iter(_split(left, rest, state, settings))
+    # A server may ignore its caps. Overspending a stated budget must not shrink later shares.
+    is_stated = settings.enforcement == "prompt"
+    least = sum(shares[step["index"]] for step in rest) if is_stated else len(rest)
+    new = iter(_split(max(left, least), rest, state, settings))
     return {"shares": [shares[n] if n in done else next(new) for n in range(len(shares))]}
 
 
 async def _budget(state: State, run: Run) -> tuple[int, bool]:
-    """Return the question's budget, and whether a decision raised the enclosing budget.
-
-    If the enclosing budget has less left, the question's budget is lowered with a warning. With
-    ``on_used_up`` the run pauses here for a decision instead, or raises BudgetUsedUpError.
-    """
+    """Return the question's budget, and whether a decision raised the budget around it."""
     budget = run.settings.budget_for(state["query"]["level"])
     solver = (await run.client("solver")).key  # whose price counts in dollars
-    left, shared = available_tokens(budget, model=solver), run.limit
-    on_used_up, decision = run.parts.on_used_up, None
-    if left < budget and on_used_up != "answer" and isinstance(shared, Budget):
+    left, shared, decision = available_tokens(budget, model=solver), run.limit, None
+    if left < budget and run.parts.on_used_up != "answer" and isinstance(shared, Budget):
         size, rest = map(shared.rate.text, (shared.total, shared.left))
         cost = f"{budget} completion tokens"
         error = BudgetUsedUpError(size, cost=cost, left=rest, of="question")
-        if on_used_up == "pause":
+        if run.parts.on_used_up == "pause":
             decision = read_decision(shared, pause_of(shared, error, state["query"]["question"]))
-        if on_used_up == "error" or decision == "stop":
+        if run.parts.on_used_up == "error" or decision == "stop":
             raise error
         left = available_tokens(budget, model=solver)
     if left < budget:
@@ -89,15 +76,11 @@ async def _budget(state: State, run: Run) -> tuple[int, bool]:
     return max(1, left), decision == "raise"
 
 
-def _split(
-    tokens: int, steps: Sequence[SubQuestion], state: State, settings: Settings
-) -> list[int]:
+def _split(tokens: int, steps: list[SubQuestion], state: State, settings: Settings) -> list[int]:
     """Return the tokens of each step; steps keep their position in the plan."""
-    if len(steps) == 1:
-        return [tokens]
-    plan, level, shape = state["plan"], state["query"]["level"], settings.shape
+    plan, shape = state["plan"], settings.shape
     if shape.name == "bam":
-        levels = [step["level"] or level or MIDDLE for step in steps]
+        levels = [step["level"] or state["query"]["level"] or MIDDLE for step in steps]
         c, beta = shape.c, shape.beta
         relative = optimal_allocation([c[n] for n in levels], [beta[n] for n in levels], tokens)
     else:
@@ -106,13 +89,11 @@ def _split(
         if not settings.needs_credits or None in credit or not any(credit):
             credit = [1.0] * len(plan)
         relative = [(credit[step["index"]] or 0) * rho[step["index"]] for step in steps]
-    return split(
-        # A schedule may be zero where all the credits are.
-        relative if any(relative) else [1.0] * len(steps),
-        tokens,
-        remainder="floor" if settings.is_paper else "largest",
-        minimum=1 if settings.is_paper else MIN_SHARE,  # no call can be made with a cap of 0
-    )
+    if not any(relative):  # a schedule may be zero where all the credits are
+        relative = [1.0] * len(steps)
+    if settings.is_paper:
+        return split(relative, tokens, remainder="floor", minimum=1)  # no call has a cap of 0
+    return split(relative, tokens, minimum=MIN_SHARE)
 
 
 def next_wave(state: State, settings: Settings) -> str | list[Send]:
@@ -130,8 +111,7 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
     if limit is not None and spent(state["charges"]) >= limit:
         return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
-    gives_answer = settings.synthesis in {"auto", "last_step"}
-    wave: list[Send] = []
+    gives_answer, wave = settings.synthesis in {"auto", "last_step"}, list[Send]()
     for place, step in enumerate(plan):
         # The last step combines the results of all others, where it also gives the final answer.
         closes = len(plan) == 1 or (gives_answer and step is plan[-1])
@@ -139,20 +119,19 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
         for earlier in reversed(plan[:place]):  # a step depends on earlier steps only
             if earlier["index"] in needs:
                 needs |= {*earlier["depends_on"]}
-        if place in results or not needs <= results.keys():
-            continue
-        task = SolveTask(
-            settings=state["settings"],
-            query=state["query"],
-            plan=plan,
-            results=[results[index] for index in sorted(needs)],
-            index=place,
-            share=state["shares"][place],
-            closes=closes,
-            limit=limit,
-            thinking_room=state["thinking_room"],
-            run_id=state["run_id"],
-            spent=spending(state["charges"]),
-        )
-        wave.append(Send("solve", task))
+        if place not in results and needs <= results.keys():
+            task = SolveTask(
+                settings=state["settings"],
+                query=state["query"],
+                plan=plan,
+                results=[results[index] for index in sorted(needs)],
+                index=place,
+                share=state["shares"][place],
+                closes=closes,
+                limit=limit,
+                thinking_room=state["thinking_room"],
+                run_id=state["run_id"],
+                spent=spending(state["charges"]),
+            )
+            wave.append(Send("solve", task))
     return wave or "synthesize"

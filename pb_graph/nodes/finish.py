@@ -17,9 +17,6 @@ from pb_graph.state import State
 from pb_graph.types import Report, ReportWarning, StepReport, TokenUsage
 
 MESSAGE_NAME = "plan_and_budget"
-_NOT_ON_MESSAGE = {"answer", "steps", "usage"}
-"""Fields of the report that the final message leaves out."""
-_PREPARING = {"plan", "estimate"}
 _SHORT = 80  # characters of an answer that is nothing but its result
 _EMPTY = {
     "stop": "every reply of the model was empty",
@@ -32,14 +29,12 @@ _EMPTY = {
 def finish(state: State, run: Run) -> State:
     """Write ``report`` and, if there is an answer, the final message with its usage."""
     report = _build_report(state, run)
-    answer, update = report["answer"], cast("State", {"report": report})
-    answer_type = run.parts.answer_type
-    if answer and answer_type:
-        update["structured_response"] = answer_type.read(answer)
+    answer, update = report["answer"], State(report=report)
+    if answer and run.parts.answer_type:
+        update["structured_response"] = run.parts.answer_type.read(answer)
         if update["structured_response"] is None:
             note = "finish: the answer holds no JSON that fits response_format"
-            unfit = ReportWarning(code="no_structured_response", message=note)
-            report["warnings"] = [*report["warnings"], unfit]
+            report["warnings"].append(ReportWarning(code="no_structured_response", message=note))
     if answer:
         update["messages"] = [_message(report, state)]
     run.emit("answer", answer=answer, usage=report["usage"])
@@ -54,35 +49,34 @@ def no_answer(state: State, _: Run) -> State:
         NoAnswerError: Always. The error carries the report.
     """
     report = state["report"]
-    reasons = [warning["message"] for warning in report["warnings"]]
     lines = [f"No answer, after {report['usage']['output_tokens']} completion tokens."]
-    ends = [charge["finish"] for charge in state["charges"] if charge["node"] not in _PREPARING]
-    lines += [*reasons, *(_EMPTY[end] for end in ends[-1:] if end in _EMPTY)]
+    lines += [warning["message"] for warning in report["warnings"]]
+    answering = [row for row in state["charges"] if row["node"] not in {"plan", "estimate"}]
+    lines += [_EMPTY[row["finish"]] for row in answering[-1:] if row["finish"] in _EMPTY]
     raise NoAnswerError("\n- ".join(lines), report)
 
 
 def _build_report(state: State, run: Run) -> Report:
-    settings, query, method = run.settings, state["query"], METHODS[run.settings.method]
+    settings, query, limit = run.settings, state["query"], state["limit"]
     rates = (run.parts.prices, *(account.rate for account in ACCOUNTS.get()))
-    prices = next((rate for rate in rates if isinstance(rate, Dollars)), None)
-    usage = usage_of(state["charges"], prices.dollars if prices else None)
-    bound = most_billed(state["charges"])
-    warnings, limit = state["warnings"], state["limit"]
+    dollars = next((rate.dollars for rate in rates if isinstance(rate, Dollars)), None)
+    bound, warnings = most_billed(state["charges"]), [*state["warnings"]]
     if limit is not None and bound > limit:
         note = f"up to {bound} completion tokens may be billed, above the limit of {limit}"
         note += ": a server ignored its cap, as `pb-graph probe` shows"
-        warnings = [*warnings, ReportWarning(code="limit_exceeded", message=note)]
+        warnings.append(ReportWarning(code="limit_exceeded", message=note))
     answer, ending = state.get("answer", ""), state.get("finish")
     text = answer.strip()
     is_bare = ending != "length" and "\n" not in text and len(text) <= _SHORT
     result = stated_answer(answer) or (text if is_bare else None) or None
     if ending == "length" or (ending == "forced" and result is None):
         note = "the answer was cut off: raise `budget`, or ask for less"
-        warnings = [*warnings, ReportWarning(code="cut_off", message=note)]
+        warnings.append(ReportWarning(code="cut_off", message=note))
+    splits = METHODS[settings.method].splits
     return Report(
         method=settings.method,
-        execution=settings.execution if method.splits else None,
-        schedule=settings.shape.name if method.splits else None,
+        execution=settings.execution if splits else None,
+        schedule=settings.shape.name if splits else None,
         style=settings.solver_style(query["domain"], query["level"]),
         effort=state["effort"],
         model_class=settings.model_class or "",
@@ -97,49 +91,38 @@ def _build_report(state: State, run: Run) -> Report:
         finish=ending,
         cut_off=ending in ("length", "forced"),
         steps=_steps(state, run),
-        usage=usage,
+        usage=usage_of(state["charges"], dollars),
         warnings=warnings,
     )
 
 
 def _steps(state: State, run: Run) -> list[StepReport]:
     """Return the steps with their outcomes. A single step has the outcome of the question."""
-    plan, results = state["plan"], {result["index"]: result for result in state["results"]}
+    outcomes: dict[int, Any] = {result["index"]: result for result in state["results"]}
+    if len(state["plan"]) == 1 and state.get("answer") and not outcomes:
+        cap = run.cap_for(state["query"]["budget"])
+        tokens = spent(row for row in state["charges"] if row["node"] == "answer")
+        outcome = {"cap": cap, "tokens": tokens, "finish": state.get("finish")}
+        outcomes[0] = outcome | {"answer": state["answer"]}
     shares = dict(enumerate(state["shares"]))
-    reports: list[StepReport] = []
-    for step in plan:
-        outcome: dict[str, Any] = dict.fromkeys(("share", "cap", "tokens", "finish", "answer"))
-        outcome["share"] = shares.get(step["index"])
-        if done := results.get(step["index"]):
-            outcome |= done
-        elif len(plan) == 1 and state.get("answer"):
-            outcome |= {
-                "cap": run.cap_for(state["query"]["budget"]),
-                "tokens": spent(row for row in state["charges"] if row["node"] == "answer"),
-                "finish": state.get("finish"),
-                "answer": state["answer"],
-            }
-        reports.append(cast("StepReport", step | outcome))
-    return reports
+    empty = dict.fromkeys(("cap", "tokens", "finish", "answer"))
+    return [
+        cast("StepReport", {**step, "share": shares.get(n), **empty, **outcomes.get(n, {})})
+        for n, step in enumerate(state["plan"])
+    ]
 
 
 def _message(report: Report, state: State) -> AIMessage:
-    usage = report["usage"]
+    usage, left_out = report["usage"], {"answer", "steps", "usage"}
     models = [*[*usage["by_node"].values()][-1]["by_model"]] if usage["calls"] else []
-    account = {name: value for name, value in report.items() if name not in _NOT_ON_MESSAGE}
+    account = {name: value for name, value in report.items() if name not in left_out}
     account |= {name: usage.get(name) for name in ("calls", "seconds", "measured", "cost")}
-    metadata: dict[str, Any] = {
-        "model_name": models[-1] if models else "",
-        "finish_reason": "length" if report["finish"] == "length" else "stop",
-        MESSAGE_NAME: account,
-    }
+    metadata: dict[str, Any] = {"model_name": models[-1] if models else ""}
+    metadata["finish_reason"] = "length" if report["finish"] == "length" else "stop"
+    metadata[MESSAGE_NAME] = account
     if state["budget_used_up"]:
         metadata["budget_used_up"] = True
-    return AIMessage(
-        report["answer"],
-        name=MESSAGE_NAME,
-        # The id of the streamed chunks, so that a host does not show the answer twice.
-        id=state["answer_id"],
-        usage_metadata=cast("Any", {name: usage[name] for name in TokenUsage.__annotations__}),  # type: ignore[literal-required]
-        response_metadata=metadata,
-    )
+    tokens = {name: value for name, value in usage.items() if name in TokenUsage.__annotations__}
+    about: dict[str, Any] = {"usage_metadata": tokens, "response_metadata": metadata}
+    # The id of the streamed chunks, so that a host does not show the answer twice.
+    return AIMessage(report["answer"], name=MESSAGE_NAME, id=state["answer_id"], **about)

@@ -45,15 +45,17 @@ class _Given(BaseModel):
 async def intake(state: State, run: Run) -> State:
     """Turn the input into a `Query`, and clear the state of an earlier question on the thread.
 
-    ``question`` has no context; a question in ``messages`` comes with its conversation.
-
     Raises:
         InputError: If the question is missing, a part of the input has the wrong type, or
             ``review_plan`` or ``on_used_up="pause"`` is set without a checkpointer.
     """
     given = _check(state)
-    query = _query_of(given, run)
-    if given.budget is not None:
+    form = run.parts.answer_type.form if run.parts.answer_type else None
+    query = cast("Query", given.model_dump(exclude={"turns_left_out"}))
+    query |= {"reference": given.reference or None, "instruction": given.instruction or None}
+    query["answer_format"] = "\n".join(filter(None, (given.answer_format, form))) or None
+    query |= {"domain": given.domain or run.settings.domain, "budget": None}
+    if given.budget:
         run.settings = run.settings.model_copy(update={"budget": given.budget})
     has_own, method = run.settings.budget is not None, METHODS[run.settings.method]
     found = planner = await run.class_of("solver")
@@ -76,64 +78,43 @@ async def intake(state: State, run: Run) -> State:
     kind = {"model_class": found.name, "model_class_source": found.source}
     ways = {"execution": settings.execution, "plan_from": settings.plan_from}
     run.emit("intake", method=settings.method, limit=limit, **kind, **ways)
-    update: dict[str, Any] = {
-        "query": query,
-        "level_source": None if given.level is None else "given",
-        "model_class_source": found.source,
-        "thinking_room": room,
-        "limit": limit,
-        "planning_bound": planning,
-    }
+    update: dict[str, Any] = {"query": query, "level_source": "given" if given.level else None}
+    update |= {"model_class_source": found.source, "thinking_room": room}
+    update |= {"limit": limit, "planning_bound": planning}
     # The values of an earlier question are replaced.
     update |= {"plan": [], "shares": [], "effort": None, "finish": None, "answer_id": None}
     update |= {"results": Overwrite([]), "charges": Overwrite([]), "answer": ""}
     return cast("State", update | {"budget_used_up": Overwrite(value=False)})
 
 
-def _query_of(given: _Given, run: Run) -> Query:
-    form = run.parts.answer_type.form if run.parts.answer_type else None
-    return Query(
-        question=given.question,
-        reference=given.reference or None,
-        instruction=given.instruction or None,
-        answer_format="\n".join(filter(None, (given.answer_format, form))) or None,
-        domain=given.domain or run.settings.domain,
-        level=given.level,
-        budget=None,
-        conversation=given.conversation,
-        media=given.media,
-    )
-
-
 def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassName) -> Settings:
     """Return settings with the defaults of a domain, of a length, and of a class of models."""
-    model, has_own = CLASSES[found], settings.budget is not None
+    model, splits, has_own = CLASSES[found], settings.splits_budget, settings.budget is not None
     settings = settings.for_domain(query["domain"])
-    update: dict[str, Any] = {}
-    for name, value in (*model.settings.items(), ("planner_cap", CLASSES[planner].planner_cap)):
-        is_none = name != "plan_from" and getattr(settings, name) is None
-        if is_none or name not in settings.model_fields_set:
-            update[name] = value
-    if not settings.splits_budget:  # the baselines keep the paper's prompts
-        update.pop("style", None)
-    if not has_own and settings.has_budget:
-        budgets, domain = settings.budgets, query["domain"].casefold()
-        if tokens := model.budgets.get(domain) if settings.splits_budget else None:
-            budgets = dict.fromkeys(LEVELS, tokens)
-        if needed := needed_tokens(query) if settings.splits_budget else None:
-            fitted = settings.model_copy(update=update)
-            notes = fitted.is_stepwise and fitted.synthesis != "join"
-            room = {n: needed_tokens(query, notes=notes and fitted.is_planned(n)) for n in LEVELS}
-            budgets = {level: max(room[level] or 0, budget) for level, budget in budgets.items()}
-        if model.thinking and settings.enforcement == "force":
-            update["budget"] = LevelTable(tokens=budgets, thinking=dict(model.thinking))
-        elif settings.splits_budget and not (
-            model.thinking or update.get("plan_from", settings.plan_from)
-        ):
-            update["budget"] = max(budgets.values())  # no level is asked for the budget alone
-        elif needed or tokens:
-            update["budget"] = LevelTable(tokens=budgets) if needed else tokens
-    return settings.model_copy(update=update | {"model_class": found})
+    defaults = {**model.settings, "planner_cap": CLASSES[planner].planner_cap}
+    chosen = {name for name, value in settings.set_fields().items() if value is not None}
+    chosen |= {"plan_from"} & settings.model_fields_set  # where None is a choice as well
+    if not splits:  # the baselines keep the paper's prompts
+        chosen.add("style")
+    update = {name: value for name, value in defaults.items() if name not in chosen}
+    fitted = settings.model_copy(update={"model_class": found, **update})
+    if has_own or not settings.has_budget:
+        return fitted
+    budgets = settings.budgets
+    if tokens := splits and model.budgets.get(query["domain"].casefold()):
+        budgets = dict.fromkeys(LEVELS, tokens)
+    if needed := splits and needed_tokens(query):
+        notes = fitted.is_stepwise and fitted.synthesis != "join"
+        room = {n: needed_tokens(query, notes=notes and fitted.is_planned(n)) for n in LEVELS}
+        budgets = {level: max(room[level] or 0, budget) for level, budget in budgets.items()}
+    budget: Any = settings.budget
+    if model.thinking and settings.enforcement == "force":
+        budget = LevelTable(tokens=budgets, thinking=dict(model.thinking))
+    elif splits and not (model.thinking or fitted.plan_from):
+        budget = max(budgets.values())  # no level is asked for the budget alone
+    elif needed or tokens:
+        budget = LevelTable(tokens=budgets) if needed else tokens
+    return fitted.model_copy(update={"budget": budget})
 
 
 def _check(state: Mapping[str, Any]) -> _Given:
@@ -162,8 +143,7 @@ def read_conversation(messages: Sequence[AnyMessage]) -> dict[str, Any]:
     human = [message for message in messages if isinstance(message, HumanMessage)]
     if not human:
         return {}
-    question, room, turns_left_out = human[-1], MAX_CONVERSATION, 0
-    recent: list[str] = []
+    question, room, turns_left_out, recent = human[-1], MAX_CONVERSATION, 0, list[str]()
     for message in reversed(messages[:-1] if messages[-1] is question else messages):
         text = "(the question below)" if message is question else _words(message)
         turns_left_out += bool(text) and len(text) > room
@@ -192,8 +172,7 @@ def _text(message: AnyMessage) -> str:
 
 def _words(message: AnyMessage) -> str:
     """Return the text of a turn as data; empty for system messages and hand-overs."""
-    is_handoff = any("handoff" in key for key in message.response_metadata)
-    if isinstance(message, SystemMessage) or is_handoff:
+    if isinstance(message, SystemMessage) or "handoff" in " ".join(message.response_metadata):
         return ""
     files = len(_files_of(message))
     parts = [_text(message).strip(), f"[{files} image(s) or file(s)]" if files else ""]
@@ -202,7 +181,5 @@ def _words(message: AnyMessage) -> str:
 
 def _files_of(message: AnyMessage) -> list[dict[str, Any]]:
     """Return the content blocks of a human message that are images or files."""
-    if not isinstance(message, HumanMessage) or isinstance(message.content, str):
-        return []
-    blocks = [block for block in message.content if isinstance(block, dict)]
-    return [block for block in blocks if block.get("type") != "text"]
+    blocks = message.content if isinstance(message, HumanMessage) else ()
+    return [block for block in blocks if isinstance(block, dict) and block.get("type") != "text"]

@@ -1,8 +1,4 @@
-"""Estimate the level of the question, decompose it, grade the sub-questions, and review the plan.
-
-The planner is asked only for values that affect the plan or the budget. All planner calls of a
-question share one part of its limit.
-"""
+"""Estimate the level of a question, decompose it, grade the sub-questions, and review the plan."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from pb_graph.budget.allocation import Level
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import policy_for
 from pb_graph.models.classes import can_stop_thinking
-from pb_graph.models.options import TIMEOUT, CallOptions, least_cap
+from pb_graph.models.options import TIMEOUT, CallOptions, Thinking, least_cap
 from pb_graph.nodes.allocate import next_wave
 from pb_graph.planner.plans import Difficulty, clean_plan, grade_steps, is_beside_task, single_step
 from pb_graph.planner.requests import PlannerRequest, estimate_request, level_request, plan_request
@@ -29,12 +25,12 @@ from pb_graph.tasks import asked_length, is_composed
 from pb_graph.types import LevelSource, Purpose, Query, SubQuestion
 
 T = TypeVar("T")
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 
 
 async def plan(state: State, run: Run) -> State:
     """Write the level into ``query``, and ``plan``; below ``plan_from`` a plan of one step."""
-    settings, query = run.settings, state["query"]
-    update: State = {}
+    settings, query, update = run.settings, state["query"], State()
     with _planning(state, run):
         asks = query["level"] is None and settings.needs_level
         # A planner that cannot but think gives the level with the plan.
@@ -45,10 +41,9 @@ async def plan(state: State, run: Run) -> State:
             update |= await _decompose(query, run)
     plan = update.get("plan") or [single_step(update.get("query", query))]
     run.emit("plan", steps=plan)
+    run.goto = "review" if settings.review_plan else "answer"
     if settings.has_budget:  # a plan of one step needs no estimate
         run.goto = "estimate" if len(plan) > 1 else "allocate"
-    else:
-        run.goto = "review" if settings.review_plan else "answer"
     return {**update, "plan": plan}
 
 
@@ -72,24 +67,17 @@ async def _is_brief(run: Run) -> bool:
 
 
 async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
-    """Return the planner's value; None, after a warning, if none can be read or a call fails.
-
-    Where a reply cannot be read, the planner is told why and asked once more; but not within
-    the cap of a request, because some models cannot answer in so few tokens.
-    """
+    """Return the planner's value, asked for twice at most; None, after a warning, without any."""
     role: Role = "estimator" if request.node == "estimate" else "planner"
     settings, program = run.settings, run.context.planner_program
     cap = min(request.cap or settings.cutoff, settings.planner_room)
-    client, found = await run.client(role), await run.class_of(role)
+    client, thinks = await run.client(role), (await run.class_of(role)).name == "thinking"
     planner, complaint = await run.parts.planner(program, run.io), ""
-    for _ in range(1 if request.cap else 2):
-        options = CallOptions(
-            max(min(cap, settings.cutoff), least_cap(client.model)),
-            settings.timeout or TIMEOUT,
-            request.schema,
-            thinking="off" if request.cap or found.name == "thinking" else "bounded",
-            purpose=Purpose(request.node),
-        )
+    thinking: Thinking = "off" if request.cap or thinks else "bounded"
+    purpose, timeout = Purpose(request.node), settings.timeout or TIMEOUT
+    for _ in range(1 if request.cap else 2):  # some models cannot answer in a few tokens
+        size = max(min(cap, settings.cutoff), least_cap(client.model))
+        options = CallOptions(size, timeout, request.schema, thinking=thinking, purpose=purpose)
         try:
             reply = await run.call(client, planner.messages(request), options)
         except ModelCallError as failure:
@@ -97,13 +85,12 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
             return None
         value, reason = planner.read(request, reply.text, traced=program is not None)
         is_cut = reply.finish == "length"
-        if value is not None and is_cut and options.thinking == "off" and not request.cap:
-            value, reason = None, "it was cut off"  # a part of a plan is another plan
-        if value is not None:
+        is_part = is_cut and thinks and not request.cap  # a part of a plan is another plan
+        if value is not None and not is_part:
             if complaint:
                 run.warn("unreadable_reply", f"the first reply was unreadable ({complaint})")
             return value
-        complaint = reason
+        complaint = reason if value is None else "it was cut off"
         if not is_cut:
             request = replace(request, inputs=request.inputs | {"correction": complaint})
         elif (room := available_tokens(4 * cap)) > cap:
@@ -115,17 +102,14 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
 
 
 def _planning(state: State, run: Run) -> AbstractContextManager[None]:
-    """Limit planning to its part of the question's account."""
+    """Limit all planner calls together to a part of the question's account."""
     bound = max(1, state["planning_bound"])
     part = min(bound, available_tokens(2 * bound) // 2)  # an only token is the answer's
     return use_budget(run.budget.limit(tokens=part, earlier=run.earlier))
 
 
 async def _decompose(query: Query, run: Run) -> State:
-    """Return the sub-questions, none if the planner finds fewer than two; say how they are joined.
-
-    A level that came with them is returned as well.
-    """
+    """Return the sub-questions, if there are two or more, and a level that came with them."""
     settings, update, steps = run.settings, State(), list[SubQuestion]()
     graded = settings.planning == "fused" and settings.splits_budget
     tools = [f"{tool.name}: {tool.description:.120}" for tool in run.parts.tools]
@@ -161,13 +145,10 @@ async def _decompose(query: Query, run: Run) -> State:
 
 
 async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
-    """Estimate the level of the question and the grades of its steps, and return the update.
-
-    A brief planner is asked for a level alone.
-    """
+    """Return the level of the question and the grades of its steps."""
     query, settings = state["query"], run.settings
     difficulty: Difficulty | None = None
-    if not steps and await _is_brief(run):
+    if not steps and await _is_brief(run):  # can be asked for a level alone
         difficulty = await _ask(level_request(query, settings), run)
     if difficulty is None:
         difficulty = await _ask(estimate_request(query, steps, settings), run) or Difficulty()
@@ -178,9 +159,6 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
     run.emit("estimate", level=level, level_source=source, steps=graded)
     update: State = {"query": {**query, "level": level}, "level_source": source}
     return {**update, "plan": graded} if steps else update
-
-
-_Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 
 
 class ReviewedStep(BaseModel, extra="forbid"):
@@ -201,34 +179,28 @@ class Review(BaseModel, extra="forbid"):
     budget: Annotated[int, Field(ge=1, strict=True)] | None = None
 
 
+def _reviewed(step: ReviewedStep, place: int) -> SubQuestion:
+    indices = [place - 1] if step.depends_on is None else step.depends_on
+    needs = sorted({other for other in indices if 0 <= other < place})
+    return cast("SubQuestion", step.model_dump() | {"index": place, "depends_on": needs})
+
+
 def review(state: State, run: Run) -> State:
     """Interrupt until a reviewer accepts the plan with True, or sends a `Review` to allocate again.
 
-    An edited plan is not estimated again: it keeps its levels and credits. The settings of the run
-    note that the plan has been reviewed, and the reviewer's budget. LangGraph refuses any other
-    answer with pydantic's error, and the interrupt can be answered again.
+    An edited plan keeps its levels and credits. LangGraph refuses any other answer with pydantic's
+    error, and the interrupt can be answered again.
     """
-    payload = {
-        "plan": state["plan"],
-        "level": state["query"]["level"],
-        "budget": state["query"]["budget"],
-        "shares": state["shares"],
-        "limit": state["limit"],
-        "warnings": state["warnings"],
-    }
-    schema: Any = Review | Literal[True]
+    query, plan, schema = state["query"], state["plan"], cast("Any", Review | Literal[True])
+    payload: dict[str, Any] = {"plan": plan, "level": query["level"], "budget": query["budget"]}
+    payload |= {"shares": state["shares"], "limit": state["limit"], "warnings": state["warnings"]}
     edit = interrupt(payload, response_schema=schema)
     run.settings = run.settings.model_copy(update={"review_plan": False})
     update = State()
     if edit is not True:
-        plan = state["plan"] if edit.plan is None else []
-        for place, step in enumerate(edit.plan or []):
-            indices = [place - 1] if step.depends_on is None else step.depends_on
-            needs = sorted({other for other in indices if 0 <= other < place})
-            edited = step.model_dump() | {"index": place, "depends_on": needs}
-            plan.append(cast("SubQuestion", edited))
+        plan = [_reviewed(step, place) for place, step in enumerate(edit.plan or ())] or plan
         run.emit("plan", steps=plan)
-        update = State(query={**state["query"], "budget": None}, plan=plan, shares=[])
+        update = State(query={**query, "budget": None}, plan=plan, shares=[])
         if edit.budget is not None:  # a reviewer may raise this limit, and none of the settings
             run.settings = run.settings.model_copy(update={"budget": edit.budget})
             update["limit"] = None

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from pb_graph import prompts
 from pb_graph.budget.bill import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
-from pb_graph.prompts import (
-    MethodInput,
-    single_call_prompt,
-    solver_style,
-    step_prompt,
-    synthesis_prompt,
-)
 from pb_graph.run.run import BudgetedReply, Run
 from pb_graph.state import SolveTask, State
 from pb_graph.types import Purpose, Query, StepResult, SubQuestion
@@ -26,31 +19,22 @@ async def solve(task: SolveTask, run: Run) -> State:
     plan, index, share, query = task["plan"], task["index"], task["share"], task["query"]
     given = await _given(query, run, budget=share if _is_told(run) else None)
     if _is_single_step(plan, query):
-        prompt = single_call_prompt(given)
+        prompt = prompts.single_call_prompt(given)
     else:
-        prompt = step_prompt(task, run.settings, given.style)
+        prompt = prompts.step_prompt(task, run.settings, given.style)
+    purpose = Purpose("solve", index, plan[index]["level"] or query["level"])
     run.emit("step_started", index=index, share=share)
     try:
-        reply = await run.call_within_budget(
-            prompt,
-            share,
-            query,
-            Purpose("solve", index, plan[index]["level"] or query["level"]),
-            closing=task["closes"],
-            compute=given.style.compute,
+        text, tokens, finish = await run.call_within_budget(
+            prompt, share, query, purpose, closing=task["closes"], compute=given.style.compute
         )
     except ModelCallError as failure:
-        reply = BudgetedReply("", spent(failure.lost), "error")
+        text, tokens, finish = "", spent(failure.lost), "error"
         run.warn(failure.code, f"sub-question {index + 1}: {failure}")
-    if not reply.text and reply.finish != "error":
+    if not text and finish != "error":
         run.warn("no_result", f"sub-question {index + 1} was cut off without a result")
     result = StepResult(
-        index=index,
-        share=share,
-        cap=run.cap_for(share),
-        tokens=reply.tokens,
-        finish=reply.finish,
-        answer=reply.text,
+        index=index, share=share, cap=run.cap_for(share), tokens=tokens, finish=finish, answer=text
     )
     run.emit("step_done", **result)
     return {"results": [result]}
@@ -66,8 +50,7 @@ async def synthesize(state: State, run: Run) -> State:
     if not answers:
         return {"answer": ""}
     if run.settings.synthesis == "join" and len(plan) > 1:
-        missing = len(plan) - len(answers)
-        if missing:
+        if missing := len(plan) - len(answers):
             run.warn("answer_from_step", f"{missing} part(s) of the answer were not written")
         is_cut = missing or any(part["finish"] == "length" for part in answers)
         text = "\n\n".join(part["answer"].strip() for part in answers)
@@ -86,16 +69,14 @@ async def synthesize(state: State, run: Run) -> State:
     return update
 
 
-async def _closing_call(
-    state: State, answers: Sequence[StepResult], run: Run
-) -> BudgetedReply | None:
+async def _closing_call(state: State, answers: list[StepResult], run: Run) -> BudgetedReply | None:
     """Combine the results of the steps in one call; None, after a warning, if it fails."""
     query, plan = state["query"], state["plan"]
     cap = run.settings.synthesis_cap(query, query["budget"] or 0, len(plan))
     budget = max(1, min(cap, int(run.budget.left)))
-    prompt = synthesis_prompt(await _given(query, run, budget=budget, plan=plan), answers)
+    prompt = prompts.synthesis_prompt(await _given(query, run, budget=budget, plan=plan), answers)
+    purpose = Purpose("synthesize", level=query["level"])
     try:
-        purpose = Purpose("synthesize", level=query["level"])
         reply = await run.call_within_budget(prompt, budget, query, purpose)
     except ModelCallError as failure:
         run.warn(failure.code, str(failure))
@@ -120,9 +101,8 @@ async def answer(state: State, run: Run) -> State:
         else:
             is_split = method.splits and (plan or not _is_told(run))
             total = budget if method.budgets and not is_split else None
-            prompt = single_call_prompt(
-                replace(given, budget=total, shares=shares if plan else None)
-            )
+            given = replace(given, budget=total, shares=shares if plan else None)
+            prompt = prompts.single_call_prompt(given)
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
             prompt, budget, query, purpose, thinking=method.thinking, compute=given.style.compute
@@ -133,24 +113,21 @@ async def answer(state: State, run: Run) -> State:
         return {"answer": ""}
 
 
-async def _given(query: Query, run: Run, **more: Any) -> MethodInput:  # noqa: ANN401
+async def _given(query: Query, run: Run, **more: Any) -> prompts.MethodInput:  # noqa: ANN401
     """Return what a prompt is made of: the style is a program's own, else that of the settings."""
     settings, program, program_style = run.settings, run.context.planner_program, None
     if program is not None or run.parts.program is not None:
         program_style = (await run.parts.planner(program, run.io)).teaching
     is_free = not (run.parts.tools or run.parts.answer_type)
-    style = solver_style(settings, query, program_style, is_free=is_free)
-    return MethodInput(query=query, settings=settings, style=style, **more)
+    style = prompts.solver_style(settings, query, program_style, is_free=is_free)
+    return prompts.MethodInput(query=query, settings=settings, style=style, **more)
 
 
 def _is_told(run: Run) -> bool:
-    """Return whether the solver is told its budget.
-
-    A stated budget lengthens short answers: an enforced one is told to thinking models only.
-    """
+    """Return whether the solver is told its budget, which lengthens short answers."""
     return run.settings.enforcement == "prompt" or run.settings.model_class == "thinking"
 
 
-def _is_single_step(plan: Sequence[SubQuestion], query: Query) -> bool:
+def _is_single_step(plan: list[SubQuestion], query: Query) -> bool:
     """Return whether a plan is the question itself, which needs no outline."""
     return [step["question"] for step in plan] == [query["question"]]
