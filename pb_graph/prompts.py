@@ -85,8 +85,9 @@ def solver_style(
         program_style: A planner program's style, used instead; without instruction, its examples.
         is_free: Whether the answer has no type and the solver no tools, which no example shows.
     """
-    domain = "arithmetic" if is_sum(query["question"]) else query["domain"]
-    name = settings.solver_style(domain, query["level"])
+    name = settings.solver_style(query["domain"], query["level"])
+    if name == "auto" and is_sum(query["question"]):
+        name = settings.solver_style("arithmetic", query["level"])
     style, in_words = STYLES[name or "prose"], STYLES["prose"]
     if program_style and program_style.instruction:
         style = program_style

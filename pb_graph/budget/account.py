@@ -201,7 +201,7 @@ class Budget(AbstractContextManager["Budget"]):
             run: The run that spent them. An account that knows the run does not count them again.
         """
         if isinstance(tokens, dict):
-            bills = bills_of(tokens)
+            bills = bills_of(tokens) if tokens else []
         else:
             bills = [Bill(output=whole_number("tokens", tokens, minimum=0))]
             if self.needs_input:
@@ -232,12 +232,13 @@ class Budget(AbstractContextManager["Budget"]):
         """
         rate = self.rate if tokens is None else COMPLETION_TOKENS
         name, figure = ("amount", amount) if tokens is None else ("tokens", tokens)
-        size = None if figure is None else rate.units(name, figure, minimum=0)
+        is_plain = figure is None or (type(figure) is int and figure >= 0 and rate.scale == 1)
+        size: Any = figure if is_plain else rate.units(name, figure, minimum=0)
         if size and rate.unit == "dollars" and size > self._size():
             msg = f"{amount} dollars are more than this budget of {rate.text(self.total)} "
             raise InputError(msg + "has. Its parts are given in dollars, not in tokens.")
         account = object.__new__(Budget)._open(rate, size, self)
-        account._add(bills_of(earlier or {}))
+        account._add(bills_of(earlier) if earlier else [])
         return account
 
     def grant(self, amount: float) -> Budget:
@@ -292,7 +293,7 @@ class Budget(AbstractContextManager["Budget"]):
     def tokens_left(self, model: str = "") -> int:
         """Return the completion tokens left if pending calls cost nothing; dollars need a model."""
         with _LOCK:
-            return self._cap(Bill(model), 0, settled=True)
+            return self._cap(Bill(model) if model else _NO_CALL, 0, settled=True)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -337,17 +338,19 @@ class Budget(AbstractContextManager["Budget"]):
     def _cap(self, call: Bill, keep: int, *, settled: bool = False, from_kept: bool = False) -> int:
         """Return the completion tokens of a call that fit, beside `keep` units for another call."""
         cap, kept_tokens = MAX_TOKENS, 0
-        for first in (one for one in self._firsts if call.model or one.unit != "dollars"):
+        for first in self._firsts:
             units = first._free(settled=settled, from_kept=from_kept and first is self)
-            cost, base = first.rate.cost, first.rate.cost(call)
-            each = cost(replace(call, output=call.output + 1)) - base
-            if keep or kept_tokens:  # for a call whose input also has the completion of this one
-                units -= keep + base + kept_tokens * each
-                each += cost(replace(call, input=call.input + 1, written=call.written + 1)) - base
-            if base > units:
-                cap = 0
-            elif each:
-                cap = min(cap, (units - base) // each)
+            if not first.rate.needs_input:
+                cap = min(cap, max(0, units - keep - call.output))
+            elif call.model or first.unit != "dollars":
+                cost, base = first.rate.cost, first.rate.cost(call)
+                each = cost(replace(call, output=call.output + 1)) - base
+                if keep or kept_tokens:  # for a call whose input also has this one's completion
+                    units -= keep + base + kept_tokens * each
+                    longer = replace(call, input=call.input + 1, written=call.written + 1)
+                    each += cost(longer) - base
+                fits = (units - base) // each if each else MAX_TOKENS
+                cap = min(cap, fits if base <= units else 0)
             keep, kept_tokens = 0, keep
         return cap
 
@@ -371,7 +374,7 @@ class Budget(AbstractContextManager["Budget"]):
         from_kept: bool = False,
     ) -> Reservation | Future[None]:
         """Reserve now, or return a future that is done when a call has returned tokens."""
-        accounts, kept = (self, *also), self.rate.units("keep", keep, minimum=0)
+        accounts, kept = (self, *also), keep and self.rate.units("keep", keep, minimum=0)
         if call.model == "" and any(account.needs_input for account in accounts):
             msg = "A budget that counts the input needs the model and the prompt of a call. "
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
@@ -424,8 +427,6 @@ def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
 
 def available_tokens(tokens: int, model: str = "") -> int:
     """Return how many of `tokens` a call in this context can reserve if pending calls cost nothing.
-
-    A budget that counts the input lowers the cap of each call further, once the prompt is known.
 
     Args:
         tokens: Completion tokens.

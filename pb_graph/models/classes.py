@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
 from pb_graph.local.weights import CATALOG, LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
-from pb_graph.models.options import CallOptions, key_of, known_levels, name_of
+from pb_graph.models.options import CallOptions, known_levels, name_of
 from pb_graph.settings import ClassName
 
 
@@ -73,19 +73,20 @@ class FoundClass(NamedTuple):
     source: Literal["given", "catalog", "model", "profile", "name", "reply", "default"]
 
 
-def class_of_any(models: Iterable[BaseChatModel], replied: Mapping[str, bool]) -> FoundClass:
+def class_of_any(classes: Mapping[str, FoundClass], replied: Mapping[str, bool]) -> FoundClass:
     """Return the class that needs the most room among models, each of which may have to answer.
 
     Args:
-        models: A model and its fallbacks.
+        classes: The classes of a model and of its fallbacks, by their keys.
         replied: Whether replies of a model, by its key, have brought thinking.
     """
     found = []
-    for model in models:
-        own, thinks = find_class(model), replied.get(key_of(model))
+    for key, own in classes.items():
+        thinks = replied.get(key)
         if thinks or (own.source == "default" and thinks is False):
-            own = FoundClass("thinking" if thinks else own.name, "reply")
-        found.append(own)
+            found.append(FoundClass("thinking" if thinks else own.name, "reply"))
+        else:
+            found.append(own)
     rooms = [(name == "thinking", source == "default", name == "large") for name, source in found]
     return found[rooms.index(max(rooms))]
 

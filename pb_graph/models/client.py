@@ -120,6 +120,7 @@ class ChatClient(ModelClient):
         patient = {"stream_chunk_timeout": None} if waits else {}  # models may think for minutes
         super().__init__(copy.model_copy(update={"disable_streaming": True, **whole}))
         self._streaming, self._refuses_schema = copy.model_copy(update=patient), False
+        self._bill = Bill(self.key)
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, as `ModelClient.call` describes it."""
@@ -134,7 +135,7 @@ class ChatClient(ModelClient):
         send, failed = partial(self._send, messages, options, io), list[Charge | None]()
 
         async def make() -> Reply:
-            call = Bill(self.key)  # without input where no budget counts it
+            call = self._bill  # without input where no budget counts it
             if any(account.needs_input for account in accounts):
                 is_learned = all(account.is_learned for account in accounts)
                 bound = partial(bound_input, is_learned=is_learned)

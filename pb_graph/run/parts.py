@@ -20,6 +20,7 @@ from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.classes import FoundClass, class_of_any, find_class
 from pb_graph.models.client import ModelClient, RetryPolicy
+from pb_graph.models.options import key_of
 from pb_graph.models.reply import BLOCKING, IO, run_sync
 from pb_graph.models.resolve import client_of, model_name, resolve
 from pb_graph.program import PlannerProgram
@@ -129,7 +130,12 @@ class GraphParts:
         if is_named(model) and (name := model_name(model)).startswith(LOCAL_PREFIX):
             return find_class(name)  # without loading its weights
         client = await self.client(model, settings, io)
-        return class_of_any(client.models, self.replied)
+
+        def find() -> dict[str, FoundClass]:
+            return {key_of(each): find_class(each) for each in client.models}
+
+        found: Any = await self.made(("class", id(client)), find, io, client)
+        return class_of_any(found, self.replied)
 
     async def planner(self, program: Program | None, io: IO) -> Planner:
         """Return the planner of a run's program, or of the graph's where that is None.

@@ -222,7 +222,8 @@ def test_the_class_of_fallbacks_is_that_of_the_model_that_needs_the_most_room(
 ) -> None:
     replied = {key_of(at_a_server(f"m-{did}")): did == "thought" for did in ("thought", "did-not")}
     for chain in (names, names[::-1]):
-        assert class_of_any(map(at_a_server, chain), replied) == found
+        classes = {key_of(each): find_class(each) for each in map(at_a_server, chain)}
+        assert class_of_any(classes, replied) == found
 
 
 def test_whether_thinking_can_stop_is_read_off_the_arguments_of_a_call() -> None:
