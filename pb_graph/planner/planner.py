@@ -13,16 +13,10 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 
 from pb_graph.errors import InputError
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
+from pb_graph.planner import signatures
 from pb_graph.planner.plans import clean_plan
 from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
-from pb_graph.planner.signatures import (
-    Decompose,
-    DecomposeAndEstimate,
-    EstimateDifficulty,
-    JudgeLevel,
-    PlannerAdapter,
-    Solve,
-)
+from pb_graph.planner.signatures import PlannerAdapter
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Settings
 from pb_graph.styles import Example, Style
@@ -47,18 +41,14 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
 
     def __init__(self) -> None:
         super().__init__()
-        self.decompose = dspy.Predict(Decompose)
-        self.estimate = dspy.Predict(EstimateDifficulty)
-        self.fused = dspy.Predict(DecomposeAndEstimate)
-        self.solve = dspy.Predict(Solve)
-        self.level = dspy.Predict(JudgeLevel)
+        self.decompose = dspy.Predict(signatures.Decompose)
+        self.estimate = dspy.Predict(signatures.EstimateDifficulty)
+        self.fused = dspy.Predict(signatures.DecomposeAndEstimate)
+        self.solve = dspy.Predict(signatures.Solve)
+        self.level = dspy.Predict(signatures.JudgeLevel)
 
     def forward(
-        self,
-        question: str,
-        level: int | None = None,
-        settings: Settings | None = None,
-        **fields: str,
+        self, question: str, level: int | None = None, settings: Settings | None = None, **more: str
     ) -> dspy.Prediction:
         """Plan one question with DSPy's current language model; see ``dspy.context``.
 
@@ -66,7 +56,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             question: The question.
             level: Its difficulty from 1 to 5; None to ask for it first.
             settings: Only ``planning``, ``max_steps``, ``domain`` and ``level_examples`` are used.
-            fields: Values of further input fields that your own signature has.
+            more: Values of further input fields that your own signature has.
 
         Returns:
             ``plan``, a list of `SubQuestion`, with levels and credits if ``planning="fused"``;
@@ -75,34 +65,29 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         Raises:
             AdapterParseError: If the reply holds no plan.
         """
-        return run_sync(self._plan(BLOCKING, question, level, settings or Settings(), fields))
+        return run_sync(self._plan(BLOCKING, question, level, settings or Settings(), more))
 
     async def aforward(
-        self,
-        question: str,
-        level: int | None = None,
-        settings: Settings | None = None,
-        **fields: str,
+        self, question: str, level: int | None = None, settings: Settings | None = None, **more: str
     ) -> dspy.Prediction:
         """Plan one question as `forward` does, in an event loop."""
-        return await self._plan(ASYNC, question, level, settings or Settings(), fields)
+        return await self._plan(ASYNC, question, level, settings or Settings(), more)
 
     async def _plan(
-        self, io: IO, question: str, level: int | None, settings: Settings, fields: dict[str, str]
+        self, io: IO, question: str, level: int | None, settings: Settings, more: Mapping[str, str]
     ) -> dspy.Prediction:
-        given = dict.fromkeys(("reference", "instruction", "answer_format"))
-        query = cast("Query", given | {"question": question, "domain": settings.domain})
-        query["level"] = level
+        asked = {"question": question, "domain": settings.domain, "level": level}
+        query = cast("Query", dict.fromkeys(("reference", "instruction", "answer_format")) | asked)
         if level is None:
-            query["level"] = (await self._ask(level_request(query, settings), io, fields)).level
+            query["level"] = (await self._ask(level_request(query, settings), io, more)).level
         request = plan_request(query, settings, graded=settings.planning == "fused")
-        raw_plan = await self._ask(request, io, fields)
+        raw_plan = await self._ask(request, io, more)
         plan, warnings = clean_plan(raw_plan, query, settings.max_steps)
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
 
-    async def _ask(self, request: PlannerRequest[T], io: IO, fields: Mapping[str, str]) -> T:
+    async def _ask(self, request: PlannerRequest[T], io: IO, more: Mapping[str, str]) -> T:
         """Make one request to DSPy's current language model, with further input fields."""
-        request = replace(request, inputs={**request.inputs, **fields})
+        request = replace(request, inputs={**request.inputs, **more})
         predictor, adapter, inputs = self._parts(request)
         with dspy.context(adapter=adapter):
             prediction = await io.call(predictor, predictor.acall, **inputs)
@@ -119,8 +104,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         Args:
             request: The request.
             text: The text of the reply.
-            traced: Whether an active DSPy trace sees the call, as an optimizer needs. DSPy's
-                default trace is one global list that only grows.
+            traced: Whether an optimizer's trace sees the call. DSPy's default one only grows.
 
         Returns:
             The value, None if the reply cannot be read; and why it cannot.
@@ -148,7 +132,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         shown = [(demo.get("problem"), demo.get("solution")) for demo in self.solve.demos]
         examples = tuple(Example(*pair) for pair in shown if all(pair))
         signature = self.solve.signature
-        instruction = "" if signature.equals(Solve) else signature.instructions
+        instruction = "" if signature.equals(signatures.Solve) else signature.instructions
         return Style(instruction, examples) if examples or instruction else None
 
     def program(self) -> PlannerProgram:

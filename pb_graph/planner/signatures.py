@@ -1,8 +1,7 @@
 """The prompts of planner and solver as DSPy signatures, and the adapter that renders them.
 
-The docstrings are the instructions, which ``optim`` tunes. To use your own:
-``planner.fused.signature = planner.fused.signature.with_instructions("…")``. The form of
-the reply is not part of a signature: the adapter adds it, so that no optimizer can break it.
+The docstrings are the instructions, which ``optim`` tunes, and `with_instructions` replaces. The
+adapter adds the form of the reply, so that no optimizer can break it.
 """
 # ruff: noqa: ANN401 -- DSPy's signatures carry no types
 
@@ -66,16 +65,13 @@ class JudgeLevel(dspy.Signature):  # type: ignore[misc]
     level: Level = dspy.OutputField()
 
 
-class DecomposeAndEstimate(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- set below
-    __doc__ = f"""{Decompose.instructions} Judge the level of each part, from 1 (easiest) to 5 \
-(hardest), and share 100 credits among the parts by how much work each one takes."""
-
-    domain: str = dspy.InputField(desc="Field", default="")
-    examples: str = dspy.InputField(desc="Levels", default="")
-    problem: str = dspy.InputField(desc="Problem")
-    level: str = dspy.InputField(desc="Difficulty", default="")
-    correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
-    plan: Plan = dspy.OutputField()
+DecomposeAndEstimate = Decompose.insert(
+    1, "examples", dspy.InputField(desc="Levels", default=""), str
+).with_instructions(
+    f"{Decompose.instructions} Judge the level of each part, from 1 (easiest) to 5 (hardest), and "
+    "share 100 credits among the parts by how much work each one takes."
+)
+"""`Decompose`, which also asks for the level and the credit of each part."""
 
 
 class Solve(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- the docstring is set below
@@ -86,11 +82,10 @@ class Solve(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- the docstrin
 
 
 class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
-    """Renders a signature in a few lines, and lets its output type read the reply.
+    """Renders a signature in a few lines, and lets the type of its one output read the reply.
 
     DSPy's own adapters frame each field by headers, which cost a planner output tokens and which
-    small models often get wrong. A planner signature has one output, whose type has ``read`` and
-    ``to_text``.
+    small models often get wrong.
 
     Args:
         form: The form of the reply, in words.
@@ -99,8 +94,7 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
 
     def __init__(self, form: str, examples: Sequence[Example] = ()) -> None:
         super().__init__()
-        self.form = form
-        self.examples = examples
+        self.form, self.examples = form, examples
 
     def format(
         self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
@@ -115,21 +109,17 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
         name, reply_type = _output_of(signature)
         examples = [demo for demo in demos if is_demo(signature, demo)]
         examples = examples or [{**fields, name: reply} for fields, reply in self.examples]
-        messages = [{"role": "system", "content": f"{signature.instructions}\n\n{self.form}"}]
+        said = [("system", f"{signature.instructions}\n\n{self.form}")]
         for demo in examples:
             reply = demo[name]
             if not isinstance(reply, str):  # a demo that was saved and loaded is a mapping
                 reply = reply_type.model_validate(reply).to_text()
-            messages.append({"role": "user", "content": _render(signature, demo)})
-            messages.append({"role": "assistant", "content": reply})
-        return [*messages, {"role": "user", "content": _render(signature, inputs)}]
+            said += [("user", _render(signature, demo)), ("assistant", reply)]
+        said.append(("user", _render(signature, inputs)))
+        return [{"role": role, "content": text} for role, text in said]
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
-        """Return the output field by its name.
-
-        Args:
-            signature: The signature of the predictor.
-            completion: The text of the reply.
+        """Return the output field of a reply by its name.
 
         Raises:
             AdapterParseError: If the output type finds nothing that it can use.
@@ -139,10 +129,7 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
             return {name: reply_type.read(completion)}
         except ValueError as error:
             raise AdapterParseError(
-                adapter_name=type(self).__name__,
-                signature=signature,
-                lm_response=completion,
-                message=str(error),
+                type(self).__name__, signature, completion, message=str(error)
             ) from error
 
 
