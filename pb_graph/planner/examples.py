@@ -14,7 +14,8 @@ class Task:
 
     def __init__(self, problem: str, *parts: tuple[str, int, int], delivers: str = "last") -> None:
         self.problem, self.parts, self.delivers = problem, parts, delivers
-        self.level = max(level for _, level, _ in parts)
+        self.steps, self.levels, self.credits = zip(*parts, strict=True)
+        self.level = max(self.levels)
 
     def inputs(self, of: Mapping[str, str]) -> dict[str, str]:
         """Return the task as input fields, with its level if the inputs of a question have one."""

@@ -33,18 +33,15 @@ L4: many steps or conditions at once, or a long text
 L5: several ideas have to be found and joined, and it is easy to go wrong"""
 """Meaning of the levels in a field of which there are no problems of known level."""
 
-_EASIEST = "What is the capital of Kenya?"
-_HARDEST = (
-    "Plan a week by train through Japan for a family of five with a baby, all vegetarian, for "
-    "$4,000 in all."
-)
-_LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)
+_HARDEST = """Plan a week by train through Japan for a family of five with a baby, all vegetarian, \
+for $4,000 in all."""
+_LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)  # what it begins is an example
 _MIXED = "31524"  # order in which problems of known level are shown: a rising one is continued
 _ANY_DOMAIN = "general problem solving"  # default of ``Settings.domain``; it says nothing
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
 _STEP = {"type": "string", "maxLength": 600}  # a part and its hint, of 300 characters each
-_DELIVERS = {"type": "string", "enum": ["last", "all"]}
+_Asked = dict[str, tuple[str, dict[str, Any]]]  # words and schema of each field of a reply
 
 _PAPER_PLANNER = """You are an experienced expert and designer of exam questions, and help \
 students break a hard problem into 2 to 5 simpler sub-questions: few for an easy problem, more for \
@@ -74,8 +71,7 @@ class PlannerRequest(Generic[T_co]):
         form: The form of the reply, in words.
         schema: The form as a JSON schema, for servers that constrain decoding; None for no JSON.
         examples: Exchanges to imitate while the predictor has no demos.
-        cap: Completion tokens, where fewer than ``Settings.planner_cap`` are enough. The model is
-            then asked not to think.
+        cap: Completion tokens, if fewer than usual are enough. The model is told not to think then.
     """
 
     predictor: str
@@ -95,48 +91,38 @@ def plan_request(
     Args:
         query: The question. Its level is stated if it is known.
         settings: Settings of the run.
-        graded: Whether to ask for the level and the credit of each step, too; and for the level of
-            the question if it is unknown.
+        graded: Whether to ask for the steps' levels and credits, and an unknown level of the whole.
         tools: What the solver can call, a line for each tool.
     """
-    limit, is_paper = settings.max_steps, settings.style == "paper"
-    inputs = _inputs(query, settings)
+    limit, inputs, asked = settings.max_steps, _inputs(query, settings), _Asked()
+    predictor, pattern, item = "decompose", '"part | hint"', _STEP
     if tools:
         inputs["problem"] += "".join(["\nTools that can be called:", *(f"\n- {t}" for t in tools)])
-    pattern, item = '"part | hint"', _STEP
     if graded:
-        pattern = '{"question": "part | hint", "level": N, "credit": N}'
+        predictor, pattern = "fused", '{"question": "part | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
     else:
         inputs["examples"] = ""
-    about: dict[str, tuple[str, dict[str, Any]]]
-    about = {"level": ("N", _LEVEL)} if graded and query["level"] is None else {}
-    if not is_paper and settings.synthesis == "auto":
-        about |= {"delivers": ('"last" or "all"', _DELIVERS)}
-    said = "".join(f'"{name}": {words}, ' for name, (words, _) in about.items())
-    form = f'Reply with JSON only: {{{said}"steps": [{pattern}, ...]}}, at most {limit} steps.'
+    if graded and query["level"] is None:
+        asked["level"] = ("N", _LEVEL)
+    if settings.style != "paper" and settings.synthesis == "auto":
+        asked["delivers"] = ('"last" or "all"', {"type": "string", "enum": ["last", "all"]})
+    asked["steps"] = (f"[{pattern}, ...]", _array(item, min(2, limit), limit))
+    form, schema = _form_of(asked)
+    form = f"Reply with JSON only: {form}, at most {limit} steps."
     if settings.is_stepwise:  # independent steps run in parallel
-        form += (
-            " Where a step does not need the one before it, add the numbers of those it needs: "
-            '"part | hint | after 1".'
-        )
+        form += " Where a step does not need the one before it, add the numbers of those it needs: "
+        form += '"part | hint | after 1".'
+    if settings.style == "paper":
+        form = f"{_PAPER_PLANNER}\n\n{form}"
     examples = []
     for task in similar_tasks(query, settings):
-        reply: dict[str, object] = {name: getattr(task, name) for name in about}
-        reply["steps"] = [
-            {"question": text, "level": level, "credit": credit} if graded else text
-            for text, level, credit in task.parts
-        ]
+        reply = {name: getattr(task, name) for name in asked}
+        if graded:
+            names = ("question", "level", "credit")
+            reply["steps"] = [dict(zip(names, part, strict=True)) for part in task.parts]
         examples.append(Example(task.inputs(inputs), json.dumps(reply)))
-    schema = {name: kind for name, (_, kind) in about.items()}
-    return PlannerRequest(
-        "fused" if graded else "decompose",
-        "plan",
-        inputs,
-        f"{_PAPER_PLANNER}\n\n{form}" if is_paper else form,
-        _object(**schema, steps=_array(item, min(2, limit), limit)),
-        tuple(examples),
-    )
+    return PlannerRequest(predictor, "plan", inputs, form, schema, tuple(examples))
 
 
 def estimate_request(
@@ -150,29 +136,24 @@ def estimate_request(
         settings: Settings of the run.
     """
     task, inputs, count = similar_tasks(query, settings)[0], _inputs(query, settings), len(plan)
-    shown = task.inputs(inputs)
-    asked: dict[str, tuple[str, dict[str, Any], object]] = {}  # words, schema, and an example
+    shown, asked = task.inputs(inputs), _Asked()
     if query["level"] is None:
-        asked["level"] = ("<level of the whole problem>", _LEVEL, task.level)
+        asked["level"] = ("<level of the whole problem>", _LEVEL)
     if count:
-        texts, levels, credit = zip(*task.parts, strict=True)
-        asked["levels"] = (f"<{count} levels, in order>", _array(_LEVEL, count, count), levels)
-        asked["credits"] = (f"<{count} credits, sum 100>", _array(_CREDIT, count, count), credit)
+        asked["levels"] = (f"<{count} levels, in order>", _array(_LEVEL, count, count))
+        asked["credits"] = (f"<{count} credits, sum 100>", _array(_CREDIT, count, count))
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
-        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in texts)
-    said = ", ".join(f'"{name}": {words}' for name, (words, _, _) in asked.items())
-    form = f"Reply with one line of JSON only: {{{said}}}"
+        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in task.steps)
+    form, schema = _form_of(asked)
+    form = f"Reply with one line of JSON only: {form}"
     if settings.style == "paper":
         form = f"{_PAPER_GRADER}\n\n{form}"
-    schema = _object(**{name: kind for name, (_, kind, _) in asked.items()})
-    example = Example(shown, json.dumps({name: value for name, (*_, value) in asked.items()}))
+    example = Example(shown, json.dumps({name: getattr(task, name) for name in asked}))
     return PlannerRequest("estimate", "estimate", inputs, form, schema, (example,))
 
 
 def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
     """Return the request for the level of the question alone: about two tokens.
-
-    Examples in the form "Level 2: …" are shown as exchanges.
 
     Args:
         query: The question.
@@ -182,7 +163,7 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
     intro, *parts = _LEVEL_LINE.split(inputs["examples"])
     shown = [*zip(parts[1::2], parts[::2], strict=True)]
     if inputs["examples"] == LEVEL_RUBRIC:
-        shown = [(LETTER.problem, "3"), (_EASIEST, "1"), (_HARDEST, "5")]
+        shown = [(LETTER.problem, "3"), ("What is the capital of Kenya?", "1"), (_HARDEST, "5")]
     elif intro.strip() or not parts:  # the user rewrote the examples
         shown = [(TANK.problem, f"{TANK.level}")]
     else:
@@ -195,11 +176,7 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
 
 
 def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[str, str]:
-    """Return the question as input fields, including fields of a user's own signature.
-
-    The examples are problems of known level in mathematics, and a rubric in every other field. A
-    brief request shows less of the problem.
-    """
+    """Return the question as input fields, among them those that only a user's signature has."""
     head, tail = (600, 400) if brief else (6_000, 2_000)  # characters
     problem = ends_of(query["question"], head, tail)
     if conversation := query.get("conversation"):
@@ -212,8 +189,7 @@ def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[st
     level, examples = query["level"], settings.level_examples
     if examples is None:
         copies = has_text(query) and not brief  # a small model plans the problems of known level
-        compares = settings.model_class == "small" and not copies
-        compares = compares or settings.style == "paper"
+        compares = settings.style == "paper" or (settings.model_class == "small" and not copies)
         fields = {*MATHEMATICS, _ANY_DOMAIN} if compares else MATHEMATICS
         examples = LEVEL_EXAMPLES if query["domain"].casefold() in fields else LEVEL_RUBRIC
     return {
@@ -232,13 +208,15 @@ def _numbered(questions: Iterable[str]) -> str:
     return "\n".join(f"{place}. {question}" for place, question in enumerate(questions, 1))
 
 
+def _form_of(asked: _Asked) -> tuple[str, dict[str, Any]]:
+    """Return the form of a JSON object in words, and as a schema."""
+    words = ", ".join(f'"{name}": {said}' for name, (said, _) in asked.items())
+    return f"{{{words}}}", _object(**{name: schema for name, (_, schema) in asked.items()})
+
+
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    schema = {"type": "object", "properties": properties, "required": [*properties]}
+    return {**schema, "additionalProperties": False}
 
 
 def _array(items: dict[str, Any], minimum: int, maximum: int) -> dict[str, Any]:
