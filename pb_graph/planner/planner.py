@@ -110,12 +110,10 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             The value, None if the reply cannot be read; and why it cannot.
         """
         predictor, adapter, inputs = self._parts(request)
-        if not text:
-            return None, "it was empty"
         try:
             found = adapter.parse(predictor.signature, text)
         except AdapterParseError as error:
-            return None, str(error.__cause__)
+            return None, str(error.__cause__) if text else "it was empty"
         if traced and dspy.settings.trace is not None:
             dspy.settings.trace.append((predictor, inputs, dspy.Prediction(**found)))
         return next(iter(found.values())), ""
@@ -153,9 +151,8 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         if not isinstance(program, PlannerProgram):
             program = PlannerProgram.load(program)
         try:
-            for name, predictor in self.named_predictors():
-                fields = program.state[name]["signature"]["fields"]
-                if len(fields) != len(predictor.signature.fields):
+            for name, part in self.named_predictors():
+                if len(program.state[name]["signature"]["fields"]) != len(part.signature.fields):
                     msg = f"The planner program has other fields in {name!r}. Tune it again."
                     raise InputError(msg)
             self.load_state(program.state)

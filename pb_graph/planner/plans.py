@@ -93,15 +93,6 @@ class PlannedStep(BaseModel, frozen=True):
     level: float | None = None
     credit: float | None = None
 
-    def to_text(self) -> str | dict[str, Any]:
-        """Return the step in the format that the planner is asked for, with its grades."""
-        needs = ", ".join(map(str, self.after or ())) or "nothing"
-        after = "" if self.after is None else f"after {needs}"
-        text = " | ".join(filter(None, [self.question, self.hint, after]))
-        if self.level is None and self.credit is None:
-            return text
-        return {"question": text, "level": self.level, "credit": self.credit}
-
 
 class Plan(_Reply, frozen=True):
     """A decomposition: the parts in order, with or without level and credit.
@@ -123,8 +114,14 @@ class Plan(_Reply, frozen=True):
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
         about = {name: value for name, value in self if name != "steps" and value is not None}
-        about["steps"] = [step.to_text() for step in self.steps]
-        return json.dumps(about, ensure_ascii=False)
+        steps = list[object]()
+        for step in self.steps:
+            needs = ", ".join(map(str, step.after or ())) or "nothing"
+            after = "" if step.after is None else f"after {needs}"
+            text = " | ".join(filter(None, [step.question, step.hint, after]))
+            grades = {"level": step.level, "credit": step.credit}
+            steps.append(text if {*grades.values()} == {None} else {"question": text, **grades})
+        return json.dumps({**about, "steps": steps}, ensure_ascii=False)
 
 
 class Difficulty(_Reply, frozen=True):

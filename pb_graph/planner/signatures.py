@@ -128,9 +128,8 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
         try:
             return {name: reply_type.read(completion)}
         except ValueError as error:
-            raise AdapterParseError(
-                type(self).__name__, signature, completion, message=str(error)
-            ) from error
+            adapter, reason = type(self).__name__, str(error)
+            raise AdapterParseError(adapter, signature, completion, reason) from error
 
 
 def _output_of(signature: Any) -> tuple[str, Any]:
