@@ -1,4 +1,4 @@
-"""The requests to a planner: the inputs, and the form of the reply. Loads no DSPy."""
+"""The requests to a planner: inputs, the form of the reply, and examples. Loads no DSPy."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pb_graph.planner.examples import LETTER, TANK, has_text, similar_tasks
 from pb_graph.planner.plans import Difficulty, Level, Plan
 from pb_graph.settings import LEVEL_CAP, Settings
-from pb_graph.tasks import MATHEMATICS, ends_of
+from pb_graph.tasks import MATHEMATICS, asked_length, ends_of, is_composed, kind_of
 from pb_graph.types import Query, SubQuestion
 
 T_co = TypeVar("T_co", covariant=True)
 
 LEVEL_FORM = "Reply with the level alone."
-
 # Written for this package, and part of no data set.
 LEVEL_EXAMPLES = """Level 1: What is 15 % of 60?
 Level 2: The sides of a rectangle are 3:4 and its diagonal is 20 cm long. What is its area?
@@ -25,7 +23,6 @@ Level 3: How many whole numbers below 1000 are divisible by neither 2 nor 5?
 Level 4: For which real a do x^2 + ax + 1 = 0 and x^2 + x + a = 0 have a root in common?
 Level 5: How many ways are there to tile a 2 by 12 board with dominoes and 2 by 2 \
 squares such that no two squares touch?"""
-
 LEVEL_RUBRIC = """L1: one fact, or one step
 L2: two or three simple steps, or a few sentences
 L3: several steps that build on each other, or a short text or program
@@ -42,7 +39,6 @@ _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
 _STEP = {"type": "string", "maxLength": 600}  # a part and its hint, of 300 characters each
 _Asked = dict[str, tuple[str, dict[str, Any]]]  # words and schema of each field of a reply
-
 _PAPER_PLANNER = """You are an experienced expert and designer of exam questions, and help \
 students break a hard problem into 2 to 5 simpler sub-questions: few for an easy problem, more for \
 a hard one, and none in too much detail. Each one builds on the one before it, and its hint says \
@@ -116,7 +112,7 @@ def plan_request(
     if settings.style == "paper":
         form = f"{_PAPER_PLANNER}\n\n{form}"
     examples = []
-    for task in similar_tasks(query, settings):
+    for task in _similar_tasks(query, settings):
         reply = {name: getattr(task, name) for name in asked}
         if graded:
             names = ("question", "level", "credit")
@@ -135,7 +131,7 @@ def estimate_request(
         plan: The sub-questions to grade; none to ask for the level of the question only.
         settings: Settings of the run.
     """
-    task, inputs, count = similar_tasks(query, settings)[0], _inputs(query, settings), len(plan)
+    task, inputs, count = _similar_tasks(query, settings)[0], _inputs(query, settings), len(plan)
     shown, asked = task.inputs(inputs), _Asked()
     if query["level"] is None:
         asked["level"] = ("<level of the whole problem>", _LEVEL)
@@ -163,9 +159,9 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
     intro, *parts = _LEVEL_LINE.split(inputs["examples"])
     shown = [*zip(parts[1::2], parts[::2], strict=True)]
     if inputs["examples"] == LEVEL_RUBRIC:
-        shown = [(LETTER.problem, "3"), ("What is the capital of Kenya?", "1"), (_HARDEST, "5")]
+        shown = [(_LETTER.problem, "3"), ("What is the capital of Kenya?", "1"), (_HARDEST, "5")]
     elif intro.strip() or not parts:  # the user rewrote the examples
-        shown = [(TANK.problem, f"{TANK.level}")]
+        shown = [(_TANK.problem, f"{_TANK.level}")]
     else:
         inputs["examples"] = ""
         if inputs["domain"].casefold() in MATHEMATICS:  # `LEVEL_EXAMPLES` show it
@@ -188,7 +184,7 @@ def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[st
         problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
     level, examples = query["level"], settings.level_examples
     if examples is None:
-        copies = has_text(query) and not brief  # a small model plans the problems of known level
+        copies = _has_text(query) and not brief  # a small model plans the problems of known level
         compares = settings.style == "paper" or (settings.model_class == "small" and not copies)
         fields = {*MATHEMATICS, _ANY_DOMAIN} if compares else MATHEMATICS
         examples = LEVEL_EXAMPLES if query["domain"].casefold() in fields else LEVEL_RUBRIC
@@ -221,3 +217,95 @@ def _object(**properties: dict[str, Any]) -> dict[str, Any]:
 
 def _array(items: dict[str, Any], minimum: int, maximum: int) -> dict[str, Any]:
     return {"type": "array", "items": items, "minItems": minimum, "maxItems": maximum}
+
+
+class _Task:  # those below were written for this package, and are part of no data set
+    """A task with its plan: parts with a level and a credit each. The hardest gives its level."""
+
+    def __init__(self, problem: str, *parts: tuple[str, int, int], delivers: str = "last") -> None:
+        self.problem, self.parts, self.delivers = problem, parts, delivers
+        self.steps, self.levels, self.credits = zip(*parts, strict=True)
+        self.level = max(self.levels)
+
+    def inputs(self, of: Mapping[str, str]) -> dict[str, str]:
+        """Return the task as input fields, with its level if the inputs of a question have one."""
+        return {"problem": self.problem, "level": f"level {self.level} of 5" if of["level"] else ""}
+
+
+_TANK = _Task(
+    "A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How many hours "
+    "does it take to fill the tank?",
+    ("How many litres a minute are gained? | take the leak from the pump", 1, 20),
+    ("How many minutes does the tank take? | divide by what is gained a minute", 2, 50),
+    ("How many hours is that? | minutes of an hour", 1, 30),
+)
+_LETTER = _Task(
+    "Write a letter to a hotel about a noisy room, and ask for the price of one night back.",
+    ("Choose the facts to tell | what happened, when, who was told", 2, 20),
+    ("Decide what to ask for, and why | what was promised and not kept", 2, 25),
+    ("Write the letter | three short paragraphs, polite and firm", 3, 55),
+)
+_ESSAY = _Task(
+    "Write an essay of 500 words on whether schools should begin later in the morning.",
+    ("Write the opening, which asks the question | whom it concerns, why now", 2, 20),
+    ("Write the reasons for and against | sleep and marks, buses and parents", 3, 50),
+    ("Write the closing, which answers the question | weigh both sides", 3, 30),
+    delivers="all",
+)
+_FUNCTION = _Task(
+    "Write a Python function that returns the second largest number of a list, and a test for it.",
+    ("Decide what short lists and equal numbers give | list the cases", 2, 20),
+    ("Choose the algorithm | one pass, keep the two largest so far", 2, 25),
+    ("Write all that is asked for: the function and its test | every case, clear names", 3, 55),
+)
+_TRIP = _Task(
+    "Plan two days in Rome for a couple who walk slowly, for 300 euros.",
+    ("Choose the sights of each day | few, and close to each other", 2, 25),
+    ("Choose where to eat and sleep within the money | prices of each, and their sum", 3, 30),
+    ("Write the whole plan, day by day | times, ways, meals and costs", 3, 45),
+)
+_DAYS = _Task(  # shown where ``synthesis="join"`` is set: each part is one of the answer
+    "Plan three days in Rome for a couple who walk slowly, for 500 euros.",
+    ("Write day 1: arrival, and the old town | way there, hotel, dinner", 3, 35),
+    ("Write day 2: the Vatican, and a park | tickets, lunch between both, dinner", 3, 40),
+    ("Write day 3: a market, and the way home | time left, sum of all costs", 2, 25),
+    delivers="all",
+)
+_MILL = _Task(
+    "The mill burned in 1834, as the miller had left a lamp alight. A new one opened two years "
+    "later, of stone. How long was the town without a mill, and why?",
+    ("Find when the mill burned, and when the new one opened | dates of the text", 1, 30),
+    ("How long was the town without a mill? | from the one date to the other", 2, 25),
+    ("Answer the whole question: how long, and why | the reason stands in the text", 2, 45),
+)
+_PRODUCT = _Task(
+    "What are the last two digits of 3 * 33 * 333 * ..., a product of 50 such factors?",
+    ("What is the product modulo 4? | reduce each factor, as 100 is a multiple of 4", 3, 25),
+    ("What is the product modulo 25? | reduce each factor, and write equal ones as a power", 3, 45),
+    (
+        "Which number below 100 fits both? | join the results by the Chinese remainder theorem",
+        3,
+        30,
+    ),
+)
+
+
+def _has_text(query: Query) -> bool:
+    """Return whether a question comes with a text, which it is about."""
+    return bool(query["reference"]) or "\n\n" in query["question"].strip()
+
+
+def _similar_tasks(query: Query, settings: Settings) -> tuple[_Task, ...]:
+    """Return tasks of two fields, the nearest last, where a model copies its form most."""
+    if settings.style == "paper":
+        return (_PRODUCT,)
+    if query["domain"].casefold() in MATHEMATICS:
+        return _TANK, _PRODUCT
+    if not is_composed(query):
+        return _TANK, _MILL if _has_text(query) else _LETTER
+    if (kind := kind_of(query)) == "program":
+        return _TANK, _FUNCTION
+    joins, is_auto = settings.synthesis == "join", settings.synthesis == "auto"
+    if kind == "trip":
+        return (_ESSAY, _DAYS) if joins else (_TANK, _TRIP)
+    return (_LETTER, _ESSAY) if joins or (is_auto and asked_length(query)) else (_TANK, _LETTER)
