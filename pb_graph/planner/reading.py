@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice, pairwise
+from itertools import islice
 from textwrap import dedent
 from typing import Any, NamedTuple, cast
 from unicodedata import numeric
@@ -235,23 +235,10 @@ def _to_step(item: object) -> dict[str, Any] | None:
     """Return an item as the fields of a `PlannedStep`, or None if it asks for nothing."""
     if isinstance(item, list) and all(isinstance(part, str) for part in item):
         item = " | ".join(item)
-    if isinstance(item, str):
-        item = {"step": item} if _says(item) else None
+    if isinstance(item, str) and _says(item):
+        item = {"step": item}
     if not isinstance(item, Mapping):
         return None
-    fields = _fields(item)
-    if fields or len(item) != 1:
-        return _split(fields) if fields else None
-    ((key, value),) = item.items()  # {"Step 1": "…"}, {"eggs": "How many?"}, {"How many?": "hint"}
-    if _QUESTION.search(str(key)):
-        return _to_step({"step": key, **(value if isinstance(value, Mapping) else {"hint": value})})
-    is_step = _ORDINAL.fullmatch(str(key)) or _field_of(key) == "question"
-    is_asked = is_step or _QUESTION.search(str(value))
-    return _to_step(value) if is_asked and isinstance(value, str | Mapping) else None
-
-
-def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a JSON object says of a step, by field; nothing if it asks for nothing."""
     fields, points = dict[str, Any](), ""
     for name in sorted(filter(_field_of, item), key=lambda key: [*_FIELD_OF].index(_letters(key))):
         field, value = _field_of(name), item[name]
@@ -261,7 +248,14 @@ def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
             fields.setdefault(field, value)
     if points and _ORDINAL.fullmatch(str(fields.get("question", "1"))):  # "Phase 1"
         fields["question"], points = points, ""
-    return {"hint": points, **fields} if "question" in fields else {}
+    if "question" in fields or len(item) != 1:
+        return _split({"hint": points, **fields}) if "question" in fields else None
+    ((key, value),) = item.items()  # {"Step 1": "…"}, {"eggs": "How many?"}, {"How many?": "hint"}
+    if _QUESTION.search(str(key)):
+        return _to_step({"step": key, **(value if isinstance(value, Mapping) else {"hint": value})})
+    is_step = _ORDINAL.fullmatch(str(key)) or _field_of(key) == "question"
+    is_asked = is_step or _QUESTION.search(str(value))
+    return _to_step(value) if is_asked and isinstance(value, str | Mapping) else None
 
 
 def _split(fields: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -330,10 +324,9 @@ def _lines(text: str) -> Iterator[str]:
         yield from (f"{'  ' * bool(place)}- {part}" for place, part in enumerate(named))
         if cells:
             continue
-        marks = [*_INLINE.finditer(line)]
-        is_list = marks[1:] and [int(mark[1]) for mark in marks] == [*range(1, len(marks) + 1)]
-        places = [0, *(mark.start() for mark in marks if is_list), None]
-        yield from (line[start:end] for start, end in pairwise(places))
+        numbers = [int(number) for number in _INLINE.findall(line)]
+        is_list = numbers[1:] and numbers == [*range(1, len(numbers) + 1)]
+        yield from (_INLINE.sub(r"\n\g<0>", line) if is_list else line).split("\n")
 
 
 def _lists_of_lines(text: str) -> list[_List]:
@@ -343,7 +336,7 @@ def _lists_of_lines(text: str) -> list[_List]:
     for line in _lines(text):
         place, words = len(line) - len(line.lstrip()), line.lstrip(" >#").strip(_AROUND)
         mark, field = _MARK.match(line), _field_in(words)
-        its_style, its_number = _place_of(mark) if mark else ("", 0)
+        its_style, its_number = _place_of(mark)
         is_top = its_style == "word" or place <= indent + 1
         is_part = bool(mark) or place > indent or (goes_on and not _HEADING.match(line))
         is_part |= field is not None and _FIELD_OF[field[0]] != "question"
@@ -396,14 +389,15 @@ def _field_in(text: str) -> tuple[str, str] | None:
     return (_letters(name), value) if value and field and not is_title else None
 
 
-def _place_of(mark: re.Match[str]) -> tuple[str, int]:
+def _place_of(mark: re.Match[str] | None) -> tuple[str, int]:
     """Return the style of a mark, none for "1.2", and its number; 0 for a bullet."""
-    if mark["digits"]:
-        number = int(mark["digits"]) if mark["digits"].isdecimal() else 0  # "Step two", "二、"
+    if not mark or mark["dots"]:
+        return "", 0
+    if digits := mark["digits"]:
         style = "word" if mark["word"] else f"digits{mark['open'] or ''}"
-        return ("", 0) if mark["dots"] else (style, number)
-    letter = (mark["letter"] or "").casefold()
-    return ("letter", 1 if letter in {"a", "i"} else 2) if letter else ("bullet", 0)
+        return style, int(digits) if digits.isdecimal() else 0  # "Step two", "二、"
+    letter = mark["letter"]
+    return ("letter", 1 if letter in {*"aAiI"} else 2) if letter else ("bullet", 0)
 
 
 def find_grades(text: str) -> dict[str, Any]:

@@ -90,27 +90,23 @@ def plan_request(
         graded: Whether to ask for the steps' levels and credits, and an unknown level of the whole.
         tools: What the solver can call, a line for each tool.
     """
-    limit, inputs, asked = settings.max_steps, _inputs(query, settings), _Asked()
+    limit, inputs = settings.max_steps, _inputs(query, settings)
     predictor, pattern, item = "decompose", '"part | hint"', _STEP
     if tools:
         inputs["problem"] += "".join(["\nTools that can be called:", *(f"\n- {t}" for t in tools)])
     if graded:
         predictor, pattern = "fused", '{"question": "part | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
-    else:
-        inputs["examples"] = ""
-    if graded and query["level"] is None:
-        asked["level"] = ("N", _LEVEL)
+    asked: _Asked = {"level": ("N", _LEVEL)} if graded and query["level"] is None else {}
     if settings.style != "paper" and settings.synthesis == "auto":
         asked["delivers"] = ('"last" or "all"', {"type": "string", "enum": ["last", "all"]})
     asked["steps"] = (f"[{pattern}, ...]", _array(item, min(2, limit), limit))
     form, schema = _form_of(asked)
-    form = f"Reply with JSON only: {form}, at most {limit} steps."
+    intro = f"{_PAPER_PLANNER}\n\n" if settings.style == "paper" else ""
+    form = f"{intro}Reply with JSON only: {form}, at most {limit} steps."
     if settings.is_stepwise:  # independent steps run in parallel
         form += " Where a step does not need the one before it, add the numbers of those it needs: "
         form += '"part | hint | after 1".'
-    if settings.style == "paper":
-        form = f"{_PAPER_PLANNER}\n\n{form}"
     examples = []
     for task in _similar_tasks(query, settings):
         reply = {name: getattr(task, name) for name in asked}
@@ -132,18 +128,16 @@ def estimate_request(
         settings: Settings of the run.
     """
     task, inputs, count = _similar_tasks(query, settings)[0], _inputs(query, settings), len(plan)
-    shown, asked = task.inputs(inputs), _Asked()
-    if query["level"] is None:
-        asked["level"] = ("<level of the whole problem>", _LEVEL)
+    shown, level = task.inputs(inputs), ("<level of the whole problem>", _LEVEL)
+    asked: _Asked = {"level": level} if query["level"] is None else {}
     if count:
         asked["levels"] = (f"<{count} levels, in order>", _array(_LEVEL, count, count))
         asked["credits"] = (f"<{count} credits, sum 100>", _array(_CREDIT, count, count))
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
         shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in task.steps)
     form, schema = _form_of(asked)
-    form = f"Reply with one line of JSON only: {form}"
-    if settings.style == "paper":
-        form = f"{_PAPER_GRADER}\n\n{form}"
+    intro = f"{_PAPER_GRADER}\n\n" if settings.style == "paper" else ""
+    form = f"{intro}Reply with one line of JSON only: {form}"
     example = Example(shown, json.dumps({name: getattr(task, name) for name in asked}))
     return PlannerRequest("estimate", "estimate", inputs, form, schema, (example,))
 
