@@ -1,8 +1,9 @@
 """Define the planner as a DSPy module: called, tuned, saved, loaded, and asked by a chat model."""
+# ruff: noqa: ANN401 -- DSPy's signatures carry no types
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -16,7 +17,6 @@ from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.planner import signatures
 from pb_graph.planner.plans import clean_plan
 from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
-from pb_graph.planner.signatures import PlannerAdapter
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Settings
 from pb_graph.styles import Example, Style
@@ -171,3 +171,83 @@ def load_planner(program: Planner | PlannerProgram | str | Path | None) -> Plann
     if isinstance(program, Planner):
         return program
     return Planner() if program is None else Planner().load(program)
+
+
+class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
+    """Renders a signature in a few lines, and lets the type of its one output read the reply.
+
+    DSPy's own adapters frame each field by headers, which cost a planner output tokens and which
+    small models often get wrong.
+
+    Args:
+        form: The form of the reply, in words.
+        examples: Exchanges to show while the predictor has no demos of its own.
+    """
+
+    def __init__(self, form: str, examples: Sequence[tuple[Mapping[str, str], str]] = ()) -> None:
+        super().__init__()
+        self.form, self.examples = form, examples
+
+    def format(
+        self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return the messages: instructions and form, then the examples, then the inputs.
+
+        Args:
+            signature: The signature of the predictor.
+            demos: The demos of the predictor; without any, `examples` are shown.
+            inputs: Values of the input fields by name; empty ones are left out.
+        """
+        name, reply_type = _output_of(signature)
+        examples = [demo for demo in demos if is_demo(signature, demo)]
+        examples = examples or [{**fields, name: reply} for fields, reply in self.examples]
+        said = [("system", f"{signature.instructions}\n\n{self.form}")]
+        for demo in examples:
+            reply = demo[name]
+            if not isinstance(reply, str):  # a demo that was saved and loaded is a mapping
+                reply = reply_type.model_validate(reply).to_text()
+            said += [("user", _render(signature, demo)), ("assistant", reply)]
+        said.append(("user", _render(signature, inputs)))
+        return [{"role": role, "content": text} for role, text in said]
+
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        """Return the output field of a reply by its name.
+
+        Raises:
+            AdapterParseError: If the output type finds nothing that it can use.
+        """
+        name, reply_type = _output_of(signature)
+        try:
+            return {name: reply_type.read(completion)}
+        except ValueError as error:
+            adapter, reason = type(self).__name__, str(error)
+            raise AdapterParseError(adapter, signature, completion, reason) from error
+
+
+def _output_of(signature: Any) -> tuple[str, Any]:
+    """Return the name and the type of the one output field of a planner signature."""
+    ((name, field),) = signature.output_fields.items()
+    return name, field.annotation
+
+
+def is_demo(signature: Any, demo: Any) -> bool:
+    """Return whether a demo has a problem and a reply; optimizers add rows of training data, too.
+
+    Args:
+        signature: The signature of the predictor that shows the demo.
+        demo: A mapping or ``dspy.Example``.
+    """
+    name, reply_type = _output_of(signature)
+    return bool(demo.get("problem")) and isinstance(demo.get(name), reply_type | str | dict)
+
+
+def _render(signature: Any, values: Any) -> str:
+    """Return the input fields that have a value, each below its label."""
+    parts = []
+    for name, field in signature.input_fields.items():
+        label = field.json_schema_extra["desc"]
+        if label.startswith("${"):  # DSPy's own, where a field has no description
+            label = name.replace("_", " ").capitalize()
+        if value := values.get(name):
+            parts.append(f"{label}:\n{value}" if label else str(value))
+    return "\n\n".join(parts)
