@@ -86,7 +86,6 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
 
     async def _ask(self, request: PlannerRequest[T], io: IO, more: Mapping[str, str]) -> T:
-        """Make one request to DSPy's current language model, with further input fields."""
         request = replace(request, inputs={**request.inputs, **more})
         predictor, adapter, inputs = self._parts(request)
         with dspy.context(adapter=adapter):

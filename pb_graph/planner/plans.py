@@ -27,7 +27,6 @@ ALL_CREDITS = 100.0
 _CONSTANT = 10  # numbers up to it are a part of a method ("mod 8", "k ≥ 3") before an "="
 _PUNCTUATION = re.compile(r"[\s.,;:?!\"'`]+")
 _FORM = {"", "sub-question"}  # ask nothing; some models repeat the form of the reply
-_FEWEST_WORDS = {True: 6, False: 10}  # fewer say nothing, by whether a text is asked for
 _WORD = re.compile(r"[^\W_\u1100-\uffff]{4,}|\d+|[\u1100-\uffff]")
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
 _EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
@@ -230,12 +229,11 @@ def clean_plan(
     }
     notes = [f"{correction}: {count}" for correction, count in corrections.items() if count]
     warnings = [ReportWarning(code="plan_corrected", message=note) for note in notes]
-    credit = [step.credit for step in kept]
-    if any(value is not None for value in credit):
-        graded = Difficulty(levels=[step.level for step in kept], credits=credit)
-        _, steps, more = grade_steps(graded, steps, query["level"] or MIDDLE)
-        warnings += more
-    return steps, warnings
+    if all(step.credit is None for step in kept):
+        return steps, warnings
+    graded = Difficulty(levels=[s.level for s in kept], credits=[s.credit for s in kept])
+    _, steps, more = grade_steps(graded, steps, query["level"] or MIDDLE)
+    return steps, warnings + more
 
 
 def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
@@ -253,8 +251,8 @@ def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
     )
     if all(part and part <= asked and 10 * len(part) >= 9 * len(asked) for part in parts):
         return True
-    fewest = min(sum(map(str.isalpha, each)) for each in (words, known))
-    return fewest >= _FEWEST_WORDS[is_composed(query)] and not words & known
+    fewest = min(sum(map(str.isalpha, each)) for each in (words, known))  # few say nothing
+    return fewest >= (6 if is_composed(query) else 10) and not words & known
 
 
 def grade_steps(

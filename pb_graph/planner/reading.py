@@ -96,8 +96,7 @@ _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\
 _TAG = re.compile(r"(?:</[A-Za-z][\w-]*>\s*)*(<(/?)([A-Za-z][\w-]*)\b[^<>\n]*>)")
 _HEADING = re.compile(r"[ \t]*(?:#|<[^<>]*>\W*$|\*\*[^*]+\*\*\W*$|.*[:：]\W*$)")
 _ENDS, _QUESTION = re.compile(r"[.?!。？！:：]\W*$"), re.compile(r"[?？؟]\W*(?:\||$)")
-_AROUND = " \t*_"
-_ORDINAL = re.compile(r"(\D{0,16})(\d{1,2})\W?")
+_AROUND, _ORDINAL = " \t*_", re.compile(r"(\D{0,16})(\d{1,2})\W?")
 _FORM = re.compile(  # or a refusal in place of a step
     r"\W*(?:\w{2,5}\W+)?(?:sub\W*)?(?:question|step|part)s?[^\w?]*\d*[^\w?]*"
     r"|\W*(?:i|we|sorry|as an ai)\b.*(?:can(?:not|['’]t)|unable|not able|sorry|won['’]t)\b.*"
@@ -131,7 +130,6 @@ def find_plan(text: str) -> dict[str, Any]:
 
 
 def _lists(text: str, depth: int = 6) -> Iterator[_List]:
-    """Yield the lists of a text: those of its lines, then those of its JSON values."""
     yield from _lists_of_lines(text)
     values = _json_values(text)
     objects = [value for _, value in values if isinstance(value, Mapping)]
