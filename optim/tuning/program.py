@@ -18,8 +18,7 @@ from pb_graph.graph import PlanAndBudgetGraph, build_graph
 from pb_graph.methods import METHODS
 from pb_graph.models.caps import CapPolicy, known_policy
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-from pb_graph.planner.planner import Planner, load_planner
-from pb_graph.planner.signatures import is_demo
+from pb_graph.planner.planner import Planner, is_demo, load_planner
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import PLANNED, Context, Settings
 from pb_graph.state import Input

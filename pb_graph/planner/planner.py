@@ -1,8 +1,9 @@
 """Define the planner as a DSPy module: called, tuned, saved, loaded, and asked by a chat model."""
+# ruff: noqa: ANN401 -- DSPy's signatures carry no types
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -13,16 +14,9 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 
 from pb_graph.errors import InputError
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
+from pb_graph.planner import signatures
 from pb_graph.planner.plans import clean_plan
 from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
-from pb_graph.planner.signatures import (
-    Decompose,
-    DecomposeAndEstimate,
-    EstimateDifficulty,
-    JudgeLevel,
-    PlannerAdapter,
-    Solve,
-)
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Settings
 from pb_graph.styles import Example, Style
@@ -47,18 +41,14 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
 
     def __init__(self) -> None:
         super().__init__()
-        self.decompose = dspy.Predict(Decompose)
-        self.estimate = dspy.Predict(EstimateDifficulty)
-        self.fused = dspy.Predict(DecomposeAndEstimate)
-        self.solve = dspy.Predict(Solve)
-        self.level = dspy.Predict(JudgeLevel)
+        self.decompose = dspy.Predict(signatures.Decompose)
+        self.estimate = dspy.Predict(signatures.EstimateDifficulty)
+        self.fused = dspy.Predict(signatures.DecomposeAndEstimate)
+        self.solve = dspy.Predict(signatures.Solve)
+        self.level = dspy.Predict(signatures.JudgeLevel)
 
     def forward(
-        self,
-        question: str,
-        level: int | None = None,
-        settings: Settings | None = None,
-        **fields: str,
+        self, question: str, level: int | None = None, settings: Settings | None = None, **more: str
     ) -> dspy.Prediction:
         """Plan one question with DSPy's current language model; see ``dspy.context``.
 
@@ -66,7 +56,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
             question: The question.
             level: Its difficulty from 1 to 5; None to ask for it first.
             settings: Only ``planning``, ``max_steps``, ``domain`` and ``level_examples`` are used.
-            fields: Values of further input fields that your own signature has.
+            more: Values of further input fields that your own signature has.
 
         Returns:
             ``plan``, a list of `SubQuestion`, with levels and credits if ``planning="fused"``;
@@ -75,34 +65,28 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         Raises:
             AdapterParseError: If the reply holds no plan.
         """
-        return run_sync(self._plan(BLOCKING, question, level, settings or Settings(), fields))
+        return run_sync(self._plan(BLOCKING, question, level, settings or Settings(), more))
 
     async def aforward(
-        self,
-        question: str,
-        level: int | None = None,
-        settings: Settings | None = None,
-        **fields: str,
+        self, question: str, level: int | None = None, settings: Settings | None = None, **more: str
     ) -> dspy.Prediction:
         """Plan one question as `forward` does, in an event loop."""
-        return await self._plan(ASYNC, question, level, settings or Settings(), fields)
+        return await self._plan(ASYNC, question, level, settings or Settings(), more)
 
     async def _plan(
-        self, io: IO, question: str, level: int | None, settings: Settings, fields: dict[str, str]
+        self, io: IO, question: str, level: int | None, settings: Settings, more: Mapping[str, str]
     ) -> dspy.Prediction:
-        given = dict.fromkeys(("reference", "instruction", "answer_format"))
-        query = cast("Query", given | {"question": question, "domain": settings.domain})
-        query["level"] = level
+        asked = {"question": question, "domain": settings.domain, "level": level}
+        query = cast("Query", dict.fromkeys(("reference", "instruction", "answer_format")) | asked)
         if level is None:
-            query["level"] = (await self._ask(level_request(query, settings), io, fields)).level
+            query["level"] = (await self._ask(level_request(query, settings), io, more)).level
         request = plan_request(query, settings, graded=settings.planning == "fused")
-        raw_plan = await self._ask(request, io, fields)
+        raw_plan = await self._ask(request, io, more)
         plan, warnings = clean_plan(raw_plan, query, settings.max_steps)
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
 
-    async def _ask(self, request: PlannerRequest[T], io: IO, fields: Mapping[str, str]) -> T:
-        """Make one request to DSPy's current language model, with further input fields."""
-        request = replace(request, inputs={**request.inputs, **fields})
+    async def _ask(self, request: PlannerRequest[T], io: IO, more: Mapping[str, str]) -> T:
+        request = replace(request, inputs={**request.inputs, **more})
         predictor, adapter, inputs = self._parts(request)
         with dspy.context(adapter=adapter):
             prediction = await io.call(predictor, predictor.acall, **inputs)
@@ -119,19 +103,16 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         Args:
             request: The request.
             text: The text of the reply.
-            traced: Whether an active DSPy trace sees the call, as an optimizer needs. DSPy's
-                default trace is one global list that only grows.
+            traced: Whether an optimizer's trace sees the call. DSPy's default one only grows.
 
         Returns:
             The value, None if the reply cannot be read; and why it cannot.
         """
         predictor, adapter, inputs = self._parts(request)
-        if not text:
-            return None, "it was empty"
         try:
             found = adapter.parse(predictor.signature, text)
         except AdapterParseError as error:
-            return None, str(error.__cause__)
+            return None, str(error.__cause__) if text else "it was empty"
         if traced and dspy.settings.trace is not None:
             dspy.settings.trace.append((predictor, inputs, dspy.Prediction(**found)))
         return next(iter(found.values())), ""
@@ -148,7 +129,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         shown = [(demo.get("problem"), demo.get("solution")) for demo in self.solve.demos]
         examples = tuple(Example(*pair) for pair in shown if all(pair))
         signature = self.solve.signature
-        instruction = "" if signature.equals(Solve) else signature.instructions
+        instruction = "" if signature.equals(signatures.Solve) else signature.instructions
         return Style(instruction, examples) if examples or instruction else None
 
     def program(self) -> PlannerProgram:
@@ -169,9 +150,8 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         if not isinstance(program, PlannerProgram):
             program = PlannerProgram.load(program)
         try:
-            for name, predictor in self.named_predictors():
-                fields = program.state[name]["signature"]["fields"]
-                if len(fields) != len(predictor.signature.fields):
+            for name, part in self.named_predictors():
+                if len(program.state[name]["signature"]["fields"]) != len(part.signature.fields):
                     msg = f"The planner program has other fields in {name!r}. Tune it again."
                     raise InputError(msg)
             self.load_state(program.state)
@@ -190,3 +170,83 @@ def load_planner(program: Planner | PlannerProgram | str | Path | None) -> Plann
     if isinstance(program, Planner):
         return program
     return Planner() if program is None else Planner().load(program)
+
+
+class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
+    """Renders a signature in a few lines, and lets the type of its one output read the reply.
+
+    DSPy's own adapters frame each field by headers, which cost a planner output tokens and which
+    small models often get wrong.
+
+    Args:
+        form: The form of the reply, in words.
+        examples: Exchanges to show while the predictor has no demos of its own.
+    """
+
+    def __init__(self, form: str, examples: Sequence[tuple[Mapping[str, str], str]] = ()) -> None:
+        super().__init__()
+        self.form, self.examples = form, examples
+
+    def format(
+        self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return the messages: instructions and form, then the examples, then the inputs.
+
+        Args:
+            signature: The signature of the predictor.
+            demos: The demos of the predictor; without any, `examples` are shown.
+            inputs: Values of the input fields by name; empty ones are left out.
+        """
+        name, reply_type = _output_of(signature)
+        examples = [demo for demo in demos if is_demo(signature, demo)]
+        examples = examples or [{**fields, name: reply} for fields, reply in self.examples]
+        said = [("system", f"{signature.instructions}\n\n{self.form}")]
+        for demo in examples:
+            reply = demo[name]
+            if not isinstance(reply, str):  # a demo that was saved and loaded is a mapping
+                reply = reply_type.model_validate(reply).to_text()
+            said += [("user", _render(signature, demo)), ("assistant", reply)]
+        said.append(("user", _render(signature, inputs)))
+        return [{"role": role, "content": text} for role, text in said]
+
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        """Return the output field of a reply by its name.
+
+        Raises:
+            AdapterParseError: If the output type finds nothing that it can use.
+        """
+        name, reply_type = _output_of(signature)
+        try:
+            return {name: reply_type.read(completion)}
+        except ValueError as error:
+            adapter, reason = type(self).__name__, str(error)
+            raise AdapterParseError(adapter, signature, completion, reason) from error
+
+
+def _output_of(signature: Any) -> tuple[str, Any]:
+    """Return the name and the type of the one output field of a planner signature."""
+    ((name, field),) = signature.output_fields.items()
+    return name, field.annotation
+
+
+def is_demo(signature: Any, demo: Any) -> bool:
+    """Return whether a demo has a problem and a reply; optimizers add rows of training data, too.
+
+    Args:
+        signature: The signature of the predictor that shows the demo.
+        demo: A mapping or ``dspy.Example``.
+    """
+    name, reply_type = _output_of(signature)
+    return bool(demo.get("problem")) and isinstance(demo.get(name), reply_type | str | dict)
+
+
+def _render(signature: Any, values: Any) -> str:
+    """Return the input fields that have a value, each below its label."""
+    parts = []
+    for name, field in signature.input_fields.items():
+        label = field.json_schema_extra["desc"]
+        if label.startswith("${"):  # DSPy's own, where a field has no description
+            label = name.replace("_", " ").capitalize()
+        if value := values.get(name):
+            parts.append(f"{label}:\n{value}" if label else str(value))
+    return "\n\n".join(parts)

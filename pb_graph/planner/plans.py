@@ -1,10 +1,8 @@
 """Define what a planner replies with, and clean it; `reading` finds it in the reply.
 
-A plan is cleaned by three rules, and each correction is a warning:
-
-1. Empty sub-questions, and those equal to an earlier one, are dropped.
-2. A hint with a value is dropped: a number that neither the question nor an earlier step has.
-3. Of too many sub-questions the first ones and the last one are kept.
+Dropped, with a warning, are sub-questions that are empty or equal to an earlier one; hints with a
+value, a number that neither the question nor an earlier step has; and, of too many sub-questions,
+those before the last one.
 """
 
 # ruff: noqa: RUF001 -- marks and digits of other scripts
@@ -13,9 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
+from unicodedata import decimal, normalize
 
 from pydantic import BaseModel, Field
 
@@ -26,17 +24,12 @@ from pb_graph.types import Query, ReportWarning, SubQuestion
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0
-
 _CONSTANT = 10  # numbers up to it are a part of a method ("mod 8", "k ≥ 3") before an "="
-
 _PUNCTUATION = re.compile(r"[\s.,;:?!\"'`]+")
 _FORM = {"", "sub-question"}  # ask nothing; some models repeat the form of the reply
-
-_FEWEST_WORDS = {True: 6, False: 10}  # fewer say nothing, by whether a text is asked for
 _WORD = re.compile(r"[^\W_\u1100-\uffff]{4,}|\d+|[\u1100-\uffff]")
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
 _EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
-
 _SCALE = re.compile(  # names of a scale, or of a level that is denied
     r"(?i)(?:\b(?:on|from|of|between|scale)\s+)*\b(?:L?[01]|one)\s*(?:\([^)]*\)\s*)?"
     r"(?:to|through|and|[-–—~]|\.\.|bis|à|至|到)\s*(?:L?5|five)\b(?:\s*\([^)]*\))?"
@@ -73,10 +66,9 @@ class _Reply(BaseModel, frozen=True):
         Raises:
             ValueError: If the reply does not hold it.
         """
-        fields = cls.finder(text)
-        if not fields:
-            raise ValueError(cls.missing)
-        return cls.model_validate(fields)
+        if fields := cls.finder(text):
+            return cls.model_validate(fields)
+        raise ValueError(cls.missing)
 
     def to_text(self) -> str:
         """Return the value as JSON, in the form that a planner is asked for; `read` reads it."""
@@ -100,15 +92,6 @@ class PlannedStep(BaseModel, frozen=True):
     level: float | None = None
     credit: float | None = None
 
-    def to_text(self) -> str | dict[str, Any]:
-        """Return the step in the format that the planner is asked for, with its grades."""
-        needs = ", ".join(map(str, self.after or ())) or "nothing"
-        after = "" if self.after is None else f"after {needs}"
-        text = " | ".join(filter(None, [self.question, self.hint, after]))
-        if self.level is None and self.credit is None:
-            return text
-        return {"question": text, "level": self.level, "credit": self.credit}
-
 
 class Plan(_Reply, frozen=True):
     """A decomposition: the parts in order, with or without level and credit.
@@ -130,8 +113,14 @@ class Plan(_Reply, frozen=True):
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
         about = {name: value for name, value in self if name != "steps" and value is not None}
-        about["steps"] = [step.to_text() for step in self.steps]
-        return json.dumps(about, ensure_ascii=False)
+        steps = list[object]()
+        for step in self.steps:
+            needs = ", ".join(map(str, step.after or ())) or "nothing"
+            after = "" if step.after is None else f"after {needs}"
+            text = " | ".join(filter(None, [step.question, step.hint, after]))
+            grades = {"level": step.level, "credit": step.credit}
+            steps.append(text if {*grades.values()} == {None} else {"question": text, **grades})
+        return json.dumps({**about, "steps": steps}, ensure_ascii=False)
 
 
 class Difficulty(_Reply, frozen=True):
@@ -157,8 +146,7 @@ def find_level(text: str) -> dict[str, Any]:
     The number that is called a level counts, not one of a scale or of another thing.
     """
     text = without_thinking(text)[:MAX_LENGTH].translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
-    text = unicodedata.normalize("NFKC", text)
-    plain = "".join(f"{unicodedata.decimal(sign, sign)}" for sign in text)
+    plain = "".join(f"{decimal(sign, sign)}" for sign in normalize("NFKC", text))
     plain, scales = _SCALE.subn(" ", plain)
     found = sorted(_LEVEL.finditer(plain), key=lambda match: match["digits"] is None)
     found = [match for match in found if plain[match.end() :][:1] != "?"] or found
@@ -202,10 +190,9 @@ def single_step(query: Query) -> SubQuestion:
 def clean_plan(
     plan: Plan, query: Query, max_steps: int
 ) -> tuple[list[SubQuestion], list[ReportWarning]]:
-    """Turn a plan into distinct sub-questions that depend on earlier sub-questions only.
+    """Turn a plan into distinct sub-questions that depend on earlier ones only.
 
-    A sub-question that says nothing of others, or names later ones only, depends on the one before
-    it.
+    One that says nothing of others, or names later ones only, depends on the one before it.
 
     Args:
         plan: The plan as the planner wrote it.
@@ -232,27 +219,21 @@ def clean_plan(
         needs = sorted({places.index(need) for need in asked if need in places[:place]})
         if place and not needs and (step.after is None or any(step.after)):
             needs = [place - 1]
-        text, hint = step.question, "" if leak else step.hint
-        cleaned = SubQuestion(
-            index=place, question=text, hint=hint, depends_on=needs, level=None, credit=None
-        )
-        steps.append(cleaned)
+        hint = "" if leak else step.hint
+        about = {"index": place, "question": step.question, "hint": hint, "depends_on": needs}
+        steps.append(cast("SubQuestion", about | {"level": None, "credit": None}))
     corrections = {
         "empty or repeated sub-questions dropped": repeated,
         "hints with a value dropped": leaks,
         f"sub-questions of more than {max_steps} dropped": dropped,
     }
-    warnings = [
-        ReportWarning(code="plan_corrected", message=f"{correction}: {count}")
-        for correction, count in corrections.items()
-        if count
-    ]
-    credit = [step.credit for step in kept]
-    if any(value is not None for value in credit):
-        graded = Difficulty(levels=[step.level for step in kept], credits=credit)
-        _, steps, more = grade_steps(graded, steps, query["level"] or MIDDLE)
-        warnings += more
-    return steps, warnings
+    notes = [f"{correction}: {count}" for correction, count in corrections.items() if count]
+    warnings = [ReportWarning(code="plan_corrected", message=note) for note in notes]
+    if all(step.credit is None for step in kept):
+        return steps, warnings
+    graded = Difficulty(levels=[s.level for s in kept], credits=[s.credit for s in kept])
+    _, steps, more = grade_steps(graded, steps, query["level"] or MIDDLE)
+    return steps, warnings + more
 
 
 def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
@@ -270,8 +251,8 @@ def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
     )
     if all(part and part <= asked and 10 * len(part) >= 9 * len(asked) for part in parts):
         return True
-    fewest = min(sum(map(str.isalpha, each)) for each in (words, known))
-    return fewest >= _FEWEST_WORDS[is_composed(query)] and not words & known
+    fewest = min(sum(map(str.isalpha, each)) for each in (words, known))  # few say nothing
+    return fewest >= (6 if is_composed(query) else 10) and not words & known
 
 
 def grade_steps(
@@ -298,24 +279,19 @@ def grade_steps(
     if not len(shares) == len(estimates.credits) == count or not sum(shares):
         shares = [1.0] * count
     credit = [round(value / sum(shares) * ALL_CREDITS, 2) for value in shares]
-    graded: list[SubQuestion] = [
-        {**step, "level": own, "credit": share}
-        for step, own, share in zip(steps, levels, credit, strict=True)
-    ]
+    rows = zip(steps, levels, credit, strict=True)
+    graded: list[SubQuestion] = [{**step, "level": own, "credit": part} for step, own, part in rows]
     grades: list[tuple[str, object, object]] = [
         ("level", known_level or estimates.level, level),
         ("levels", estimates.levels, levels),
         ("credits", [round(value or 0) for value in estimates.credits], [*map(round, credit)]),
     ]
-    warnings = [
-        ReportWarning(
-            code="grades_corrected",
-            message=f"{name} {old} became {new}" if old else f"no {name}: {new} assumed",
-        )
+    notes = [
+        f"{name} {old} became {new}" if old else f"no {name}: {new} assumed"
         for name, old, new in grades
         if old != new
     ]
-    return level, graded, warnings
+    return level, graded, [ReportWarning(code="grades_corrected", message=note) for note in notes]
 
 
 def _about(query: Query) -> str:

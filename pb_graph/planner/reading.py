@@ -1,8 +1,7 @@
 """Find the steps of a plan, and levels and credits, in a planner's reply in any form.
 
-A reply is data: it is parsed, and never evaluated. JSON and lines both become lists with a label.
-A list is taken for the plan by what is known of plans: its label, or that it asks questions. Any
-other list is left alone.
+A reply is parsed, never evaluated. JSON and lines both become lists with a label. A list is the
+plan by its label, or as it asks questions; any other list is left alone.
 """
 
 # ruff: noqa: RUF001 -- marks and digits of other scripts
@@ -13,8 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from textwrap import dedent
 from typing import Any, NamedTuple, cast
 from unicodedata import numeric
@@ -25,49 +23,45 @@ from pb_graph.answers import without_thinking
 
 MAX_LENGTH, _MAX_STARTS, _MAX_BROKEN = 40_000, 40, 4
 _MAX_REPAIRED = 2_000  # characters: the time to repair JSON grows with the square of its length
-
 # JSON begins a line, or is an object or a list of quoted texts: "{1, 2}" is mathematics.
 _JSON_START = re.compile(r"^[ \t>]*(?=[\[{])|(?=[\[{]\s*\{?\s*\\?[\"'“])", re.MULTILINE)
 # A LaTeX command that a model wrote into JSON without doubling its backslash.
 _BARE_LATEX = re.compile(r"(?<!\\)\\(?=[A-Za-z]{2})(?!u[0-9a-fA-F]{4})")
-
 _STEP = (  # in the languages in which models number steps
-    "step question task problem goal stage phase schritt frage aufgabe étape paso pregunta passo "
-    "domanda questão pergunta etapa fase stap vraag krok adım langkah bước шаг вопрос задача "
-    "этап крок الخطوة خطوة السؤال सवाल प्रश्न चरण שלב ขั้นตอนที่ 步骤 步驟 步 问题 問題 任务 題 题 "
-    "質問 ステップ 手順 단계 질문"
+    "step|question|task|problem|goal|stage|phase|schritt|frage|aufgabe|étape|paso|pregunta|passo"
+    "|domanda|questão|pergunta|etapa|fase|stap|vraag|krok|adım|langkah|bước|шаг|вопрос|задача|этап"
+    "|крок|الخطوة|خطوة|السؤال|सवाल|प्रश्न|चरण|שלב|ขั้นตอนที่|步骤|步驟|步|问题|問題|任务|題|题|質問"
+    "|ステップ|手順|단계|질문"
 )
-_SUB = "sub|unter|teil|sous|sotto|deel|под|उप|子|小|サブ|하위"
-_TITLED = (
-    "part section day chapter teil parte tag jour día 天"  # "Day 1: the museums" keeps its name
-)
+_SUB = "(?:sub|unter|teil|sous|sotto|deel|под|उप|子|小|サブ|하위)"
+_TITLED = "part|section|day|chapter|teil|parte|tag|jour|día|天"  # "Day 1: hills" keeps its name
 _FIELDS = {  # of a step, as models name them, the surest first; a result is not read
-    "question": f"{_STEP} {_TITLED} li item instruction prompt query objective todo "
-    "description descripción text content action title name",
-    "hint": "hint tip method how hinweis tipp indice astuce pista dica подсказка 提示 ヒント 힌트",
-    "after": "after dependson dep dependency dependencies requires needs prerequisites",
-    "level": "level evaluatedlevel difficulty",
-    "credit": "credit point weight",
-    "id": "id stepid taskid number stepnumber",
-    "result": "answer result solution finalanswer",
+    "question": f"{_STEP}|{_TITLED}|li|item|instruction|prompt|query|objective|todo|description"
+    "|descripción|text|content|action|title|name",
+    "hint": "hint|tip|method|how|hinweis|tipp|indice|astuce|pista|dica|подсказка|提示|ヒント|힌트",
+    "after": "after|dependson|dep|dependency|dependencies|requires|needs|prerequisites",
+    "level": "level|evaluatedlevel|difficulty",
+    "credit": "credit|point|weight",
+    "id": "id|stepid|taskid|number|stepnumber",
+    "result": "answer|result|solution|finalanswer",
 }
 _PLAN = re.compile(
-    rf"(?i)(?<![a-z])(?:(?:(?:{_SUB})[-_ ]?|(?!(?:question|problem)\b))"
-    rf"(?:{'|'.join(_STEP.split())})\w{{0,3}}(?![a-z])|(?:part|section|chapter|day)s?(?![a-z])|plan"
-    r"|d[eé]compos|break|broken|outline|itinerary|strategy|approach|structure|procedure|method"
-    r"|workflow|roadmap|sequence|action|agenda|milestone|check-?list|process|to-?do|proceed|here"
-    r"|sure\b|okay|certainly|of course|got it|alright|absolutely|follow|solve|need to|do this"
-    r"|to (?:find|answer|get)\b|let['’]?s\b|let (?:us|me)\b|final|better|revis|enumerate|ecco|passi"
-    r"|passaggi|piano|vorgehen|lösungsweg|démarche|rencana|план|порядок|kế hoạch|خطوات|خطة|योजना"
-    r"|计划|計画|分解|分为|解き方|계획|나눌|과정)"
+    rf"(?i)(?<![a-z])(?:(?:{_SUB}[-_ ]?|(?!(?:question|problem)\b))(?:{_STEP})\w{{0,3}}(?![a-z])"
+    rf"|(?:part|section|chapter|day)s?(?![a-z])|plan|d[eé]compos|break|broken|outline|itinerary"
+    r"|strategy|approach|structure|procedure|method|workflow|roadmap|sequence|action|agenda"
+    r"|milestone|check-?list|process|to-?do|proceed|here|sure\b|okay|certainly|of course|got it"
+    r"|alright|absolutely|follow|solve|need to|do this|to (?:find|answer|get)\b|let['’]?s\b"
+    r"|let (?:us|me)\b|final|better|revis|enumerate|ecco|passi|passaggi|piano|vorgehen|lösungsweg"
+    r"|démarche|rencana|план|порядок|kế hoạch|خطوات|خطة|योजना|计划|計画|分解|分为|解き方|계획|나눌"
+    r"|과정)"
 )
 _NO_PLAN = re.compile(
-    r"(?i)(?<![a-z])(?:(?<!the )given|facts?\b|known|we know|need to know|data\b|reason(?!abl)|note"
-    r"|assum|constraint|missing|insight|details\b|consideration|need to consider|user\b|critique"
+    r"(?i)(?<![a-z])(?:(?<!the )given|facts?\b|known|we know|need to (?:know|consider)|data\b"
+    r"|reason(?!abl)|note|assum|constraint|missing|insight|details\b|consideration|user\b|critique"
     r"|(?:give|tell)s? us|(?:answer|result)s?\W*$|checks?\b|rules?\b|examples?\b|clarif|summary of"
     r"|why (?:I|it|this)\b|(?:need|provide) .*more (?:info|detail)|more (?:info|detail).* need"
-    r"|gegeben|bekannt|gründe|données|raisons|datos|razones|дано|известно|причин)"
-    r"|已知|条件|给出|理由|原因"
+    r"|gegeben|bekannt|gründe|données|raisons|datos|razones|дано|известно|причин)|已知|条件|给出"
+    r"|理由|原因"
 )
 _PURPOSE = re.compile(r"(?is)(plan|steps|questions|parts|tasks|problems) (?:to|for|of|with|in)\b.*")
 _REFUSES = re.compile(
@@ -86,8 +80,7 @@ _BULLET = re.compile(  # signs and words that stand for a number
 )
 _MARK = re.compile(
     rf"""(?ix)[ \t]*(?:>[ \t]*)*(?:\#+[ \t]*|[^\w\s\x00-\x7f]\ufe0f?[ \t]+(?=\d))?[*_`【]*(?:
-      (?:[\[(（]?(?P<word>(?:(?:{_SUB})[-_ ]?)?(?:{"|".join(_STEP.split())}|sq|[qst]|第)
-        |(?P<title>{"|".join(_TITLED.split())}))[ _\#]*)?
+      (?:[\[(（]?(?P<word>(?:{_SUB}[-_ ]?)?(?:{_STEP}|sq|[qst]|第)|(?P<title>{_TITLED}))[ _\#]*)?
       (?P<open>[(（\[【])?(?P<digits>\d{{1,2}}|one|two|three|four|five|[一二三四五六七八九十]
         |(?(word)(?<=[ _])(?:[ivx]{{1,4}}|[a-j])(?![a-z])|(?!)))
       (?P<dots>(?:\.\d{{1,2}})+)?(?:[步题題天]|단계)?(?(word)(?:[ \t]*(?:/|of)[ \t]*\d{{1,2}})?)
@@ -103,14 +96,13 @@ _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\
 _TAG = re.compile(r"(?:</[A-Za-z][\w-]*>\s*)*(<(/?)([A-Za-z][\w-]*)\b[^<>\n]*>)")
 _HEADING = re.compile(r"[ \t]*(?:#|<[^<>]*>\W*$|\*\*[^*]+\*\*\W*$|.*[:：]\W*$)")
 _ENDS, _QUESTION = re.compile(r"[.?!。？！:：]\W*$"), re.compile(r"[?？؟]\W*(?:\||$)")
-_AROUND = " \t*_"
-_ORDINAL = re.compile(r"(\D{0,16})(\d{1,2})\W?")
+_AROUND, _ORDINAL = " \t*_", re.compile(r"(\D{0,16})(\d{1,2})\W?")
 _FORM = re.compile(  # or a refusal in place of a step
     r"\W*(?:\w{2,5}\W+)?(?:sub\W*)?(?:question|step|part)s?[^\w?]*\d*[^\w?]*"
     r"|\W*(?:i|we|sorry|as an ai)\b.*(?:can(?:not|['’]t)|unable|not able|sorry|won['’]t)\b.*"
 )
 _AFTER = r"(?:after|depends on|needs|requires|nach|après|después de|после)\b"
-_NEEDED = rf"(?:\W|\d|and|und|et|parts?|nothing|none|(?:{_SUB})?(?:{'|'.join(_STEP.split())})s?)*"
+_NEEDED = rf"(?:\W|\d|and|und|et|parts?|nothing|none|{_SUB}?(?:{_STEP})s?)*"
 _PART = re.compile(  # |x - 3| and P(A|B) are mathematics
     r"(?i)(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\||[\s*_`(（\[—–-]+(?=(?:hint|hinweis|提示)[*_`]*[:：])"
     rf"|\s[(\[](?={_AFTER}{_NEEDED}[)\]]\s*$)"
@@ -138,7 +130,6 @@ def find_plan(text: str) -> dict[str, Any]:
 
 
 def _lists(text: str, depth: int = 6) -> Iterator[_List]:
-    """Yield the lists of a text: those of its lines, then those of its JSON values."""
     yield from _lists_of_lines(text)
     values = _json_values(text)
     objects = [value for _, value in values if isinstance(value, Mapping)]
@@ -228,15 +219,13 @@ def _rank(listed: _List, steps: list[dict[str, Any]]) -> int:
 def _letters(name: object) -> str:
     """Return the letters of a name, without "sub" and the ending of a plural."""
     letters = "".join(filter(str.isalpha, str(name).casefold()))
-    return re.sub(rf"^(?:{_SUB})(?=\w)", "", letters).removesuffix("s")
+    return re.sub(rf"^{_SUB}(?=\w)", "", letters).removesuffix("s")
 
 
-_FIELD_OF = {_letters(word): field for field, words in _FIELDS.items() for word in words.split()}
-_PLACES = {word: place for place, word in enumerate(_FIELD_OF)}
+_FIELD_OF = {_letters(word): field for field, words in _FIELDS.items() for word in words.split("|")}
 
 
 def _field_of(name: object) -> str:
-    """Return the field that a name stands for; empty for another name."""
     return _FIELD_OF.get(_letters(name), "")
 
 
@@ -244,25 +233,12 @@ def _to_step(item: object) -> dict[str, Any] | None:
     """Return an item as the fields of a `PlannedStep`, or None if it asks for nothing."""
     if isinstance(item, list) and all(isinstance(part, str) for part in item):
         item = " | ".join(item)
-    if isinstance(item, str):
-        item = {"step": item} if _says(item) else None
+    if isinstance(item, str) and _says(item):
+        item = {"step": item}
     if not isinstance(item, Mapping):
         return None
-    fields = _fields(item)
-    if fields or len(item) != 1:
-        return _split(fields) if fields else None
-    ((key, value),) = item.items()  # {"Step 1": "…"}, {"eggs": "How many?"}, {"How many?": "hint"}
-    if _QUESTION.search(str(key)):
-        return _to_step({"step": key, **(value if isinstance(value, Mapping) else {"hint": value})})
-    is_step = _ORDINAL.fullmatch(str(key)) or _field_of(key) == "question"
-    is_asked = is_step or _QUESTION.search(str(value))
-    return _to_step(value) if is_asked and isinstance(value, str | Mapping) else None
-
-
-def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a JSON object says of a step, by field; nothing if it asks for nothing."""
     fields, points = dict[str, Any](), ""
-    for name in sorted(filter(_field_of, item), key=lambda key: _PLACES[_letters(key)]):
+    for name in sorted(filter(_field_of, item), key=lambda key: [*_FIELD_OF].index(_letters(key))):
         field, value = _field_of(name), item[name]
         if isinstance(value, list) and field in {"question", "hint"}:
             points = points or "; ".join(part for part in value if isinstance(part, str))
@@ -270,7 +246,14 @@ def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
             fields.setdefault(field, value)
     if points and _ORDINAL.fullmatch(str(fields.get("question", "1"))):  # "Phase 1"
         fields["question"], points = points, ""
-    return {"hint": points, **fields} if "question" in fields else {}
+    if "question" in fields or len(item) != 1:
+        return _split({"hint": points, **fields}) if "question" in fields else None
+    ((key, value),) = item.items()  # {"Step 1": "…"}, {"eggs": "How many?"}, {"How many?": "hint"}
+    if _QUESTION.search(str(key)):
+        return _to_step({"step": key, **(value if isinstance(value, Mapping) else {"hint": value})})
+    is_step = _ORDINAL.fullmatch(str(key)) or _field_of(key) == "question"
+    is_asked = is_step or _QUESTION.search(str(value))
+    return _to_step(value) if is_asked and isinstance(value, str | Mapping) else None
 
 
 def _split(fields: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -306,8 +289,7 @@ def _to_line(text: str) -> str:
 
 
 def _to_number(value: object) -> float | None:
-    """Return the number in a value such as 4, "4" or "level 4"; None if there is none."""
-    match = re.search(r"-?\d{1,9}(?:[.,]\d+)?", str(value))
+    match = re.search(r"-?\d{1,9}(?:[.,]\d+)?", str(value))  # 4, "4" or "level 4"
     return float(match.group().replace(",", ".")) if match else None
 
 
@@ -316,38 +298,33 @@ def _lines(text: str) -> Iterator[str]:
     first, _, rest = text.partition("\n")  # what was before the first line has been stripped
     text = f"{first}\n{dedent(rest)}".expandtabs(4)
     tags = [_letters(tag[3]) for tag in _TAG.finditer(text) if _field_of(tag[3]) == "question"]
-    text = _TAG.sub(partial(_to_mark, max(dict.fromkeys(tags), key=tags.count, default="")), text)
+    item = max(dict.fromkeys(tags), key=tags.count, default="")
+
+    def to_mark(tag: re.Match[str]) -> str:  # a bullet for an item, and its name for a field
+        if tag[2] or _field_of(tag[3]) in {"", "result", "id"}:
+            return "\n" if tag[2] else tag[1]
+        if _letters(tag[3]) != item:
+            return f"\n{tag[3]}: "
+        return f"\n{tag[1]}\n" if tag[3].endswith("s") else "\n- "  # <steps> around each <step>
+
+    text = _TAG.sub(to_mark, text)
     lines = _BULLET.sub(lambda sign: f"\n{numeric(sign[0][:1], 0):.0f}. ", text).splitlines()
     said = [line.strip() for line in lines if line.strip()]
     is_asked = (line[0].isalpha() and (_QUESTION.search(line) or " | " in line) for line in said)
     if len(said) > 1 and all(is_asked):
         lines = [f"- {line}" for line in said]
-    columns: list[str] = []
-    for above, line in pairwise(["", *lines]):
-        columns = _cells(above) if _TABLE_RULE.match(line) else columns if "|" in line else []
-        cells = [pair for pair in zip(columns, _cells(line), strict=False) if pair[1].strip("-:")]
-        for place, (name, cell) in enumerate(cells):
-            part = f"{name}: {cell}" if _field_of(name) else cell
-            yield f"  - {part}" if place else f"- {part}"
+    columns, row = list[str](), [""]
+    for line in lines:
+        above, row = row, [cell.strip(_AROUND) for cell in line.strip(" \t|").split("|")]
+        columns = above if _TABLE_RULE.match(line) else columns if "|" in line else []
+        cells = [pair for pair in zip(columns, row, strict=False) if pair[1].strip("-:")]
+        named = [f"{name}: {cell}" if _field_of(name) else cell for name, cell in cells]
+        yield from (f"{'  ' * bool(place)}- {part}" for place, part in enumerate(named))
         if cells:
             continue
-        marks = [*_INLINE.finditer(line)]
-        is_list = marks[1:] and [int(mark[1]) for mark in marks] == [*range(1, len(marks) + 1)]
-        places = [0, *(mark.start() for mark in marks if is_list), None]
-        yield from (line[start:end] for start, end in pairwise(places))
-
-
-def _cells(row: str) -> list[str]:
-    return [cell.strip(_AROUND) for cell in row.strip(" \t|").split("|")]
-
-
-def _to_mark(item: str, tag: re.Match[str]) -> str:
-    """Return the tag of an item as a bullet, others as names of fields or as they stand."""
-    if tag[2] or _field_of(tag[3]) in {"", "result", "id"}:
-        return "\n" if tag[2] else tag[1]
-    if tag[3].endswith("s") and _letters(tag[3]) == item:  # <steps> around each <step>
-        return f"\n{tag[1]}\n"
-    return "\n- " if _letters(tag[3]) == item else f"\n{tag[3]}: "
+        numbers = [int(number) for number in _INLINE.findall(line)]
+        is_list = numbers[1:] and numbers == [*range(1, len(numbers) + 1)]
+        yield from (_INLINE.sub(r"\n\g<0>", line) if is_list else line).split("\n")
 
 
 def _lists_of_lines(text: str) -> list[_List]:
@@ -357,7 +334,7 @@ def _lists_of_lines(text: str) -> list[_List]:
     for line in _lines(text):
         place, words = len(line) - len(line.lstrip()), line.lstrip(" >#").strip(_AROUND)
         mark, field = _MARK.match(line), _field_in(words)
-        its_style, its_number = _place_of(mark) if mark else ("", 0)
+        its_style, its_number = _place_of(mark)
         is_top = its_style == "word" or place <= indent + 1
         is_part = bool(mark) or place > indent or (goes_on and not _HEADING.match(line))
         is_part |= field is not None and _FIELD_OF[field[0]] != "question"
@@ -403,22 +380,22 @@ def _add_text(item: dict[str, str], text: str, *, is_point: bool = False) -> Non
 
 def _field_in(text: str) -> tuple[str, str] | None:
     """Return the name and the value of a field on a line of its own, such as "Hint: add"."""
-    named = _FIELD_LINE.match(text)
-    if named is None or not (value := named[2].strip(_AROUND)):
+    if not (line := _FIELD_LINE.match(text)):
         return None
-    field = _field_of(named[1])
-    is_title = field == "question" and re.search(r"\d", named[1])  # "Day 1: the museums"
-    return (_letters(named[1]), value) if field and not is_title else None
+    name, value, field = line[1], line[2].strip(_AROUND), _field_of(line[1])
+    is_title = field == "question" and re.search(r"\d", name)  # "Day 1: the museums"
+    return (_letters(name), value) if value and field and not is_title else None
 
 
-def _place_of(mark: re.Match[str]) -> tuple[str, int]:
+def _place_of(mark: re.Match[str] | None) -> tuple[str, int]:
     """Return the style of a mark, none for "1.2", and its number; 0 for a bullet."""
-    if mark["digits"]:
-        number = int(mark["digits"]) if mark["digits"].isdecimal() else 0  # "Step two", "二、"
+    if not mark or mark["dots"]:
+        return "", 0
+    if digits := mark["digits"]:
         style = "word" if mark["word"] else f"digits{mark['open'] or ''}"
-        return ("", 0) if mark["dots"] else (style, number)
-    letter = (mark["letter"] or "").casefold()
-    return ("letter", 1 if letter in {"a", "i"} else 2) if letter else ("bullet", 0)
+        return style, int(digits) if digits.isdecimal() else 0  # "Step two", "二、"
+    letter = mark["letter"]
+    return ("letter", 1 if letter in {*"aAiI"} else 2) if letter else ("bullet", 0)
 
 
 def find_grades(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The requests to a planner: the inputs, and the form of the reply. Loads no DSPy."""
+"""The requests to a planner: inputs, the form of the reply, and examples. Loads no DSPy."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pb_graph.planner.examples import LETTER, TANK, has_text, similar_tasks
 from pb_graph.planner.plans import Difficulty, Level, Plan
 from pb_graph.settings import LEVEL_CAP, Settings
-from pb_graph.tasks import MATHEMATICS, ends_of
+from pb_graph.tasks import MATHEMATICS, asked_length, ends_of, is_composed, kind_of
 from pb_graph.types import Query, SubQuestion
 
 T_co = TypeVar("T_co", covariant=True)
 
 LEVEL_FORM = "Reply with the level alone."
-
 # Written for this package, and part of no data set.
 LEVEL_EXAMPLES = """Level 1: What is 15 % of 60?
 Level 2: The sides of a rectangle are 3:4 and its diagonal is 20 cm long. What is its area?
@@ -25,7 +23,6 @@ Level 3: How many whole numbers below 1000 are divisible by neither 2 nor 5?
 Level 4: For which real a do x^2 + ax + 1 = 0 and x^2 + x + a = 0 have a root in common?
 Level 5: How many ways are there to tile a 2 by 12 board with dominoes and 2 by 2 \
 squares such that no two squares touch?"""
-
 LEVEL_RUBRIC = """L1: one fact, or one step
 L2: two or three simple steps, or a few sentences
 L3: several steps that build on each other, or a short text or program
@@ -33,19 +30,15 @@ L4: many steps or conditions at once, or a long text
 L5: several ideas have to be found and joined, and it is easy to go wrong"""
 """Meaning of the levels in a field of which there are no problems of known level."""
 
-_EASIEST = "What is the capital of Kenya?"
-_HARDEST = (
-    "Plan a week by train through Japan for a family of five with a baby, all vegetarian, for "
-    "$4,000 in all."
-)
-_LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)
+_HARDEST = """Plan a week by train through Japan for a family of five with a baby, all vegetarian, \
+for $4,000 in all."""
+_LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)  # what it begins is an example
 _MIXED = "31524"  # order in which problems of known level are shown: a rising one is continued
 _ANY_DOMAIN = "general problem solving"  # default of ``Settings.domain``; it says nothing
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
 _STEP = {"type": "string", "maxLength": 600}  # a part and its hint, of 300 characters each
-_DELIVERS = {"type": "string", "enum": ["last", "all"]}
-
+_Asked = dict[str, tuple[str, dict[str, Any]]]  # words and schema of each field of a reply
 _PAPER_PLANNER = """You are an experienced expert and designer of exam questions, and help \
 students break a hard problem into 2 to 5 simpler sub-questions: few for an easy problem, more for \
 a hard one, and none in too much detail. Each one builds on the one before it, and its hint says \
@@ -74,8 +67,7 @@ class PlannerRequest(Generic[T_co]):
         form: The form of the reply, in words.
         schema: The form as a JSON schema, for servers that constrain decoding; None for no JSON.
         examples: Exchanges to imitate while the predictor has no demos.
-        cap: Completion tokens, where fewer than ``Settings.planner_cap`` are enough. The model is
-            then asked not to think.
+        cap: Completion tokens, if fewer than usual are enough. The model is told not to think then.
     """
 
     predictor: str
@@ -95,48 +87,34 @@ def plan_request(
     Args:
         query: The question. Its level is stated if it is known.
         settings: Settings of the run.
-        graded: Whether to ask for the level and the credit of each step, too; and for the level of
-            the question if it is unknown.
+        graded: Whether to ask for the steps' levels and credits, and an unknown level of the whole.
         tools: What the solver can call, a line for each tool.
     """
-    limit, is_paper = settings.max_steps, settings.style == "paper"
-    inputs = _inputs(query, settings)
+    limit, inputs = settings.max_steps, _inputs(query, settings)
+    predictor, pattern, item = "decompose", '"part | hint"', _STEP
     if tools:
         inputs["problem"] += "".join(["\nTools that can be called:", *(f"\n- {t}" for t in tools)])
-    pattern, item = '"part | hint"', _STEP
     if graded:
-        pattern = '{"question": "part | hint", "level": N, "credit": N}'
+        predictor, pattern = "fused", '{"question": "part | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
-    else:
-        inputs["examples"] = ""
-    about: dict[str, tuple[str, dict[str, Any]]]
-    about = {"level": ("N", _LEVEL)} if graded and query["level"] is None else {}
-    if not is_paper and settings.synthesis == "auto":
-        about |= {"delivers": ('"last" or "all"', _DELIVERS)}
-    said = "".join(f'"{name}": {words}, ' for name, (words, _) in about.items())
-    form = f'Reply with JSON only: {{{said}"steps": [{pattern}, ...]}}, at most {limit} steps.'
+    asked: _Asked = {"level": ("N", _LEVEL)} if graded and query["level"] is None else {}
+    if settings.style != "paper" and settings.synthesis == "auto":
+        asked["delivers"] = ('"last" or "all"', {"type": "string", "enum": ["last", "all"]})
+    asked["steps"] = (f"[{pattern}, ...]", _array(item, min(2, limit), limit))
+    form, schema = _form_of(asked)
+    intro = f"{_PAPER_PLANNER}\n\n" if settings.style == "paper" else ""
+    form = f"{intro}Reply with JSON only: {form}, at most {limit} steps."
     if settings.is_stepwise:  # independent steps run in parallel
-        form += (
-            " Where a step does not need the one before it, add the numbers of those it needs: "
-            '"part | hint | after 1".'
-        )
+        form += " Where a step does not need the one before it, add the numbers of those it needs: "
+        form += '"part | hint | after 1".'
     examples = []
-    for task in similar_tasks(query, settings):
-        reply: dict[str, object] = {name: getattr(task, name) for name in about}
-        reply["steps"] = [
-            {"question": text, "level": level, "credit": credit} if graded else text
-            for text, level, credit in task.parts
-        ]
+    for task in _similar_tasks(query, settings):
+        reply = {name: getattr(task, name) for name in asked}
+        if graded:
+            names = ("question", "level", "credit")
+            reply["steps"] = [dict(zip(names, part, strict=True)) for part in task.parts]
         examples.append(Example(task.inputs(inputs), json.dumps(reply)))
-    schema = {name: kind for name, (_, kind) in about.items()}
-    return PlannerRequest(
-        "fused" if graded else "decompose",
-        "plan",
-        inputs,
-        f"{_PAPER_PLANNER}\n\n{form}" if is_paper else form,
-        _object(**schema, steps=_array(item, min(2, limit), limit)),
-        tuple(examples),
-    )
+    return PlannerRequest(predictor, "plan", inputs, form, schema, tuple(examples))
 
 
 def estimate_request(
@@ -149,30 +127,23 @@ def estimate_request(
         plan: The sub-questions to grade; none to ask for the level of the question only.
         settings: Settings of the run.
     """
-    task, inputs, count = similar_tasks(query, settings)[0], _inputs(query, settings), len(plan)
-    shown = task.inputs(inputs)
-    asked: dict[str, tuple[str, dict[str, Any], object]] = {}  # words, schema, and an example
-    if query["level"] is None:
-        asked["level"] = ("<level of the whole problem>", _LEVEL, task.level)
+    task, inputs, count = _similar_tasks(query, settings)[0], _inputs(query, settings), len(plan)
+    shown, level = task.inputs(inputs), ("<level of the whole problem>", _LEVEL)
+    asked: _Asked = {"level": level} if query["level"] is None else {}
     if count:
-        texts, levels, credit = zip(*task.parts, strict=True)
-        asked["levels"] = (f"<{count} levels, in order>", _array(_LEVEL, count, count), levels)
-        asked["credits"] = (f"<{count} credits, sum 100>", _array(_CREDIT, count, count), credit)
+        asked["levels"] = (f"<{count} levels, in order>", _array(_LEVEL, count, count))
+        asked["credits"] = (f"<{count} credits, sum 100>", _array(_CREDIT, count, count))
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
-        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in texts)
-    said = ", ".join(f'"{name}": {words}' for name, (words, _, _) in asked.items())
-    form = f"Reply with one line of JSON only: {{{said}}}"
-    if settings.style == "paper":
-        form = f"{_PAPER_GRADER}\n\n{form}"
-    schema = _object(**{name: kind for name, (_, kind, _) in asked.items()})
-    example = Example(shown, json.dumps({name: value for name, (*_, value) in asked.items()}))
+        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in task.steps)
+    form, schema = _form_of(asked)
+    intro = f"{_PAPER_GRADER}\n\n" if settings.style == "paper" else ""
+    form = f"{intro}Reply with one line of JSON only: {form}"
+    example = Example(shown, json.dumps({name: getattr(task, name) for name in asked}))
     return PlannerRequest("estimate", "estimate", inputs, form, schema, (example,))
 
 
 def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
     """Return the request for the level of the question alone: about two tokens.
-
-    Examples in the form "Level 2: …" are shown as exchanges.
 
     Args:
         query: The question.
@@ -182,9 +153,9 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
     intro, *parts = _LEVEL_LINE.split(inputs["examples"])
     shown = [*zip(parts[1::2], parts[::2], strict=True)]
     if inputs["examples"] == LEVEL_RUBRIC:
-        shown = [(LETTER.problem, "3"), (_EASIEST, "1"), (_HARDEST, "5")]
+        shown = [(_LETTER.problem, "3"), ("What is the capital of Kenya?", "1"), (_HARDEST, "5")]
     elif intro.strip() or not parts:  # the user rewrote the examples
-        shown = [(TANK.problem, f"{TANK.level}")]
+        shown = [(_TANK.problem, f"{_TANK.level}")]
     else:
         inputs["examples"] = ""
         if inputs["domain"].casefold() in MATHEMATICS:  # `LEVEL_EXAMPLES` show it
@@ -195,11 +166,7 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
 
 
 def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[str, str]:
-    """Return the question as input fields, including fields of a user's own signature.
-
-    The examples are problems of known level in mathematics, and a rubric in every other field. A
-    brief request shows less of the problem.
-    """
+    """Return the question as input fields, among them those that only a user's signature has."""
     head, tail = (600, 400) if brief else (6_000, 2_000)  # characters
     problem = ends_of(query["question"], head, tail)
     if conversation := query.get("conversation"):
@@ -211,9 +178,8 @@ def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[st
         problem += f"\n({len(media)} image(s) or file(s), which only the solver gets to see.)"
     level, examples = query["level"], settings.level_examples
     if examples is None:
-        copies = has_text(query) and not brief  # a small model plans the problems of known level
-        compares = settings.model_class == "small" and not copies
-        compares = compares or settings.style == "paper"
+        copies = _has_text(query) and not brief  # a small model plans the problems of known level
+        compares = settings.style == "paper" or (settings.model_class == "small" and not copies)
         fields = {*MATHEMATICS, _ANY_DOMAIN} if compares else MATHEMATICS
         examples = LEVEL_EXAMPLES if query["domain"].casefold() in fields else LEVEL_RUBRIC
     return {
@@ -232,14 +198,108 @@ def _numbered(questions: Iterable[str]) -> str:
     return "\n".join(f"{place}. {question}" for place, question in enumerate(questions, 1))
 
 
+def _form_of(asked: _Asked) -> tuple[str, dict[str, Any]]:
+    """Return the form of a JSON object in words, and as a schema."""
+    words = ", ".join(f'"{name}": {said}' for name, (said, _) in asked.items())
+    return f"{{{words}}}", _object(**{name: schema for name, (_, schema) in asked.items()})
+
+
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    schema = {"type": "object", "properties": properties, "required": [*properties]}
+    return {**schema, "additionalProperties": False}
 
 
 def _array(items: dict[str, Any], minimum: int, maximum: int) -> dict[str, Any]:
     return {"type": "array", "items": items, "minItems": minimum, "maxItems": maximum}
+
+
+class _Task:  # those below were written for this package, and are part of no data set
+    """A task with its plan: parts with a level and a credit each. The hardest gives its level."""
+
+    def __init__(self, problem: str, *parts: tuple[str, int, int], delivers: str = "last") -> None:
+        self.problem, self.parts, self.delivers = problem, parts, delivers
+        self.steps, self.levels, self.credits = zip(*parts, strict=True)
+        self.level = max(self.levels)
+
+    def inputs(self, of: Mapping[str, str]) -> dict[str, str]:
+        """Return the task as input fields, with its level if the inputs of a question have one."""
+        return {"problem": self.problem, "level": f"level {self.level} of 5" if of["level"] else ""}
+
+
+_TANK = _Task(
+    "A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How many hours "
+    "does it take to fill the tank?",
+    ("How many litres a minute are gained? | take the leak from the pump", 1, 20),
+    ("How many minutes does the tank take? | divide by what is gained a minute", 2, 50),
+    ("How many hours is that? | minutes of an hour", 1, 30),
+)
+_LETTER = _Task(
+    "Write a letter to a hotel about a noisy room, and ask for the price of one night back.",
+    ("Choose the facts to tell | what happened, when, who was told", 2, 20),
+    ("Decide what to ask for, and why | what was promised and not kept", 2, 25),
+    ("Write the letter | three short paragraphs, polite and firm", 3, 55),
+)
+_ESSAY = _Task(
+    "Write an essay of 500 words on whether schools should begin later in the morning.",
+    ("Write the opening, which asks the question | whom it concerns, why now", 2, 20),
+    ("Write the reasons for and against | sleep and marks, buses and parents", 3, 50),
+    ("Write the closing, which answers the question | weigh both sides", 3, 30),
+    delivers="all",
+)
+_FUNCTION = _Task(
+    "Write a Python function that returns the second largest number of a list, and a test for it.",
+    ("Decide what short lists and equal numbers give | list the cases", 2, 20),
+    ("Choose the algorithm | one pass, keep the two largest so far", 2, 25),
+    ("Write all that is asked for: the function and its test | every case, clear names", 3, 55),
+)
+_TRIP = _Task(
+    "Plan two days in Rome for a couple who walk slowly, for 300 euros.",
+    ("Choose the sights of each day | few, and close to each other", 2, 25),
+    ("Choose where to eat and sleep within the money | prices of each, and their sum", 3, 30),
+    ("Write the whole plan, day by day | times, ways, meals and costs", 3, 45),
+)
+_DAYS = _Task(  # shown where ``synthesis="join"`` is set: each part is one of the answer
+    "Plan three days in Rome for a couple who walk slowly, for 500 euros.",
+    ("Write day 1: arrival, and the old town | way there, hotel, dinner", 3, 35),
+    ("Write day 2: the Vatican, and a park | tickets, lunch between both, dinner", 3, 40),
+    ("Write day 3: a market, and the way home | time left, sum of all costs", 2, 25),
+    delivers="all",
+)
+_MILL = _Task(
+    "The mill burned in 1834, as the miller had left a lamp alight. A new one opened two years "
+    "later, of stone. How long was the town without a mill, and why?",
+    ("Find when the mill burned, and when the new one opened | dates of the text", 1, 30),
+    ("How long was the town without a mill? | from the one date to the other", 2, 25),
+    ("Answer the whole question: how long, and why | the reason stands in the text", 2, 45),
+)
+_PRODUCT = _Task(
+    "What are the last two digits of 3 * 33 * 333 * ..., a product of 50 such factors?",
+    ("What is the product modulo 4? | reduce each factor, as 100 is a multiple of 4", 3, 25),
+    ("What is the product modulo 25? | reduce each factor, and write equal ones as a power", 3, 45),
+    (
+        "Which number below 100 fits both? | join the results by the Chinese remainder theorem",
+        3,
+        30,
+    ),
+)
+
+
+def _has_text(query: Query) -> bool:
+    """Return whether a question comes with a text, which it is about."""
+    return bool(query["reference"]) or "\n\n" in query["question"].strip()
+
+
+def _similar_tasks(query: Query, settings: Settings) -> tuple[_Task, ...]:
+    """Return tasks of two fields, the nearest last, where a model copies its form most."""
+    if settings.style == "paper":
+        return (_PRODUCT,)
+    if query["domain"].casefold() in MATHEMATICS:
+        return _TANK, _PRODUCT
+    if not is_composed(query):
+        return _TANK, _MILL if _has_text(query) else _LETTER
+    if (kind := kind_of(query)) == "program":
+        return _TANK, _FUNCTION
+    joins, is_auto = settings.synthesis == "join", settings.synthesis == "auto"
+    if kind == "trip":
+        return (_ESSAY, _DAYS) if joins else (_TANK, _TRIP)
+    return (_LETTER, _ESSAY) if joins or (is_auto and asked_length(query)) else (_TANK, _LETTER)

@@ -1,21 +1,14 @@
-"""The prompts of planner and solver as DSPy signatures, and the adapter that renders them.
+"""The prompts of planner and solver as DSPy signatures.
 
-The docstrings are the instructions, which ``optim`` tunes. To use your own:
-``planner.fused.signature = planner.fused.signature.with_instructions("…")``. The form of
-the reply is not part of a signature: the adapter adds it, so that no optimizer can break it.
+The docstrings are the instructions, which ``optim`` tunes, and `with_instructions` replaces. The
+form of the reply is no part of them, so that no optimizer can break it.
 """
-# ruff: noqa: ANN401 -- DSPy's signatures carry no types
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 
 from pb_graph.planner.plans import Difficulty, Level, Plan
-from pb_graph.planner.requests import Example
 from pb_graph.styles import STYLES
 
 
@@ -66,16 +59,13 @@ class JudgeLevel(dspy.Signature):  # type: ignore[misc]
     level: Level = dspy.OutputField()
 
 
-class DecomposeAndEstimate(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- set below
-    __doc__ = f"""{Decompose.instructions} Judge the level of each part, from 1 (easiest) to 5 \
-(hardest), and share 100 credits among the parts by how much work each one takes."""
-
-    domain: str = dspy.InputField(desc="Field", default="")
-    examples: str = dspy.InputField(desc="Levels", default="")
-    problem: str = dspy.InputField(desc="Problem")
-    level: str = dspy.InputField(desc="Difficulty", default="")
-    correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
-    plan: Plan = dspy.OutputField()
+DecomposeAndEstimate = Decompose.insert(
+    1, "examples", dspy.InputField(desc="Levels", default=""), str
+).with_instructions(
+    f"{Decompose.instructions} Judge the level of each part, from 1 (easiest) to 5 (hardest), and "
+    "share 100 credits among the parts by how much work each one takes."
+)
+"""`Decompose`, which also asks for the level and the credit of each part."""
 
 
 class Solve(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- the docstring is set below
@@ -83,93 +73,3 @@ class Solve(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- the docstrin
 
     problem: str = dspy.InputField(desc="Problem")
     solution: str = dspy.OutputField()
-
-
-class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
-    """Renders a signature in a few lines, and lets its output type read the reply.
-
-    DSPy's own adapters frame each field by headers, which cost a planner output tokens and which
-    small models often get wrong. A planner signature has one output, whose type has ``read`` and
-    ``to_text``.
-
-    Args:
-        form: The form of the reply, in words.
-        examples: Exchanges to show while the predictor has no demos of its own.
-    """
-
-    def __init__(self, form: str, examples: Sequence[Example] = ()) -> None:
-        super().__init__()
-        self.form = form
-        self.examples = examples
-
-    def format(
-        self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
-    ) -> list[dict[str, Any]]:
-        """Return the messages: instructions and form, then the examples, then the inputs.
-
-        Args:
-            signature: The signature of the predictor.
-            demos: The demos of the predictor; without any, `examples` are shown.
-            inputs: Values of the input fields by name; empty ones are left out.
-        """
-        name, reply_type = _output_of(signature)
-        examples = [demo for demo in demos if is_demo(signature, demo)]
-        examples = examples or [{**fields, name: reply} for fields, reply in self.examples]
-        messages = [{"role": "system", "content": f"{signature.instructions}\n\n{self.form}"}]
-        for demo in examples:
-            reply = demo[name]
-            if not isinstance(reply, str):  # a demo that was saved and loaded is a mapping
-                reply = reply_type.model_validate(reply).to_text()
-            messages.append({"role": "user", "content": _render(signature, demo)})
-            messages.append({"role": "assistant", "content": reply})
-        return [*messages, {"role": "user", "content": _render(signature, inputs)}]
-
-    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
-        """Return the output field by its name.
-
-        Args:
-            signature: The signature of the predictor.
-            completion: The text of the reply.
-
-        Raises:
-            AdapterParseError: If the output type finds nothing that it can use.
-        """
-        name, reply_type = _output_of(signature)
-        try:
-            return {name: reply_type.read(completion)}
-        except ValueError as error:
-            raise AdapterParseError(
-                adapter_name=type(self).__name__,
-                signature=signature,
-                lm_response=completion,
-                message=str(error),
-            ) from error
-
-
-def _output_of(signature: Any) -> tuple[str, Any]:
-    """Return the name and the type of the one output field of a planner signature."""
-    ((name, field),) = signature.output_fields.items()
-    return name, field.annotation
-
-
-def is_demo(signature: Any, demo: Any) -> bool:
-    """Return whether a demo has a problem and a reply; optimizers add rows of training data, too.
-
-    Args:
-        signature: The signature of the predictor that shows the demo.
-        demo: A mapping or ``dspy.Example``.
-    """
-    name, reply_type = _output_of(signature)
-    return bool(demo.get("problem")) and isinstance(demo.get(name), reply_type | str | dict)
-
-
-def _render(signature: Any, values: Any) -> str:
-    """Return the input fields that have a value, each below its label."""
-    parts = []
-    for name, field in signature.input_fields.items():
-        label = field.json_schema_extra["desc"]
-        if label.startswith("${"):  # DSPy's own, where a field has no description
-            label = name.replace("_", " ").capitalize()
-        if value := values.get(name):
-            parts.append(f"{label}:\n{value}" if label else str(value))
-    return "\n\n".join(parts)
