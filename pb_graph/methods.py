@@ -1,11 +1,8 @@
-"""Define the methods of the paper, and register further methods.
+"""Define the methods of the paper, and register further methods with `method`.
 
-A method of your own is a function under `method`, registered wherever its module is imported. A
-plain function takes a `MethodInput` and returns the prompt, which the ``answer`` node sends once. A
-coroutine makes several calls through the `Run` that it also takes, and returns what the node adds
-to the state. docs/recipes/extend.md has an example of each.
-
-A `ModelCallError` that a method lets pass ends in an empty answer and a warning.
+A plain function takes a `MethodInput` and returns the prompt of one call. A coroutine also takes
+the `Run`, makes its calls through it, and returns what the node adds to the state. A
+`ModelCallError` that a method lets pass is an empty answer and a warning: docs/recipes/extend.md.
 """
 
 from __future__ import annotations
@@ -63,8 +60,7 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
     """Register a function as a method.
 
     Args:
-        name: The method's name. Each name can be registered once; a function that is defined again
-            in a notebook replaces itself.
+        name: The method's name. A function that is defined again in a notebook replaces itself.
         description: Description of the method in one sentence.
         options: Fields of `Method`: ``source`` at least.
 
@@ -85,25 +81,18 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
 
 
 _paper = partial(Method, source=PAPER, style="paper")
+_planned = partial(_paper, plans=True, budgets=True)
 _PAPER = (
     _paper("vanilla", "Asks the question, and no more."),
     _paper("global_budget", "Asks the question and says a budget.", budgets=True),
     _paper("planned_vanilla", "Asks the question with a plan.", plans=True),
-    _paper(
-        "planned_global_budget",
-        "Asks the question with a plan and says a budget.",
-        plans=True,
-        budgets=True,
-    ),
-    _paper(
+    _planned("planned_global_budget", "Asks the question with a plan and says a budget."),
+    _planned(
         "plan_and_budget",
         "Plans, splits the budget across the sub-questions, and solves each within its share.",
         style="auto",
-        plans=True,
-        budgets=True,
         splits=True,
     ),
 )
-
 METHODS: dict[str, Method] = {known.name: known for known in _PAPER}
 """The methods that are registered so far, by name."""
