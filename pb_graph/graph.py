@@ -129,6 +129,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     return PlanAndBudgetGraph(**vars(compiled))  # as `CompiledStateGraph.copy` makes one
 
 
+NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
 _EDGES = {START: "intake", "estimate": "allocate", "solve": "allocate"}
 _EDGES |= {"answer": "finish", "synthesize": "finish", "no_answer": END}
 _NEXT_NODES = {
@@ -138,19 +139,16 @@ _NEXT_NODES = {
     "review": ("allocate", "solve", "synthesize", "answer"),
     "finish": (END, "no_answer"),
 }  # of each branching node; the settings of a run decide
-NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
 
 
 class Node(Runnable[Any, State | Command[str]]):
     """A graph node: LangGraph's side of a run, and the limits that the run's calls draw on.
 
-    LangGraph starts the node's run and sets its context; a ``RunnableLambda`` would do both again,
-    and look at its function's signature, at every call.
+    LangGraph has begun the run and set its context, which a ``RunnableLambda`` would do once more.
 
     Args:
         function: Takes the state, or the `SolveTask` that was sent, and the run, and returns keys
             of the state. Its name is the node's. A coroutine only awaits methods of its `Run`.
-        parts: The parts of the graph.
         is_entry: Whether this is the first node, which takes the settings of the graph and of the
             context. The others, also of a resumed run, take those that it left in the state.
     """

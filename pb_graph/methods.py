@@ -29,13 +29,11 @@ class Method:
         name: Name in settings, reports and tables.
         description: Description in one sentence.
         source: Origin, such as ``arXiv:2505.16122``.
-        function: Returns the prompt, or as a coroutine makes the calls. None for the question with
-            its plan and its budget in one call.
+        function: Returns a prompt, or makes the calls. None: one call with plan and budget.
         plans: Whether the question is decomposed first.
         budgets: Whether it has a budget, also where the settings name none.
         splits: Whether the budget is split across the sub-questions, and steps may be calls.
-        style: The style of the solver if ``Settings.style`` is None. None for a method with a style
-            of its own, which no setting changes.
+        style: Used if ``Settings.style`` is None. None: one of its own, which no setting changes.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
         is_prompt: Whether the function returns a prompt, rather than making calls of its own.
         limit: ``limit(settings, query)``, an upper bound on the completion tokens of all calls

@@ -39,9 +39,9 @@ _MAX_KNOWN = 1000  # a service may give each run its own model, and runs may be 
 
 def remember(known: dict[Any, Any], key: Hashable, new: Any) -> Any:  # noqa: ANN401
     """Return what is known under a key, else what is new; the oldest of many are dropped."""
-    value = known.setdefault(key, new)  # at once, as nodes run in threads
-    if len(known) > _MAX_KNOWN:
-        known.pop(next(iter(known)), None)
+    value = known.setdefault(key, new)  # in one operation, as nodes run in threads
+    for oldest in [*known][:-_MAX_KNOWN]:
+        known.pop(oldest, None)
     return value
 
 

@@ -113,11 +113,6 @@ class Journal:
     The entries are pending writes of none of LangGraph's tasks: LangGraph ignores them, and deletes
     them with their checkpoint. They are found by the request and by the node's task id, which stays
     the same when the node restarts.
-
-    Args:
-        saver: The checkpointer of the run.
-        info: The execution of the node.
-        io: How to wait, `BLOCKING` or `ASYNC`.
     """
 
     def __init__(self, saver: BaseCheckpointSaver[Any], info: ExecutionInfo, io: IO) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -56,7 +55,6 @@ class Run:
 
     Attributes:
         settings: The settings of the run. A node may replace them for the nodes after it.
-        io: How to wait, `BLOCKING` or `ASYNC`.
         state: The state before the node, or the `SolveTask` that was sent.
         limit: The limit of the context, else that of the graph.
         goto: The next nodes, which a node writes where no edge of the graph says them.
@@ -70,7 +68,6 @@ class Run:
     limit: int | Budget | None = None
     goto: str | list[Send] = ""
     _update: State = field(default_factory=State)
-    _charges: list[Charge] = field(default_factory=list)
     _warnings: dict[str, WarningCode] = field(default_factory=dict)
 
     async def ask(self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions) -> Reply:
@@ -159,8 +156,7 @@ class Run:
             budget: Tokens for it; None for methods without a budget.
             query: The question, for the answer format of a forced ending.
             purpose: The purpose that the calls are charged to.
-            closing: Whether the reply is the answer to the question, which a host that streams is
-                shown, and not that of a sub-question.
+            closing: Whether the reply is the final answer, which is streamed, not a sub-question's.
             thinking: Limit of the model's thinking. None: by the enforcement of the budget.
             compute: Computes the answer from a reply (see `Style`). The answer is streamed whole.
 
@@ -209,8 +205,7 @@ class Run:
 
     async def _with_room(self, budget: int | None) -> tuple[int | None, int]:
         """Return a budget, and the tokens beside it for a model that may turn out to think."""
-        room = self.state.get("thinking_room", 0)
-        if not budget or not room:
+        if not budget or not (room := self.state.get("thinking_room", 0)):
             return budget, 0
         room = max(0, min(room, int(self.budget.left) - budget))  # as far as the limit allows
         thinks = self.parts.replied.get((await self.client("solver")).key)
@@ -233,11 +228,10 @@ class Run:
         if isinstance(model, str | None) and (name := model_name(model)).startswith(LOCAL_PREFIX):
             return find_class(name)  # without loading its weights
         client = await self.client(role)
-        thinks, found = self.parts.replied.get(client.key), find_class(client.model)
-        if thinks:
-            return FoundClass("thinking", "reply")
-        is_plain = found.source == "default" and thinks is False
-        return found._replace(source="reply") if is_plain else found
+        found, thinks = find_class(client.model), self.parts.replied.get(client.key)
+        if thinks or (found.source == "default" and thinks is not None):
+            return FoundClass("thinking" if thinks else found.name, "reply")
+        return found
 
     def _model(self, role: Role) -> Model:
         """Return the model of a role; one that the run names does all the solving, or planning."""
@@ -280,9 +274,8 @@ class Run:
 
     def state_update(self, node: str) -> State:
         """Return the state update of a node's calls: charges and warnings."""
-        if self._charges:
-            self._update["charges"] = self._charges
-        if lost := sum(row["finish"] == "error" and not row["measured"] for row in self._charges):
+        charges = self._update.get("charges", ())
+        if lost := sum(row["finish"] == "error" and not row["measured"] for row in charges):
             note = f"{lost} attempt(s) ended without reporting their tokens; "
             self.warn("unknown_bill", note + "each may be billed up to its cap")
         if notes := self._warnings.items():
@@ -338,13 +331,12 @@ class Run:
         try:
             if thought and not reply.text and not schema:  # goes on with the thought
                 begun, start = continued_thought(prompt, thought, query, is_final=closing)
-                with suppress(ModelSetupError):  # the server is not known to continue
-                    try:
-                        ended = await self.ask(begun, replace(options, continue_last=True))
-                        return replace(ended, text=start + ended.text)
-                    except ModelCallError as failure:
-                        if failure.status not in REFUSED:
-                            raise
+                try:
+                    ended = await self.ask(begun, replace(options, continue_last=True))
+                    return replace(ended, text=start + ended.text)
+                except (ModelSetupError, ModelCallError) as failure:  # the server cannot continue
+                    if isinstance(failure, ModelCallError) and failure.status not in REFUSED:
+                        raise
             return await self.ask(asked, options)
         except ModelCallError as failure:
             at = options.purpose.step
@@ -363,8 +355,8 @@ class Run:
 
     def _charge(self, charges: Sequence[Charge]) -> None:
         """Charge the attempts of a call to the question, and send a progress event for each."""
-        self._charges += charges
         for charge in charges:
+            self._update.setdefault("charges", []).append(charge)
             thought = bool(charge["usage"]["output_token_details"].get("reasoning"))
             if thought or charge["finish"] == "stop":
                 self.parts.replied[charge["model"]] = thought
