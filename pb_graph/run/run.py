@@ -280,7 +280,7 @@ class Run:
             self.warn("unknown_bill", note + "each may be billed up to its cap")
         if notes := self._warnings.items():
             self._update["warnings"] = [
-                {"code": c, "message": f"{node}: {text}"} for text, c in notes
+                {"code": code, "message": f"{node}: {text}"} for text, code in notes
             ]
         return self._update
 
