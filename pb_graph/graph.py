@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Literal, cast, get_args
 from uuid import uuid4
 
@@ -28,12 +28,13 @@ from pb_graph.nodes.finish import finish, no_answer
 from pb_graph.nodes.intake import intake
 from pb_graph.nodes.plan import estimate, plan, review
 from pb_graph.nodes.solve import answer, solve, synthesize
-from pb_graph.run.parts import GraphParts, Model, Program
+from pb_graph.program import PlannerProgram
+from pb_graph.run.parts import GraphParts, Model, Program, remember
 from pb_graph.run.resume import OnUsedUp
 from pb_graph.run.run import Run
 from pb_graph.settings import ClassName, Context, Settings, require_limit
 from pb_graph.state import Input, Output, SolveTask, State
-from pb_graph.types import QuestionPlan, Spending
+from pb_graph.types import QuestionPlan
 
 
 def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
@@ -56,20 +57,17 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     """Compile the graph.
 
     Args:
-        model: Solves: a chat model object, ``provider:model``, ``local:NAME`` or
-            ``local:/path.gguf``. None means ``PB_MODEL``, else the local default if its extra is
-            installed.
+        model: Solves: a chat model, ``provider:model``, ``local:NAME`` or ``local:/path.gguf``.
+            None means ``PB_MODEL``, else the local default if its extra is installed.
         planner: Plans and estimates. None means ``model``.
         estimator: Estimates levels and credits. None means the planner.
         easy: Solves questions and sub-questions of level 1 or 2. None means ``model``.
-        settings: `Settings`, or a mapping of its fields. None means the settings that a tuned
-            ``planner_program`` was measured with, else the defaults.
+        settings: `Settings` or its fields. None means those of ``planner_program`` or the defaults.
         planner_program: A tuned `Planner` or `optim.tuning.GraphProgram`, or a saved one as a
             `PlannerProgram` or the path of its file.
-        checkpointer: For threads and interrupts. Leave it out when a host graph has one. With
-            ``durability="sync"``, at most the call in flight is paid again when a process dies or
-            a checkpointer fails; with ``"async"``, LangGraph's default, it may be the whole
-            question.
+        checkpointer: For threads and interrupts, unless a host graph has one. When a process dies
+            or a checkpointer fails, at most the call in flight is paid again with
+            ``durability="sync"``; with ``"async"``, LangGraph's default, the whole question may be.
         model_class: The class of ``model``: ``"small"``, ``"large"`` or ``"thinking"``. None finds
             the class by the name or the profile of the model, or by its first reply.
         cap_policy: The policy that turns a cap into call arguments, or its name, such as ``"vllm"``
@@ -78,17 +76,16 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
             ``structured_response``, as JSON; None if the answer does not fit the model.
         tools: LangChain tools, or functions with a docstring, that the solver may call. The tokens
             of tool calls count in the share of the step.
-        prices: Dollars per million tokens by model name: ``{"gpt-5-mini": (0.25, 2.0)}`` for input
-            and output, with a third figure for cached input; ``"auto"`` for the list of
-            genai-prices. With prices, the report states the cost of the query.
-        limit: The most that a run may cost, planning included: a number of completion tokens for
-            each run, or a `Budget` of any unit that all runs draw on. The budget of a question
-            shrinks to the tokens that are left, with a warning. Within an agent that has a budget,
-            the graph finds that budget by itself.
+        prices: Dollars per million tokens of input, output and, as a third figure, cached input by
+            model name: ``{"gpt-5-mini": (0.25, 2.0)}``; ``"auto"`` for the list of genai-prices.
+            With prices, the report states the cost of the query.
+        limit: The most that a run may cost, planning included: completion tokens for each run, or a
+            `Budget` of any unit that all runs draw on. The budget of a question shrinks to the
+            tokens that are left, with a warning. In an agent, the graph finds the agent's budget.
         on_used_up: Action when a `Budget` has less left than a question's budget. ``"answer"``
-            gives the question the rest, ``"pause"`` interrupts the graph before the question is
-            solved, with a `BudgetPause`, until it is resumed with a `BudgetDecision`; ``"error"``
-            and the decision to stop raise `BudgetUsedUpError`.
+            gives the question the rest; ``"pause"`` interrupts the graph before solving, with a
+            `BudgetPause`, until it is resumed with a `BudgetDecision`; ``"error"`` and the decision
+            to stop raise `BudgetUsedUpError`.
 
     Returns:
         A graph that takes `Input` and gives `Output`, sync and async. Its ``plan`` and
@@ -96,25 +93,28 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
 
     Raises:
         ModelSetupError: If a model cannot be made.
-        InputError: If a setting is wrong, no cap policy has the given name, or the saved planner
-            does not fit this version.
+        InputError: If an argument is wrong, or the saved planner does not fit this version.
     """
     if on_used_up not in get_args(OnUsedUp):
         msg = f"on_used_up must be one of {', '.join(get_args(OnUsedUp))}, not {on_used_up!r}"
         raise InputError(msg)
-    parts = GraphParts(
-        settings,
-        {"solver": model, "planner": planner, "estimator": estimator, "easy": easy},
-        program=planner_program,
-        cap_policy=known_policy(cap_policy),
-        limit=require_limit("limit", limit),
-        prices=None if prices is None else Dollars(prices),
-        answer_type=None if response_format is None else AnswerType(response_format),
-        tools=tuple(each if isinstance(each, BaseTool) else tool(each) for each in tools),
-        on_used_up=on_used_up,
-    )
+    if isinstance(planner_program, str | Path):
+        planner_program = PlannerProgram.load(planner_program)
+    own = getattr(planner_program, "settings", None) or {}
+    chosen = Settings.read(own if settings is None else settings)
     if model_class is not None:
-        parts.settings = Settings.read(parts.settings.set_fields() | {"model_class": model_class})
+        chosen = Settings.read(chosen.set_fields() | {"model_class": model_class})
+    parts = GraphParts(
+        chosen,
+        {"solver": model, "planner": planner, "estimator": estimator, "easy": easy},
+        planner_program,
+        known_policy(cap_policy),
+        require_limit("limit", limit),
+        None if prices is None else Dollars(prices),
+        None if response_format is None else AnswerType(response_format),
+        tuple(each if isinstance(each, BaseTool) else tool(each) for each in tools),
+        on_used_up,
+    )
     builder = StateGraph(State, context_schema=Context, input_schema=Input, output_schema=Output)
     nodes = (intake, plan, estimate, allocate, review, answer, solve, synthesize, finish, no_answer)
     for function in nodes:
@@ -122,16 +122,15 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         schema = SolveTask if function is solve else State
         ends = _NEXT_NODES.get(node.name, ())
         builder.add_node(node.name, node, destinations=ends, input_schema=schema)
-    for source, end in _EDGES:
+    for source, end in _EDGES.items():
         builder.add_edge(source, end)
     compiled = builder.compile(checkpointer=checkpointer, name="plan_and_budget")
     return PlanAndBudgetGraph(**vars(compiled))  # as `CompiledStateGraph.copy` makes one
 
 
-_EDGES = [
-    *((START, "intake"), ("estimate", "allocate"), ("solve", "allocate")),
-    *(("answer", "finish"), ("synthesize", "finish"), ("no_answer", END)),
-]
+NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
+_EDGES = {START: "intake", "estimate": "allocate", "solve": "allocate"}
+_EDGES |= {"answer": "finish", "synthesize": "finish", "no_answer": END}
 _NEXT_NODES = {
     "intake": ("plan", "estimate", "answer"),
     "plan": ("estimate", "allocate", "review", "answer"),
@@ -139,29 +138,22 @@ _NEXT_NODES = {
     "review": ("allocate", "solve", "synthesize", "answer"),
     "finish": (END, "no_answer"),
 }  # of each branching node; the settings of a run decide
-NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
-"""Takes the state, or the `SolveTask` that was sent, and the run; returns keys of the state."""
 
 
 class Node(Runnable[Any, State | Command[str]]):
     """A graph node: LangGraph's side of a run, and the limits that the run's calls draw on.
 
-    LangGraph starts the node's run and sets its context; a ``RunnableLambda`` would do both again,
-    and look at its function's signature, at every call.
+    LangGraph has begun the run and set its context, which a ``RunnableLambda`` would do once more.
 
     Args:
-        function: The node; its name is the node's in checkpoints, streams and reports. A node that
-            calls models is a coroutine that only awaits methods of its `Run`.
-        parts: The parts of the graph.
-        is_entry: Whether this is the first node. It takes the graph's settings and the run's
-            context; the others take the settings that it left in the state, so that a query
-            that is resumed keeps the settings it began with.
+        function: Takes the state, or the `SolveTask` that was sent, and the run, and returns keys
+            of the state. Its name is the node's. A coroutine only awaits methods of its `Run`.
+        is_entry: Whether this is the first node, which takes the settings of the graph and of the
+            context. The others, also of a resumed run, take those that it left in the state.
     """
 
-    def __init__(
-        self, function: NodeFunction, parts: GraphParts, *, is_entry: bool = False
-    ) -> None:
-        self.name: str = getattr(function, "__name__", type(function).__name__)
+    def __init__(self, function: NodeFunction, parts: GraphParts, *, is_entry: bool) -> None:
+        self.name: str = function.__name__
         self._function, self._parts, self._is_entry = function, parts, is_entry
 
     # LangChain's signature. The config is in the context as well.
@@ -174,49 +166,37 @@ class Node(Runnable[Any, State | Command[str]]):
         return await self._run(input, ASYNC)
 
     async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
-        raw: Any = get_runtime().context
-        parts, context = self._parts, Context() if raw is None else Context.resolve(raw)
+        parts, context = self._parts, Context.resolve(get_runtime().context)
         if self._is_entry:
-            settings = parts.settings
-            if raw is not None:
-                program = await parts.program_of(context.planner_program, io)
-                settings = getattr(program, "settings", None) or settings
-                settings = settings.merged_with(context.settings)
+            program = await parts.program_of(context.planner_program, io)
+            settings = getattr(program, "settings", None) or parts.settings
+            settings = settings.merged_with(context.settings)
             # The state may hold the values of an earlier question.
             state = {**state, "run_id": uuid4().hex, "charges": [], "limit": None}
-        elif parts.read and parts.read[0] == state["settings"]:
-            settings = parts.read[1]  # settings are not validated again
         else:
             settings = Settings.model_validate(state["settings"])
-            parts.read = state["settings"], settings
         limit = parts.limit if context.limit is None else context.limit
         run = Run(parts, settings, context, io, state, limit)
-        with ExitStack() as limits:
-            for each in filter(None, (limit, settings.limit)):
-                limits.enter_context(use_budget(self._account(each, state["run_id"], run.earlier)))
+        with use_budget(self._account(limit, run)), use_budget(self._account(settings.limit, run)):
             result = self._function(state, run)
             update = dict(await result if inspect.isawaitable(result) else result)
         if run.settings is not settings:
             update["settings"] = run.settings.model_dump(mode="json")
-            parts.read = update["settings"], run.settings
         update |= run.state_update(self.name)
         if self._is_entry:  # drop the warnings of an earlier question
             update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
         return Command(update=update, goto=run.goto) if run.goto else cast("State", update)
 
-    def _account(self, limit: int | Budget | Limit, run: str, earlier: Spending) -> Budget:
+    def _account(self, limit: int | Budget | Limit | None, run: Run) -> Budget | None:
         """Return the account of a limit; the earlier spending may be that of another process."""
-        if isinstance(limit, Budget):
+        if limit is None or isinstance(limit, Budget):
             return limit
-
-        def make() -> Budget:
-            account = Budget(limit) if isinstance(limit, int) else Budget(**limit.model_dump())
-            if account.unit == "dollars" and self._parts.prices:
-                account.rate = self._parts.prices
-            account.charge(earlier, run=run)
-            return account
-
-        return cast("Budget", self._parts.accounts.once((run, limit), make))
+        name, parts = run.state["run_id"], self._parts
+        account = Budget(limit) if isinstance(limit, int) else Budget(**limit.model_dump())
+        if account.unit == "dollars" and parts.prices:
+            account.rate = parts.prices
+        account.charge(run.earlier, run=name)
+        return cast("Budget", remember(parts.accounts, (name, limit), account))
 
 
 class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
@@ -235,23 +215,21 @@ class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):
         Raises:
             InputError: If the question is empty, or its level is not from 1 to 5.
         """
-        return _plan_of(self.invoke(_asked(question, level), config, **_UP_TO_SOLVING))
+        asked: Any = {"question": question, "level": level}
+        return _plan_of(self.invoke(asked, config, **_UP_TO_SOLVING))
 
     async def aplan(
         self, question: str, level: int | None = None, config: RunnableConfig | None = None
     ) -> QuestionPlan:
         """Return the plan of a question as `plan` does, in an event loop."""
-        return _plan_of(await self.ainvoke(_asked(question, level), config, **_UP_TO_SOLVING))
+        asked: Any = {"question": question, "level": level}
+        return _plan_of(await self.ainvoke(asked, config, **_UP_TO_SOLVING))
 
 
 _UP_TO_SOLVING: Any = {
     "interrupt_before": ["review", "answer", "solve"],
     "output_keys": ["settings", "query", "plan", "shares", "charges", "warnings"],
 }
-
-
-def _asked(question: str, level: int | None) -> Input:
-    return Input(question=question) if level is None else Input(question=question, level=level)
 
 
 def _plan_of(state: Mapping[str, Any]) -> QuestionPlan:

@@ -1,11 +1,8 @@
-"""Define the methods of the paper, and register further methods.
+"""Define the methods of the paper, and register further methods with `method`.
 
-A method of your own is a function under `method`, registered wherever its module is imported. A
-plain function takes a `MethodInput` and returns the prompt, which the ``answer`` node sends once. A
-coroutine makes several calls through the `Run` that it also takes, and returns what the node adds
-to the state. docs/recipes/extend.md has an example of each.
-
-A `ModelCallError` that a method lets pass ends in an empty answer and a warning.
+A plain function takes a `MethodInput` and returns the prompt of one call. A coroutine also takes
+the `Run`, makes its calls through it, and returns what the node adds to the state. A
+`ModelCallError` that a method lets pass is an empty answer and a warning: docs/recipes/extend.md.
 """
 
 from __future__ import annotations
@@ -32,13 +29,11 @@ class Method:
         name: Name in settings, reports and tables.
         description: Description in one sentence.
         source: Origin, such as ``arXiv:2505.16122``.
-        function: Returns the prompt, or as a coroutine makes the calls. None for the question with
-            its plan and its budget in one call.
+        function: Returns a prompt, or makes the calls. None: one call with plan and budget.
         plans: Whether the question is decomposed first.
         budgets: Whether it has a budget, also where the settings name none.
         splits: Whether the budget is split across the sub-questions, and steps may be calls.
-        style: The style of the solver if ``Settings.style`` is None. None for a method with a style
-            of its own, which no setting changes.
+        style: Used if ``Settings.style`` is None. None: one of its own, which no setting changes.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
         is_prompt: Whether the function returns a prompt, rather than making calls of its own.
         limit: ``limit(settings, query)``, an upper bound on the completion tokens of all calls
@@ -63,8 +58,7 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
     """Register a function as a method.
 
     Args:
-        name: The method's name. Each name can be registered once; a function that is defined again
-            in a notebook replaces itself.
+        name: The method's name. A function that is defined again in a notebook replaces itself.
         description: Description of the method in one sentence.
         options: Fields of `Method`: ``source`` at least.
 
@@ -85,25 +79,18 @@ def method(name: str, description: str, **options: Any) -> Callable[[_Function],
 
 
 _paper = partial(Method, source=PAPER, style="paper")
+_planned = partial(_paper, plans=True, budgets=True)
 _PAPER = (
     _paper("vanilla", "Asks the question, and no more."),
     _paper("global_budget", "Asks the question and says a budget.", budgets=True),
     _paper("planned_vanilla", "Asks the question with a plan.", plans=True),
-    _paper(
-        "planned_global_budget",
-        "Asks the question with a plan and says a budget.",
-        plans=True,
-        budgets=True,
-    ),
-    _paper(
+    _planned("planned_global_budget", "Asks the question with a plan and says a budget."),
+    _planned(
         "plan_and_budget",
         "Plans, splits the budget across the sub-questions, and solves each within its share.",
         style="auto",
-        plans=True,
-        budgets=True,
         splits=True,
     ),
 )
-
 METHODS: dict[str, Method] = {known.name: known for known in _PAPER}
 """The methods that are registered so far, by name."""

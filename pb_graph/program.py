@@ -1,8 +1,7 @@
-"""The planner program as one JSON file: tuned prompts, settings, and the record of the tuning.
+"""The planner program as one JSON file without a pickle, and without the address of a model.
 
-`Planner.save` writes the prompts alone. ``pb-optim tune`` adds the settings that they were measured
-with, and its record, which `optim.tuning.run` reads. The file holds no pickle and no address
-of a model.
+`Planner.save` writes the prompts alone; ``pb-optim tune`` adds the settings that they were measured
+with, and the record of the tuning, which `optim.tuning.run` reads.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ class PlannerProgram(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
 
     Attributes:
         state: State of each predictor, as ``dspy.Module.dump_state`` returns it.
-        settings: Settings that the prompts were measured with; a graph that is built without
-            settings takes these.
+        settings: Settings of the measurement, for a graph that is built without settings.
         tuning: Record of the tuning, plain JSON; None for prompts that were written by hand.
     """
 
@@ -39,8 +37,7 @@ class PlannerProgram(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
         document["state"] = self.state  # DSPy needs fields that are None
         if self.settings:  # None is a value, and a default may depend on the domain
             document["settings"] = self.settings.set_fields(mode="json")
-        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-        Path(path).write_text(text, "utf-8")
+        Path(path).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -10,17 +10,7 @@ from langgraph.channels import EphemeralValue
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
-from pb_graph.types import (
-    Charge,
-    Finish,
-    LevelSource,
-    Query,
-    Report,
-    ReportWarning,
-    Spending,
-    StepResult,
-    SubQuestion,
-)
+from pb_graph import types
 
 
 class Input(TypedDict, total=False):
@@ -46,7 +36,7 @@ class Output(TypedDict):
 
     messages: Annotated[list[AnyMessage], add_messages]
     answer: str
-    report: Report
+    report: types.Report
     structured_response: NotRequired[Any]
     """With a ``response_format``: the answer as JSON of that type; None if it does not fit."""
 
@@ -56,48 +46,41 @@ class State(Input, total=False):
 
     settings: dict[str, Any]
     """The settings of this run as JSON, so that a resumed run keeps the ones it began with."""
-    query: Query
-    plan: list[SubQuestion]
+    query: types.Query
+    plan: list[types.SubQuestion]
     limit: int | None
     """Completion tokens that the question cannot exceed; a reviewer or a decision may raise it."""
     planning_bound: int
     """The part of the first limit that is for planning."""
-    level_source: LevelSource | None
+    level_source: types.LevelSource | None
     model_class_source: str
     """Source of the class of the solver, as in the report."""
     thinking_room: int
     """Tokens of the limit for a solver that may turn out to think, as nothing tells its class."""
     shares: list[int]
     """Tokens of each step; empty while the budget is not split."""
-    results: Annotated[list[StepResult], operator.add]
-    charges: Annotated[list[Charge], operator.add]
-    warnings: Annotated[list[ReportWarning], operator.add]
+    results: Annotated[list[types.StepResult], operator.add]
+    charges: Annotated[list[types.Charge], operator.add]
+    warnings: Annotated[list[types.ReportWarning], operator.add]
     run_id: str
     """Identity of the run, so that enclosing accounts count its earlier spending once."""
     budget_used_up: Annotated[bool, operator.or_]
     """True if a call was refused because the budget was used up."""
     effort: str | None
     answer: str
-    finish: Finish | None
+    finish: types.Finish | None
     answer_id: str | None
     """Id of the streamed message that showed the answer; None if it was not streamed."""
-    report: Report
+    report: types.Report
     structured_response: Any
 
 
-class SolveTask(TypedDict):
-    """The input of one ``solve`` node, sent by ``allocate``."""
+class SolveTask(State):
+    """The part of the state that one ``solve`` node needs, sent by ``allocate``."""
 
-    settings: dict[str, Any]
-    query: Query
-    plan: list[SubQuestion]
-    results: list[StepResult]
     index: int
     share: int
     closes: bool
     """True if the step also has to give the final answer."""
-    limit: int | None
-    thinking_room: int
-    run_id: str
-    spent: Spending
+    spent: types.Spending
     """Tokens that the run may have been billed before this step was sent, by model."""

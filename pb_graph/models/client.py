@@ -20,6 +20,7 @@ from pb_graph.budget.account import ACCOUNTS, Budget, available_tokens, open_run
 from pb_graph.budget.bill import Bill, Reservation, plain_name
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError, PlanAndBudgetError
 from pb_graph.models import caps
+from pb_graph.models.classes import find_class
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import CallOptions, caps_in, copy_for_calls, describe_effort, key_of
 from pb_graph.models.provider_errors import fault_of, refusal_of, retry_after, to_model_call_error
@@ -38,6 +39,7 @@ class ModelClient:
     def __init__(self, model: BaseChatModel, *fallbacks: BaseChatModel) -> None:
         self.model, self.models, self.key = model, (model, *fallbacks), key_of(model)
         self.name = plain_name(self.key)
+        self.classes = {key_of(each): find_class(each) for each in self.models}
 
     async def call(self, messages: Sequence[BaseMessage], options: CallOptions, io: IO) -> Reply:
         """Make one call, with retries; the cap limits all attempts together.

@@ -1,7 +1,6 @@
 """Let a run go on: after a decision on a budget that is used up, and after its process has ended.
 
-LangGraph stores what a node returns. A node that makes several calls would repeat the finished ones
-when it is cut off between two of them, so each reply is written down as soon as it arrives.
+A node that is cut off between two calls starts over, so each reply is stored as soon as it arrives.
 LangGraph's own ``@task`` would deadlock: a task needs a second worker while its node waits for it.
 """
 
@@ -111,14 +110,9 @@ def read_decision(account: Budget, pause: BudgetPause) -> Decision:
 class Journal:
     """Keep the outcomes of a node's calls beside the checkpoint that the node started from.
 
-    The entries are pending writes that belong to none of LangGraph's tasks, so LangGraph ignores
-    them. They are found by the node's task id, which stays the same when the node restarts, and by
-    the request. They are deleted with their checkpoint.
-
-    Args:
-        saver: The checkpointer of the run.
-        info: The execution of the node.
-        io: How to wait, `BLOCKING` or `ASYNC`.
+    The entries are pending writes of none of LangGraph's tasks: LangGraph ignores them, and deletes
+    them with their checkpoint. They are found by the request and by the node's task id, which stays
+    the same when the node restarts.
     """
 
     def __init__(self, saver: BaseCheckpointSaver[Any], info: ExecutionInfo, io: IO) -> None:
@@ -127,15 +121,12 @@ class Journal:
         self._stored: dict[str, Any] | None = None
         here = get_config()["configurable"]
         place = {name: value for name, value in here.items() if not name.startswith("__")}
-        place["checkpoint_ns"] = info.checkpoint_ns.rpartition("|")[0]
-        place["checkpoint_id"] = info.checkpoint_id
+        namespace = info.checkpoint_ns.rpartition("|")[0]
+        place |= {"checkpoint_ns": namespace, "checkpoint_id": info.checkpoint_id}
         self._config: RunnableConfig = {"configurable": place}
 
     async def find(self, request: object) -> tuple[str, Any]:
-        """Return the key of a request of this node, and its entry or None.
-
-        The n-th request of a node that is the same finds the n-th entry.
-        """
+        """Return the key of a request, and its entry or None; the n-th time, those of the n-th."""
         digest = hashlib.sha256(json.dumps(request, default=str).encode()).hexdigest()
         self._asked[digest] += 1
         key = str(uuid5(self._task, f"{digest} {self._asked[digest]}"))

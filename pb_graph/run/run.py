@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    MessageLikeRepresentation,
-    ToolMessage,
-    convert_to_messages,
-    messages_from_dict,
-)
+from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 from langgraph.config import get_config, get_stream_writer
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.runtime import get_runtime
@@ -25,28 +17,21 @@ from pb_graph.answers import boxed_answer, stated_answer
 from pb_graph.budget.account import ACCOUNTS, Budget, open_run, use_budget
 from pb_graph.budget.bill import MAX_TOKENS, most_billed, spending, spent
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
-from pb_graph.models.classes import FoundClass, takes_system_message
+from pb_graph.local.weights import LOCAL_PREFIX
+from pb_graph.models.classes import FoundClass, class_of_any, find_class, takes_system_message
 from pb_graph.models.client import ModelClient
 from pb_graph.models.options import MIN_THINKING, TIMEOUT, CallOptions, Thinking, describe_model
 from pb_graph.models.provider_errors import REFUSED, is_lasting
 from pb_graph.models.reply import IO, MAX_THOUGHT, Reply
+from pb_graph.models.resolve import model_name
 from pb_graph.prompts import PromptMessage, continued_thought, forced_answer_prompt
-from pb_graph.run.parts import GraphParts, Model, Role
+from pb_graph.run.parts import GraphParts, Model, Role, remember
 from pb_graph.run.resume import Journal
-from pb_graph.run.tools import MAX_ROUNDS, call_tool, without_system, without_tools
+from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_tools
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 from pb_graph.tasks import is_composed
-from pb_graph.types import (
-    EASY,
-    Charge,
-    Finish,
-    Purpose,
-    Query,
-    ReportWarning,
-    Spending,
-    WarningCode,
-)
+from pb_graph.types import EASY, Charge, Finish, Purpose, Query, Spending, WarningCode
 
 Prompt = Sequence[PromptMessage | BaseMessage]
 
@@ -68,10 +53,7 @@ class Run:
     """The part of a run that one node sees: it charges each call, and repeats none on a restart.
 
     Attributes:
-        parts: The parts of the graph.
         settings: The settings of the run. A node may replace them for the nodes after it.
-        context: The choices of the run.
-        io: How to wait, `BLOCKING` or `ASYNC`.
         state: The state before the node, or the `SolveTask` that was sent.
         limit: The limit of the context, else that of the graph.
         goto: The next nodes, which a node writes where no edge of the graph says them.
@@ -85,16 +67,14 @@ class Run:
     limit: int | Budget | None = None
     goto: str | list[Send] = ""
     _update: State = field(default_factory=State)
-    _charges: list[Charge] = field(default_factory=list)
-    _warnings: list[ReportWarning] = field(default_factory=list)
+    _warnings: dict[str, WarningCode] = field(default_factory=dict)
 
     async def ask(self, prompt: Sequence[MessageLikeRepresentation], options: CallOptions) -> Reply:
         """Ask the solver one thing.
 
         Args:
             prompt: Messages, or pairs of a role and a text.
-            options: Options of this call. The cap is never more than ``Settings.cutoff``; the
-                time-out is that of the settings.
+            options: Options of this call. The settings bound its cap and give its time-out.
 
         Raises:
             ModelCallError: If the call and its retries fail.
@@ -103,7 +83,9 @@ class Run:
         options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
         client = await self.client("easy" if level is not None and level <= EASY else "solver")
         messages = convert_to_messages(prompt)
-        if self.thinks and not all(map(takes_system_message, client.models)):
+        if self.settings.model_class == "thinking" and not all(
+            map(takes_system_message, client.models)
+        ):
             messages = without_system(messages)
         reply = await self.call(client, messages, options)
         if options.stream and reply.message_id:
@@ -135,25 +117,24 @@ class Run:
         wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
         contents = [(message.type, message.content) for message in messages]
         request = [contents, wishes, purpose.node, purpose.step]
-        key, stored = await self._stored(request)
+        key, stored = await self.journal.find(request) if self.journal else ("", None)
         try:
             with use_budget(self.budget):
                 reply = Reply.from_json(stored) if stored else None
                 reply = reply or await client.call(messages, options, self.io)
                 if self.journal and not stored:
                     await self.journal.write(key, reply.to_json())
-                made = spending(reply.charges) if stored else {}  # perhaps in another process
-                for account in ACCOUNTS.get() if key else ():
-                    account.charge(made, run=key)
+                for account in ACCOUNTS.get() if key else ():  # perhaps in another process
+                    account.charge(spending(reply.charges) if stored else {}, run=key)
         except ModelCallError as failure:
             if is_lasting(failure):
-                self.parts.refused = dict([*refused.items()][-99:]) | {asked: failure.status}
+                remember(refused, asked, failure.status)
             if isinstance(failure, BudgetUsedUpError):
                 self._update["budget_used_up"] = True
             self._charge(failure.lost)
             raise
-        self._warnings += reply.warnings
-        self._charge((*reply.lost, reply.charge))
+        self._warnings |= {note["message"]: note["code"] for note in reply.warnings}
+        self._charge(reply.charges)
         return reply
 
     async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, within what
@@ -176,45 +157,38 @@ class Run:
             budget: Tokens for it; None for methods without a budget.
             query: The question, for the answer format of a forced ending.
             purpose: The purpose that the calls are charged to.
-            closing: Whether the reply is the answer to the question, which a host that streams is
-                shown, and not that of a sub-question.
+            closing: Whether the reply is the final answer, which is streamed, not a sub-question's.
             thinking: Limit of the model's thinking. None: by the enforcement of the budget.
             compute: Computes the answer from a reply (see `Style`). The answer is streamed whole.
 
         Raises:
             ModelCallError: If the request and its retries fail; a failed ending is a warning.
         """
-        asked = budget
-        budget, room = await self._with_room(asked)
-        is_capped = budget is not None and self.settings.enforcement == "force"
-        forces = is_capped and self.settings.reserve != 0
-        stream = closing and not compute
+        within, room = await self._with_room(budget)
+        is_capped = within is not None and self.settings.enforcement == "force"
+        forces, stream = is_capped and self.settings.reserve != 0, closing and not compute
         free: Thinking = "low" if self.settings.style == "paper" else "free"
-        cap = max(1, min(self.cap_for(budget), self.budget.tokens_left()))
+        # A budget that the prompt states must not change other arguments.
+        thinking = thinking or ("bounded" if is_capped else free)
+        cap = max(1, min(self.cap_for(within), self.budget.tokens_left()))
         # Set aside, so that other questions and steps of a shared budget leave it.
         kept = self.budget.grant(self._reserve(cap, closing=closing) if forces else 0)
-        options = CallOptions(
-            cap - int(kept.left),
-            purpose=purpose,
-            # A budget that the prompt states must not change other arguments.
-            thinking=thinking or ("bounded" if is_capped else free),
-            # With tools, a text may turn out to be no answer.
-            stream=stream and not self.parts.tools,
-            tools=self.parts.tools,
-        )
+        tools = self.parts.tools
+        options = CallOptions(cap - int(kept.left), thinking=thinking, tools=tools, purpose=purpose)
+        options = replace(options, stream=stream and not tools)  # else a text may be no answer
         forced: Reply | None = None
         with kept:
-            prompt, reply, tokens, left = await self._work(prompt, options, cap, kept)
-            reply = self._read(reply, options)
+            prompt, reply, tokens, cap = await self._work(prompt, options, cap, kept)
             finish: Finish = "length" if reply.finish == "length" else "stop"
             if compute and finish == "stop" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, tokens, finish)
             is_thought = room > 0 and finish == "length" and _has_thought(reply)
             is_open = compute is not None and stated_answer(reply.text) is None
             is_open = is_open or self._is_unfinished(reply, query, forces=forces, closing=closing)
-            if is_open and not is_thought:
-                ending = replace(options, cap=left, stream=stream)
-                forced = await self._force(prompt, reply, query, ending, closing=closing, kept=kept)
+            if is_open and not is_thought and cap >= 1:
+                ending = replace(options, cap=cap, stream=stream)
+                with use_budget(kept if kept.left else None):
+                    forced = await self._force(prompt, reply, query, ending, closing=closing)
             if forced:
                 tokens += forced.tokens
                 # A text that is cut off twice, or closed by the mark of a thought, was a thought.
@@ -226,38 +200,22 @@ class Run:
             return _with_ending(reply, forced, finish, tokens, closing=closing)
         self.parts.replied[(await self.client("solver")).key] = True
         same: Any = {"closing": closing, "thinking": thinking, "compute": compute}
-        again = await self.call_within_budget(prompt, asked, query, purpose, **same)
+        again = await self.call_within_budget(prompt, budget, query, purpose, **same)
         text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
         return BudgetedReply(text, again.tokens + tokens, finish)
 
     async def _with_room(self, budget: int | None) -> tuple[int | None, int]:
-        """Return a budget, and the tokens beside it for a model that may turn out to think.
-
-        They are part of the budget once the model has thought. A smaller limit around the question
-        may leave none.
-        """
-        room = self.state.get("thinking_room", 0)
-        if not budget or not room:
+        """Return a budget, and the tokens beside it for a model that may turn out to think."""
+        if not budget or not (room := self.state.get("thinking_room", 0)):
             return budget, 0
-        room = max(0, min(room, int(self.budget.left) - budget))
+        room = max(0, min(room, int(self.budget.left) - budget))  # as far as the limit allows
         thinks = self.parts.replied.get((await self.client("solver")).key)
         return (budget + room, 0) if thinks else (budget, room)
 
     def _reserve(self, cap: int, *, closing: bool) -> int:
         """Return the tokens of a cap that are kept for the ending of an unfinished answer."""
-        answer_type = self.parts.answer_type if closing else None
-        reserve = max(self.settings.reserve or 0, answer_type.reserve if answer_type else 0)
-        return min(reserve, cap * 2 // 3 if closing else cap // 2)
-
-    def _read(self, reply: Reply, options: CallOptions) -> Reply:
-        """Warn of a filter, and return the reply; its text was a thought if cut off within one."""
-        if reply.finish == "filter":
-            note = "the provider's content filter ended a reply"
-            self.warn("content_filter", f"{note}: change the question or the model")
-        may_think = self.thinks and options.thinking_room >= MIN_THINKING
-        if may_think and reply.finish == "length" and not _has_thought(reply):
-            return replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])
-        return reply
+        typed = self.parts.answer_type.reserve if closing and self.parts.answer_type else 0
+        return min(max(self.settings.reserve or 0, typed), cap * 2 // 3 if closing else cap // 2)
 
     async def client(self, role: Role) -> ModelClient:
         """Return the client of the model of a role."""
@@ -268,24 +226,17 @@ class Run:
         model, given = self._model(role), self.settings.model_class
         if given and (role == "solver" or model is self._model("solver")):
             return FoundClass(given, "given")
-        return await self.parts.class_of(model, self.settings, self.io)
+        if isinstance(model, str | None) and (name := model_name(model)).startswith(LOCAL_PREFIX):
+            return find_class(name)  # without loading its weights
+        client = await self.client(role)
+        return class_of_any(client.classes, self.parts.replied)
 
     def _model(self, role: Role) -> Model:
-        """Return the model of a role: of the run, of the graph, or of the role that it defaults to.
-
-        If a run names its own model, that model does all the solving; the same applies to the
-        planner.
-        """
-        given, context = self.parts.models.get, self.context
+        """Return the model of a role; one that the run names does all the solving, or planning."""
+        given, own = self.parts.models.get, self.context
         if role in ("solver", "easy"):
-            return context.model or given(role) or given("solver")
-        planner = context.planner or given(role) or given("planner")
-        return planner or context.model or given("solver")
-
-    @property
-    def thinks(self) -> bool:
-        """Return whether the solver is a thinking model."""
-        return self.settings.model_class == "thinking"
+            return own.model or given(role) or given("solver")
+        return own.planner or given(role) or given("planner") or own.model or given("solver")
 
     def cap_for(self, budget: int | None) -> int:
         """Return the tokens a request may cost: its budget if that is enforced, else the cutoff."""
@@ -295,7 +246,7 @@ class Run:
 
     def warn(self, code: WarningCode, message: str) -> None:
         """Add a warning to the report: its kind, and the deviation with its remedy."""
-        self._warnings.append(ReportWarning(code=code, message=message))
+        self._warnings[message] = code
 
     def emit(self, event: str, **fields: Any) -> None:  # noqa: ANN401 -- plain JSON
         """Send an event of a kind, with its data, to hosts that stream in ``custom`` mode."""
@@ -310,8 +261,7 @@ class Run:
     @cached_property
     def earlier(self) -> Spending:
         """Tokens by model that the question was billed before this node."""
-        charges = self.state.get("charges")
-        return self.state.get("spent") or (spending(charges) if charges else {})
+        return self.state.get("spent") or spending(self.state.get("charges") or ())
 
     @cached_property
     def journal(self) -> Journal | None:
@@ -320,55 +270,23 @@ class Run:
         info = get_runtime().execution_info
         return Journal(saver, info, self.io) if saver and info else None
 
-    async def _stored(self, request: object) -> tuple[str, Any]:
-        """Return the key of a request, and what is stored for it; nothing without a journal."""
-        return await self.journal.find(request) if self.journal else ("", None)
-
     def state_update(self, node: str) -> State:
         """Return the state update of a node's calls: charges and warnings."""
-        update = self._update
-        if self._charges:
-            update["charges"] = self._charges
-        if lost := sum(row["finish"] == "error" and not row["measured"] for row in self._charges):
+        charges = self._update.get("charges", ())
+        if lost := sum(row["finish"] == "error" and not row["measured"] for row in charges):
             note = f"{lost} attempt(s) ended without reporting their tokens; "
             self.warn("unknown_bill", note + "each may be billed up to its cap")
-        if self._warnings:
-            once = {note["message"]: note["code"] for note in self._warnings}
-            update["warnings"] = [
-                ReportWarning(code=once[text], message=f"{node}: {text}") for text in once
+        if notes := self._warnings.items():
+            self._update["warnings"] = [
+                {"code": code, "message": f"{node}: {text}"} for text, code in notes
             ]
-        return update
-
-    async def _use_tools(self, tool_message: Mapping[str, Any]) -> list[BaseMessage]:
-        """Call the tools that a message asks for, and return the message and their results.
-
-        A finished call of the node is not made again.
-        """
-        (message,) = messages_from_dict([dict(tool_message)])
-        messages: list[BaseMessage] = [message]
-        for call in cast("AIMessage", message).tool_calls:
-            key, text = await self._stored([call["name"], call["args"]])
-            if text is None:
-                text = await call_tool(self.parts.tools, call, self.io)
-                if self.journal:
-                    await self.journal.write(key, text)
-            messages.append(ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
-        for bad in cast("AIMessage", message).invalid_tool_calls:  # APIs want a result for each
-            note = f"{bad['name']} was not called: its arguments are no JSON"
-            messages.append(ToolMessage(note, tool_call_id=bad["id"] or "", name=bad["name"]))
-        return messages
+        return self._update
 
     async def _work(
         self, prompt: Prompt, options: CallOptions, left: int, kept: Budget
     ) -> tuple[Prompt, Reply, int, int]:
-        """Ask, and while the reply calls tools ask again.
-
-        What is kept for the ending is given up where the prompt fits into the budget once, but not
-        twice.
-
-        Returns:
-            The last prompt and its reply, the tokens of all replies and tools, and those left.
-        """
+        """Ask and use tools; return the last prompt, its reply, all tokens and the ending's cap."""
+        thinks = self.settings.model_class == "thinking" and options.thinking_room >= MIN_THINKING
         tokens, rounds = 0, 0
         while True:
             try:
@@ -376,60 +294,48 @@ class Run:
             except BudgetUsedUpError:
                 if kept.left < 1:
                     raise
-                kept.close()
+                kept.close()  # the prompt may fit into the budget once, but not twice
                 options = replace(options, cap=max(1, left))
                 continue
             charges, rounds = reply.charges, rounds + 1
             tokens, left = tokens + spent(charges), left - most_billed(charges)
-            if not reply.tool_message or rounds > MAX_ROUNDS:
-                return prompt, reply, tokens, left
-            if (unspent := left - int(kept.left)) < 1:
-                return prompt, reply, tokens, left
+            unspent = left - int(kept.left)
+            if not reply.tool_message or rounds > MAX_ROUNDS or unspent < 1:
+                break
             account = self.budget.limit(tokens=unspent)
             with use_budget(account):
-                found = await self._use_tools(reply.tool_message)
+                found = await use_tools(reply.tool_message, self.parts.tools, self.journal, self.io)
             prompt, used = [*prompt, *found], int(account.spent + account.unknown)
             tokens, left = tokens + int(account.spent), left - used
             options = replace(options, cap=max(1, unspent - used))
-
-    async def _force(  # noqa: PLR0913 -- what to ask, and within what
-        self,
-        prompt: Prompt,
-        reply: Reply,
-        query: Query,
-        options: CallOptions,
-        *,
-        closing: bool,
-        kept: Budget,
-    ) -> Reply | None:
-        """Ask for the result of an unfinished reply; None after a warning where that fails.
-
-        The thought of a thinking model is continued where its server can continue a message.
-        """
-        account: Budget | None = kept
-        if options.cap >= 2 * (cap := int(kept.left)):  # as much is left beside it
+        if reply.finish == "filter":
+            note = "the provider's content filter ended a reply"
+            self.warn("content_filter", f"{note}: change the question or the model")
+        if thinks and reply.finish == "length" and not _has_thought(reply):
+            reply = replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])  # cut off within it
+        if left >= 2 * int(kept.left):  # as much is left beside it
             kept.close()
-            account, cap = None, min(options.cap, self.budget.tokens_left())
-        if cap < 1:
-            return None
+        return prompt, reply, tokens, int(kept.left) or min(left, self.budget.tokens_left())
+
+    async def _force(
+        self, prompt: Prompt, reply: Reply, query: Query, options: CallOptions, *, closing: bool
+    ) -> Reply | None:
+        """Ask for the result of an unfinished reply; None after a warning where that fails."""
         prompt = without_tools(prompt, shortened=bool(reply.text))
-        answer_type = self.parts.answer_type if closing else None
-        schema = answer_type.schema if answer_type else None
-        options = replace(options, cap=cap, thinking="off", tools=(), schema=schema)
-        thought = reply.thought if self.thinks else ""
+        schema = self.parts.answer_type.schema if closing and self.parts.answer_type else None
+        options = replace(options, thinking="off", tools=(), schema=schema)
+        thought = reply.thought if self.settings.model_class == "thinking" else ""
         asked = forced_answer_prompt(prompt, reply.text, query, is_final=closing, thought=thought)
         try:
-            with use_budget(account):
-                if thought and not reply.text and not answer_type:
-                    begun, start = continued_thought(prompt, thought, query, is_final=closing)
-                    with suppress(ModelSetupError):  # the server is not known to continue
-                        try:
-                            ended = await self.ask(begun, replace(options, continue_last=True))
-                            return replace(ended, text=start + ended.text)
-                        except ModelCallError as failure:
-                            if failure.status not in REFUSED:
-                                raise
-                return await self.ask(asked, options)
+            if thought and not reply.text and not schema:  # goes on with the thought
+                begun, start = continued_thought(prompt, thought, query, is_final=closing)
+                try:
+                    ended = await self.ask(begun, replace(options, continue_last=True))
+                    return replace(ended, text=start + ended.text)
+                except (ModelSetupError, ModelCallError) as failure:  # the server cannot continue
+                    if isinstance(failure, ModelCallError) and failure.status not in REFUSED:
+                        raise
+            return await self.ask(asked, options)
         except ModelCallError as failure:
             at = options.purpose.step
             step = "" if at is None else f"sub-question {at + 1}: "
@@ -440,15 +346,15 @@ class Run:
         is_cut = reply.finish == "length" and not is_composed(query)  # a text stays as it is
         if is_cut or not reply.text or reply.tool_message:
             return forces or bool(reply.tool_message)
-        if answer_type := self.parts.answer_type if closing else None:
-            return answer_type.read(reply.text) is None
+        if closing and self.parts.answer_type:
+            return self.parts.answer_type.read(reply.text) is None
         wants_box = r"\boxed" in (query["answer_format"] or "")
         return forces and closing and wants_box and boxed_answer(reply.text) is None
 
     def _charge(self, charges: Sequence[Charge]) -> None:
         """Charge the attempts of a call to the question, and send a progress event for each."""
-        self._charges += charges
         for charge in charges:
+            self._update.setdefault("charges", []).append(charge)
             thought = bool(charge["usage"]["output_token_details"].get("reasoning"))
             if thought or charge["finish"] == "stop":
                 self.parts.replied[charge["model"]] = thought
@@ -456,8 +362,7 @@ class Run:
 
 
 def _has_thought(reply: Reply) -> bool:
-    details = reply.charge["usage"]["output_token_details"]
-    return bool(reply.thought or details.get("reasoning"))
+    return bool(reply.thought or reply.charge["usage"]["output_token_details"].get("reasoning"))
 
 
 def _with_ending(

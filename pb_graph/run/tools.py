@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall, ToolMessage
@@ -11,6 +11,7 @@ from langgraph.errors import GraphBubbleUp
 
 from pb_graph.models.provider_errors import redact
 from pb_graph.models.reply import IO
+from pb_graph.run.resume import Journal
 from pb_graph.tasks import ends_of
 
 MAX_ROUNDS = 8
@@ -51,14 +52,31 @@ def without_system(messages: list[BaseMessage]) -> list[BaseMessage]:
     return [HumanMessage(joined), *messages[2:]]
 
 
-async def call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
-    """Return the result of a tool as text of bounded size; its errors are told to the model.
+async def use_tools(
+    tool_message: Mapping[str, Any], tools: Sequence[BaseTool], journal: Journal | None, io: IO
+) -> list[BaseMessage]:
+    """Call the tools that a message asks for, and return the message and their results.
 
-    Args:
-        tools: The available tools.
-        call: The call of one of them.
-        io: How to wait, `BLOCKING` or `ASYNC`.
+    The calls that the journal of the node has are not made again.
     """
+    message = AIMessage(**tool_message["data"])
+    messages: list[BaseMessage] = [message]
+    for call in message.tool_calls:
+        request = [call["name"], call["args"]]
+        key, text = await journal.find(request) if journal else ("", None)
+        if text is None:
+            text = await _call_tool(tools, call, io)
+            if journal:
+                await journal.write(key, text)
+        messages.append(ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
+    for bad in message.invalid_tool_calls:  # APIs want a result for each
+        note = f"{bad['name']} was not called: its arguments are no JSON"
+        messages.append(ToolMessage(note, tool_call_id=bad["id"] or "", name=bad["name"]))
+    return messages
+
+
+async def _call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
+    """Return the result of a tool as text of bounded size; its errors are told to the model."""
     tool = next((tool for tool in tools if tool.name == call["name"]), None)
     if tool is None:
         return f"There is no tool {call['name']!r}; there are: {', '.join(t.name for t in tools)}"
