@@ -28,14 +28,12 @@ low effort where OpenAI's models take one, as in the paper. ``bounded``: an answ
 into the cap. ``off``: as little as the provider allows, because only the answer is missing.
 """
 
-TIMEOUT = 120.0
-"""Default time limit of an attempt, in seconds."""
+TIMEOUT = 120.0  # seconds of an attempt
 # Thinking tokens of each level: low to high are from Google's Gemini API (OpenAI compatibility),
 # and Anthropic's least thinking budget, 1,024, agrees. The others are our estimates.
 _LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_TOKENS = dict(zip(_LEVELS, (0, 512, 1024, 8192, 24576, 32768, 65536), strict=True))
-MIN_THINKING = THINKING_TOKENS["low"]
-"""The fewest tokens for thinking. With fewer, thinking is turned off."""
+MIN_THINKING = THINKING_TOKENS["low"]  # with fewer, thinking is turned off
 
 # Names of fields, as `plain_field` writes them: of caps, of numbers of answers, and of objects that
 # are not merged into the body of a request, so that a name in them is no cap.
@@ -60,29 +58,17 @@ serialized_of = attrgetter("_serialized")  # cached by the model, and by copies 
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """The options of one call.
+    """The options of one call."""
 
-    Attributes:
-        cap: Completion tokens, reasoning included, of all attempts together.
-        timeout: Seconds of one attempt, unless the model object has a time limit of its own.
-        schema: JSON schema that the reply should follow, where the server can enforce one.
-        thinking: How much the model may think before it answers.
-        tools: Tools that the model may call.
-        purpose: The purpose that the call is charged to.
-        sampling: Whether to sample, so that several replies to one prompt differ.
-        continue_last: Whether the server continues the last message, which the model began.
-        stream: Whether a host that streams may hear the reply: it is part of the final answer.
-    """
-
-    cap: int
-    timeout: float = TIMEOUT
-    schema: dict[str, Any] | None = None
+    cap: int  # completion tokens, reasoning included, of all attempts together
+    timeout: float = TIMEOUT  # seconds of one attempt, unless the model has a time limit of its own
+    schema: dict[str, Any] | None = None  # of the reply, where the server can enforce one
     thinking: Thinking = "bounded"
-    tools: tuple[BaseTool, ...] = ()
-    purpose: Purpose = Purpose("answer")  # noqa: RUF009 -- a frozen one
-    sampling: bool = False
-    continue_last: bool = False
-    stream: bool = False
+    tools: tuple[BaseTool, ...] = ()  # that the model may call
+    purpose: Purpose = Purpose("answer")  # noqa: RUF009 -- a frozen one, that the call is charged to
+    sampling: bool = False  # so that several replies to one prompt differ
+    continue_last: bool = False  # by the server, of a message that the model began
+    stream: bool = False  # to a host that streams: the reply is part of the final answer
 
     @property
     def is_free(self) -> bool:
@@ -228,9 +214,8 @@ def copy_for_calls(model: M) -> M:
     """Return a copy of a chat model whose calls keep the caps in their arguments.
 
     A model that gives several answers at once gives one, as each could cost the cap. Its client
-    never repeats a request, because an attempt inside a provider's SDK may be billed and is never
-    seen here. LangChain's client for OpenAI's protocol shares open connections between models. One
-    of an event loop that has ended is dead, so each asynchronous call opens its own.
+    never repeats a request, which may be billed and is not seen here. Each asynchronous call opens
+    its own connection, because one that models share dies with its event loop.
     """
     fields: dict[str, Any] = vars(model)
     merged = {name: value for name, value in fields.items() if is_merged(name, value)}
