@@ -94,10 +94,7 @@ def effort_level(
 
 
 def openai(model: Any, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of OpenAI's models, by chat completions or the Responses API, also on Azure.
-
-    The cap includes reasoning, so the effort is lowered until an answer fits, unless it was set.
-    """
+    """Cap a call of OpenAI's models, reasoning included, by either of their APIs, also on Azure."""
     sent = _openai_arguments(model, options, "max_completion_tokens")
     name, reasoning = model.model_name or "", model.reasoning or {}
     levels, default = known_levels(model)
@@ -151,7 +148,6 @@ def llama_cpp(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
 
 
 def _own_server(model: Any, options: CallOptions, **budget: Any) -> dict[str, Any]:
-    """Return the thinking budget, unless thinking is free."""
     if options.thinking != "off":
         return {} if options.is_free else budget
     # Chat templates of hybrid models read this; others ignore it.
@@ -196,13 +192,12 @@ def anthropic(model: Any, options: CallOptions) -> dict[str, Any]:
     thinking = _lowered(own, options)
     if options.thinking == "off" or (options.is_tight and not own and not effort):
         thinking = thinking or ({"type": least} if least else None)
-    sent = {"max_tokens": options.cap, **({"thinking": thinking} if thinking else {})}
-    if model.default_request_timeout is None:
-        sent["timeout"] = options.timeout
+    sent: Any = {"timeout": options.timeout} if model.default_request_timeout is None else {}
+    sent |= {"max_tokens": options.cap} | ({"thinking": thinking} if thinking else {})
     levels, default = known_levels(model)
     # LangChain would turn adaptive thinking on for 'reasoning_effort'.
     level = effort_level(levels, options, default=default, own=effort)
-    return sent | ({"output_config": {"effort": level}} if level else {})
+    return {**sent, **({"output_config": {"effort": level}} if level else {})}
 
 
 def _lowered(own: Any, options: CallOptions, name: str = "budget_tokens") -> dict[str, Any] | None:
@@ -216,18 +211,13 @@ def _lowered(own: Any, options: CallOptions, name: str = "budget_tokens") -> dic
 
 
 def gemini(model: Any, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of Gemini, thinking included, and lower its thinking to what fits.
-
-    Gemini 2.5 takes a thinking budget, later models a level, but not beside a caller's budget.
-    """
-    sent: dict[str, Any] = {"max_output_tokens": options.cap}
-    if model.timeout is None:
-        sent["timeout"] = options.timeout
+    """Cap a call of Gemini, thinking included, and lower its thinking to what fits."""
+    sent: dict[str, Any] = {"timeout": options.timeout} if model.timeout is None else {}
+    sent["max_output_tokens"] = options.cap
     if options.is_free:
         return sent
-    own = model.thinking_budget
-    if own is None:
-        own = (model.thinking_config or {}).get("thinking_budget")
+    own, config = model.thinking_budget, model.thinking_config or {}
+    own = config.get("thinking_budget") if own is None else own
     room, is_own = options.thinking_room, own is not None and own >= 0  # -1 leaves it to the model
     takes_budget = _GEMINI_BUDGETS.search(model.model)
     if takes_budget or is_own:
@@ -240,6 +230,7 @@ def gemini(model: Any, options: CallOptions) -> dict[str, Any]:
     levels, default = known_levels(model)
     levels = levels or (_COMMON_LEVELS if _NEW_GEMINIS.fullmatch(model.model) else [])
     level = effort_level(levels, options, default=default, own=model.reasoning_effort)
+    # Google takes no level beside a thinking budget.
     return sent if level is None or own is not None else sent | {"thinking_level": level}
 
 
@@ -278,17 +269,13 @@ _BY_CLASS: dict[str, CapPolicy] = {
 }
 _POLICIES = (generic, openai, openai_compatible, deepseek, vllm, llama_cpp, *_BY_CLASS.values())
 POLICIES: dict[str, CapPolicy] = {policy.__name__: policy for policy in _POLICIES}
-"""The policies by name."""
+# Servers that continue an unfinished last AI message, whatever the model.
 CONTINUING: set[CapPolicy] = {vllm, llama_cpp}
-"""Policies of servers that continue an unfinished last AI message, whatever the model."""
 
 
 def can_continue(model: BaseChatModel, policy: CapPolicy) -> bool:
-    """Return whether a model's server is known to continue an unfinished last AI message.
-
-    Claude does before version 4.6, if it does not think, and DeepSeek's own server does.
-    """
-    if policy is anthropic:
+    """Return whether a model's server is known to continue an unfinished last AI message."""
+    if policy is anthropic:  # before version 4.6, if it does not think
         return bool(_CONTINUING_CLAUDE.search(name_of(model)))
     return policy in CONTINUING or (policy is deepseek and policy_for(model) is deepseek)
 
