@@ -2,7 +2,6 @@
 
 Tokens are measured where the provider reports them, else estimated from the text.
 """
-# ruff: noqa: ANN401 -- what providers report
 
 from __future__ import annotations
 
@@ -15,7 +14,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -30,9 +28,7 @@ from pb_graph.models.options import plain_field
 from pb_graph.models.provider_errors import tokens_of_error
 from pb_graph.types import Charge, ReportWarning
 
-MAX_THOUGHT = 24_000
-"""Characters of a thought that are kept, from its end: some 6,000 tokens."""
-
+MAX_THOUGHT = 24_000  # characters of a thought that are kept, from its end: some 6,000 tokens
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -64,29 +60,17 @@ _SAYING_WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply to one call.
+    """The reply to one call."""
 
-    Attributes:
-        text: The visible text.
-        finish: Why the reply ended: ``stop``, ``length`` or ``filter``.
-        charge: The charge of the call.
-        lost: Charges of earlier attempts that failed but may have been billed.
-        warnings: Warnings about the reported usage, and about a cap that the server ignored.
-        tool_message: The whole message as JSON, if it calls tools: some providers want it back.
-        message_id: The id under which the message was streamed to a host.
-        effort: The reasoning effort that was asked for, and why; None if none was.
-        thought: The end of the visible thinking before the text.
-    """
-
-    text: str
-    finish: str
+    text: str  # what is visible
+    finish: str  # why the reply ended: `stop`, `length` or `filter`
     charge: Charge
-    lost: tuple[Charge, ...] = ()
-    warnings: tuple[ReportWarning, ...] = ()
-    tool_message: dict[str, Any] | None = None
-    message_id: str | None = field(default=None, compare=False)
-    effort: str | None = None
-    thought: str = ""
+    lost: tuple[Charge, ...] = ()  # of earlier attempts that failed but may have been billed
+    warnings: tuple[ReportWarning, ...] = ()  # about the usage, and a cap that was ignored
+    tool_message: dict[str, Any] | None = None  # whole, as JSON: some providers want all of it back
+    message_id: str | None = field(default=None, compare=False)  # as it was streamed to a host
+    effort: str | None = None  # the reasoning effort that was asked for, and why
+    thought: str = ""  # the end of the visible thinking before the text
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -154,7 +138,7 @@ class _StreamWatch(BaseCallbackHandler):
     def __init__(self) -> None:
         self.has_begun, self._usages = False, list[Any]()
 
-    def on_llm_new_token(self, *_: Any, chunk: Any = None, **__: Any) -> None:
+    def on_llm_new_token(self, *_: object, chunk: object = None, **__: object) -> None:
         """Keep the usage of a chunk. A response that has begun is billed even if it breaks off."""
         self.has_begun = True
         if usage := getattr(getattr(chunk, "message", None), "usage_metadata", None):
@@ -194,7 +178,7 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
     call: Bill,
     prompt: Sequence[BaseMessage],
     io: IO,
-    **limits: Any,
+    **limits: Any,  # noqa: ANN401 -- those of `Budget.reserve`
 ) -> Attempt:
     """Reserve tokens, send one request within them, read the response and settle.
 
@@ -267,16 +251,13 @@ def _largest(fields: Mapping[str, Any], names: re.Pattern[str]) -> int:
 
 
 def finish_of(message: AIMessage) -> str:
-    """Return why a response ended, in one vocabulary: ``stop``, ``length`` or ``filter``.
-
-    Only reasons that are known to end a complete reply count as ``stop``.
-    """
+    """Return why a response ended, in one vocabulary: ``stop``, ``length`` or ``filter``."""
     reason = _reason_of(message)
     if not reason:  # a stream that broke off, if the provider always gives a reason
         return "length" if "model_provider" in message.response_metadata else "stop"
     if _COMPLETE.fullmatch(reason):
         return "stop"
-    return "filter" if _FILTERED.fullmatch(reason) else "length"
+    return "filter" if _FILTERED.fullmatch(reason) else "length"  # also for unknown reasons
 
 
 def _reason_of(message: AIMessage) -> str:
@@ -295,14 +276,12 @@ def _reason_of(message: AIMessage) -> str:
 def thought_of(message: AIMessage) -> str:
     """Return the visible thought of a response: a field of the message, or a part of its text."""
     extra = message.additional_kwargs
-    thoughts = [extra.get("reasoning_content"), extra.get("reasoning")]
+    thoughts: list[Any] = [extra.get("reasoning_content"), extra.get("reasoning")]
     if not isinstance(message.content, str):
         blocks = [block for block in message.content_blocks if block["type"] == "reasoning"]
         thoughts.append("\n".join(str(block.get("reasoning") or "") for block in blocks))
-    if thought := next((each for each in thoughts if each and isinstance(each, str)), ""):
-        return thought
-    text = str(message.text)
-    return thinking_in(text) if any(mark in text for mark in "<[◁") else ""
+    thoughts.append(thinking_in(str(message.text)))
+    return next((each for each in thoughts if each and isinstance(each, str)), "")
 
 
 def _written_text(message: AIMessage) -> str:
@@ -338,8 +317,7 @@ class IO:
     ) -> T:
         """Call one of two functions; raise TimeoutError after so many seconds.
 
-        The limit of HTTP clients is that of one read, so a server may keep them waiting for ever. A
-        blocking call therefore waits for a thread, which is left alone when the time is up.
+        A blocking call waits for a thread, because the limit of HTTP clients is that of one read.
         """
         if self.is_async:
             async with asyncio.timeout(seconds):
@@ -352,12 +330,13 @@ class IO:
             except BaseException as error:  # noqa: BLE001 -- raised by `result`
                 done.set_exception(error)
 
+        # When the time is up, the thread is left alone.
         Thread(target=copy_context().run, args=(work,), daemon=True).start()
         return done.result(seconds)
 
     async def load(self, function: Callable[..., T], *args: object) -> T:
         """Call a slow function with its arguments; in an event loop, in a thread."""
-        return await self.call(function, partial(asyncio.to_thread, function), *args)
+        return await asyncio.to_thread(function, *args) if self.is_async else function(*args)
 
 
 BLOCKING, ASYNC = IO(is_async=False), IO(is_async=True)
