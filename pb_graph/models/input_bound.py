@@ -100,10 +100,9 @@ def bound_input(
 ) -> Bill:
     """Return a bill with the largest possible input of a call, for `Budget.reserve`.
 
-    OpenAI's models have a public tokenizer. For other models one token per byte is assumed, because
-    a token of today's tokenizers has at least one byte, until settled calls of the same model and
-    server show how many tokens a byte has. A beginning of the prompt that this process has sent
-    before counts as it was reported.
+    OpenAI's models have a public tokenizer. For others each byte is a token, which has at least one
+    byte, until settled calls of the same model and server show how many tokens a byte has. A
+    beginning of the prompt that this process has sent before counts as it was reported.
 
     Args:
         model: The chat model.
@@ -209,20 +208,16 @@ def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]
 
 
 class _Part(NamedTuple):
-    """A message: its text, the tokens of its images, and those that it took to write."""
-
-    text: str
-    images: int
-    written: int
+    text: str  # of a message
+    images: int  # tokens of its images
+    written: int  # tokens that it took to write
 
 
 class _Sent(NamedTuple):
-    """A call as it is sent: its model, the tools, other texts, and its messages."""
-
-    key: str
+    key: str  # of the model
     tools: list[Any]
-    others: list[Any]
-    parts: list[_Part]
+    others: list[Any]  # texts besides the messages
+    parts: list[_Part]  # one for each message
 
 
 def _sent(model: BaseChatModel, messages: Sequence[BaseMessage], given: Mapping[str, Any]) -> _Sent:
@@ -329,14 +324,12 @@ def _odd_bytes(text: str) -> int:
 
 
 def _counter(model: BaseChatModel) -> Callable[[Any], int] | None:
-    """Return a count of JSON in tokens, for a known model of OpenAI's own server; else None.
-
-    The tokenizer files come with LiteLLM, which DSPy needs, so nothing is downloaded.
-    """
+    """Return a count of JSON in tokens, for a known model of OpenAI's own server; else None."""
     if "//api.openai.com/" not in address_of(model):
         return None
     import tiktoken  # noqa: PLC0415 -- installed with the model's class
 
+    # LiteLLM, which DSPy needs, brings the tokenizer files, so that nothing is downloaded.
     if (litellm := find_spec("litellm")) and litellm.origin:
         files = Path(litellm.origin).parent / "litellm_core_utils/tokenizers"
         os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(files))
