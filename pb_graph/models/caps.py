@@ -216,8 +216,9 @@ def gemini(model: Any, options: CallOptions) -> dict[str, Any]:
     sent["max_output_tokens"] = options.cap
     if options.is_free:
         return sent
-    own, config = model.thinking_budget, model.thinking_config or {}
-    own = config.get("thinking_budget") if own is None else own
+    own = model.thinking_budget
+    if own is None:
+        own = (model.thinking_config or {}).get("thinking_budget")
     room, is_own = options.thinking_room, own is not None and own >= 0  # -1 leaves it to the model
     takes_budget = _GEMINI_BUDGETS.search(model.model)
     if takes_budget or is_own:
