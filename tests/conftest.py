@@ -82,8 +82,8 @@ def _no_waits() -> Iterator[None]:
 def _nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test know the size of the prompts of another."""
     if sizes := sys.modules.get("pb_graph.models.input_bound"):
-        monkeypatch.setattr(sizes.PROMPT_SIZES, "_tokens", OrderedDict())
-        monkeypatch.setattr(sizes.PROMPT_SIZES, "_ratios", {})
+        monkeypatch.setattr(sizes, "_sizes", OrderedDict())
+        monkeypatch.setattr(sizes, "_ratios", {})
 
 
 @pytest.fixture(autouse=True)

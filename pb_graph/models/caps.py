@@ -35,15 +35,31 @@ from pb_graph.models.provider_errors import refusal_of
 CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
 """Turns a model and the options of a call into the call's arguments, with at least its cap."""
 
+_DISABLED = {"type": "disabled"}
+_COMMON_LEVELS = ["low", "medium", "high"]
+_OPENAI_NAMES = re.compile(r"gpt-(?!oss)|o\d|chatgpt-")
+# Models without levels in LangChain's profiles: dated versions, new ones, and those before GPT-5.1.
+_OTHER_REASONERS = re.compile(r"(gpt-5(-mini|-nano)?|o1|o3|o3-mini|o4-mini)(-\d{4}-\d\d-\d\d)?")
+# Least thinking of Claude models that think by default. Others from version 5 on always think.
+_MIN_THINKING = dict.fromkeys(("claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"), "disabled")
+_MIN_THINKING["claude-sonnet-5-5"] = "between_tools"
+# Models that take a thinking budget instead of a level.
+_GEMINI_BUDGETS = re.compile(
+    r"gemini-(?:2\.5-(?=pro|flash)|(?=.*-latest))(pro|flash)(?!.*(image|tts|audio|live|computer))"
+)
+_NEW_GEMINIS = re.compile(r"(models/)?gemini-[3-9][\d.]*-(pro|flash)(-preview)?")
+_CONTINUING_CLAUDE = re.compile(r"claude-(3-|(opus|sonnet|haiku)-4-([015]\b|\d{8}))")
+_TOO_LARGE = re.compile(r"max\w*[ _-]?(\w+[ _-])?(tokens|length)", re.IGNORECASE)
+_MIN_REFUSED = 1024  # a smaller cap is not what a server refuses
+
 
 def policy_for(model: BaseChatModel) -> CapPolicy:
     """Return the policy that fits a chat model, by its classes and the address of its server."""
-    kinds = classes_of(model)
-    if not is_openai_like(model):
-        return next((_BY_CLASS[kind] for kind in kinds if kind in _BY_CLASS), generic)
+    named = [_BY_CLASS[kind] for kind in classes_of(model) if kind in _BY_CLASS]
+    if named or not is_openai_like(model):
+        return named[0] if named else generic
     host = urlsplit(address_of(model)).hostname or ""  # empty for OpenAI's own by default
-    is_azure = "langchain_openai.AzureChatOpenAI" in kinds
-    if is_azure or not host or host.endswith(("api.openai.com", "openai.azure.com")):
+    if not host or host.endswith(("api.openai.com", "openai.azure.com")):
         return openai
     if host.endswith("deepseek.com"):
         return deepseek
@@ -51,11 +67,7 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
 
 
 def effort_level(
-    levels: Sequence[str],
-    options: CallOptions,
-    *,
-    default: str | None = None,
-    own: str | None = None,
+    levels: Sequence[str], options: CallOptions, *, default: str | None, own: str | None = None
 ) -> str | None:
     """Return the effort level to ask for, or None to leave the effort alone.
 
@@ -70,35 +82,20 @@ def effort_level(
     """
     if not levels or options.is_free:
         return None
-    fitting = [level for level in levels if THINKING_TOKENS[level] <= options.thinking_room]
-    level = fitting[-1] if fitting else levels[0]
+    room = options.thinking_room
+    level = next((each for each in reversed(levels) if THINKING_TOKENS[each] <= room), levels[0])
     if own is not None:
-        return level if options.thinking == "off" and own != level else None
-    if default is not None:
-        return level if THINKING_TOKENS[level] < THINKING_TOKENS.get(default, 0) else None
-    # A model with the level 'none' may not think by default; another level would make it think.
-    is_lower = level == levels[0] or ("none" not in levels and level != levels[-1])
-    return level if is_lower else None
-
-
-# The policies: OpenAI's protocol.
-
-_DISABLED = {"type": "disabled"}
-_COMMON_LEVELS = ["low", "medium", "high"]
-_OPENAI_NAMES = re.compile(r"gpt-(?!oss)|o\d|chatgpt-")
-# Models without levels in LangChain's profiles: dated versions, those before GPT-5, and new ones.
-_OTHER_REASONERS = re.compile(
-    r"(gpt-5(-mini|-nano)?|o1|o3|o3-mini|o4-mini)(-\d{4}-\d\d-\d\d)?"  # not GPT-5.1 and later
-)
+        is_asked = options.thinking == "off" and own != level
+    elif default is not None:
+        is_asked = THINKING_TOKENS[level] < THINKING_TOKENS.get(default, 0)
+    else:  # a model with the level 'none' may not think, and another level would make it think
+        is_asked = level == levels[0] or ("none" not in levels and level != levels[-1])
+    return level if is_asked else None
 
 
 def openai(model: Any, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of OpenAI's models, by chat completions or the Responses API, also on Azure.
-
-    The cap includes reasoning, which has none of its own. So the effort is lowered until an answer
-    fits, unless the caller has set it.
-    """
-    sent = _openai_arguments(model, options, name="max_completion_tokens")
+    """Cap a call of OpenAI's models, reasoning included, by either of their APIs, also on Azure."""
+    sent = _openai_arguments(model, options, "max_completion_tokens")
     name, reasoning = model.model_name or "", model.reasoning or {}
     levels, default = known_levels(model)
     thinks = (model.profile or {}).get("reasoning_output") or _OTHER_REASONERS.fullmatch(name)
@@ -115,27 +112,21 @@ def openai(model: Any, options: CallOptions) -> dict[str, Any]:
 
 
 def openai_compatible(model: Any, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of an unknown server with OpenAI's protocol; only thinking budgets are lowered.
-
-    OpenAI's own models, also behind a gateway, take ``max_completion_tokens``. Other servers know
-    the older ``max_tokens``, and some ignore the newer name, which would lift the cap.
-    """
+    """Cap a call of an unknown server with OpenAI's protocol; only thinking budgets are lowered."""
+    # Except for OpenAI's models, servers know the older name; some ignore the newer one, uncapped.
     name = (model.model_name or "").rpartition("/")[2]
     is_openais = uses_responses(model) or _OPENAI_NAMES.match(name)
-    field = "max_completion_tokens" if is_openais else "max_tokens"
-    return _openai_arguments(model, options, name=field)
+    return _openai_arguments(
+        model, options, "max_completion_tokens" if is_openais else "max_tokens"
+    )
 
 
 def deepseek(model: Any, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of DeepSeek's models, which think unless told otherwise, with effort 'high'.
-
-    Thinking is turned off if fewer than 1,024 tokens are left for it. Otherwise the effort is low.
-    No schema is sent, because the API takes ``json_object`` only.
-    """
-    options = replace(options, schema=None)
+    """Cap a call of DeepSeek's models, which think unless told otherwise, with effort 'high'."""
+    options = replace(options, schema=None)  # the API takes `json_object` only
     is_own = model.reasoning_effort or "thinking" in (model.extra_body or {})
     if options.thinking == "off" or (options.is_tight and not is_own):
-        return _openai_arguments(model, options, {"thinking": _DISABLED})
+        return _openai_arguments(model, options, thinking=_DISABLED)
     level = None if is_own else effort_level(["low", "high", "max"], options, default="high")
     return _openai_arguments(model, options) | ({"reasoning_effort": level} if level else {})
 
@@ -143,20 +134,20 @@ def deepseek(model: Any, options: CallOptions) -> dict[str, Any]:
 def vllm(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of vLLM. A server without ``--reasoning-parser`` refuses a thinking budget."""
     # vLLM's documents do not say whether a budget of 0 is allowed.
-    extra = _own_server(model, options, {"thinking_token_budget": max(1, options.thinking_room)})
+    extra = _own_server(model, options, thinking_token_budget=max(1, options.thinking_room))
     if options.continue_last:
         extra |= {"continue_final_message": True, "add_generation_prompt": False}
-    return _openai_arguments(model, options, extra)
+    return _openai_arguments(model, options, **extra)
 
 
 def llama_cpp(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of llama.cpp's server, from build b9982 (July 2026) on."""
-    budget = {"reasoning_budget_tokens": options.thinking_room}  # models without thinking ignore it
-    return _openai_arguments(model, options, _own_server(model, options, budget))
+    # Models without thinking ignore the budget.
+    extra = _own_server(model, options, reasoning_budget_tokens=options.thinking_room)
+    return _openai_arguments(model, options, **extra)
 
 
-def _own_server(model: Any, options: CallOptions, budget: dict[str, Any]) -> dict[str, Any]:
-    """Return the thinking budget, unless thinking is free."""
+def _own_server(model: Any, options: CallOptions, **budget: Any) -> dict[str, Any]:
     if options.thinking != "off":
         return {} if options.is_free else budget
     # Chat templates of hybrid models read this; others ignore it.
@@ -165,51 +156,33 @@ def _own_server(model: Any, options: CallOptions, budget: dict[str, Any]) -> dic
 
 
 def _openai_arguments(
-    model: Any,
-    options: CallOptions,
-    extra: Mapping[str, Any] | None = None,
-    name: str = "max_tokens",
+    model: Any, options: CallOptions, cap_name: str = "max_tokens", **extra: Any
 ) -> dict[str, Any]:
-    """Return the arguments for a server of OpenAI's protocol.
+    """Return the arguments for a server of OpenAI's protocol; the model's own time limit is kept.
 
-    LangChain renames an argument ``max_tokens``, so that this cap has to stand in the body. So has
-    the schema, because LangChain raises on a truncated reply to an argument; the Responses API has
-    another form of it, and is sent none. A time limit of the model's own is kept.
+    LangChain renames an argument ``max_tokens``, and raises on a truncated reply to a schema: both
+    have to stand in the body. The Responses API has another form of a schema, and is sent none.
     """
-    limit = {"timeout": options.timeout} if model.request_timeout is None else {}
+    sent = {"timeout": options.timeout} if model.request_timeout is None else {}
     own, room = model.extra_body or {}, max(1, options.thinking_room)
     # The caller's thinking budgets, of vLLM, Qwen, Claude and OpenRouter, fit below the cap.
     budgets = ("thinking_token_budget", "thinking_budget")
     fitting: Any = {name: min(own[name], room) for name in budgets if type(own.get(name)) is int}
     fitting["thinking"] = _lowered(own.get("thinking"), options)
     fitting["reasoning"] = _lowered(own.get("reasoning"), options, "max_tokens")
-    body = own | {name: value for name, value in fitting.items() if value} | dict(extra or {})
-    (body if name == "max_tokens" else limit)[name] = options.cap
+    body = own | {name: value for name, value in fitting.items() if value} | extra
+    (body if cap_name == "max_tokens" else sent)[cap_name] = options.cap
     if options.schema is not None and not uses_responses(model):
         schema = {"name": "reply", "schema": options.schema}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return limit | ({"extra_body": body} if body else {})
-
-
-# The policies: protocols of their own.
-
-_CLAUDE = "langchain_anthropic.ChatAnthropic"
-# Least thinking of models that think by default. Other models from version 5 on always think.
-_MIN_THINKING = {
-    "claude-opus-5": "disabled",
-    "claude-sonnet-5": "disabled",
-    "claude-sonnet-5-5": "between_tools",
-    "claude-haiku-5-5": "disabled",
-}
+    return sent | ({"extra_body": body} if body else {})
 
 
 def anthropic(model: Any, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Claude; the cap includes thinking.
 
     Before 5, models think only when asked to, with ``budget_tokens`` that have to stay below the
-    cap: they are lowered, or thinking is switched off. From 5 on, models think unasked: where fewer
-    than 1,024 tokens are left for thinking, it is set to the least that the model allows. The
-    effort is lowered to fit if the model's profile lists efforts.
+    cap. From 5 on, models think unasked; with under 1,024 tokens for it, as little as possible.
     """
     effort = model.reasoning_effort or (model.output_config or {}).get("effort")
     own = model.thinking or model.model_kwargs.get("thinking") or {}
@@ -219,13 +192,12 @@ def anthropic(model: Any, options: CallOptions) -> dict[str, Any]:
     thinking = _lowered(own, options)
     if options.thinking == "off" or (options.is_tight and not own and not effort):
         thinking = thinking or ({"type": least} if least else None)
-    sent = {"max_tokens": options.cap, **({"thinking": thinking} if thinking else {})}
-    if model.default_request_timeout is None:
-        sent["timeout"] = options.timeout
+    sent: Any = {"timeout": options.timeout} if model.default_request_timeout is None else {}
+    sent |= {"max_tokens": options.cap} | ({"thinking": thinking} if thinking else {})
     levels, default = known_levels(model)
     # LangChain would turn adaptive thinking on for 'reasoning_effort'.
     level = effort_level(levels, options, default=default, own=effort)
-    return sent | ({"output_config": {"effort": level}} if level else {})
+    return {**sent, **({"output_config": {"effort": level}} if level else {})}
 
 
 def _lowered(own: Any, options: CallOptions, name: str = "budget_tokens") -> dict[str, Any] | None:
@@ -238,22 +210,10 @@ def _lowered(own: Any, options: CallOptions, name: str = "budget_tokens") -> dic
     return {**own, name: options.thinking_room}
 
 
-# Models that take a thinking budget instead of a level.
-_GEMINI_BUDGETS = re.compile(
-    r"gemini-(?:2\.5-(?=pro|flash)|(?=.*-latest))(pro|flash)(?!.*(image|tts|audio|live|computer))"
-)
-_NEW_GEMINIS = re.compile(r"(models/)?gemini-[3-9][\d.]*-(pro|flash)(-preview)?")
-
-
 def gemini(model: Any, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of Gemini, thinking included, and lower its thinking to what fits.
-
-    Gemini 2.5 takes a thinking budget, and thinks without a limit if it is given none. Later models
-    take a level, but not beside a thinking budget of the caller.
-    """
-    sent: dict[str, Any] = {"max_output_tokens": options.cap}
-    if model.timeout is None:
-        sent["timeout"] = options.timeout
+    """Cap a call of Gemini, thinking included, and lower its thinking to what fits."""
+    sent: dict[str, Any] = {"timeout": options.timeout} if model.timeout is None else {}
+    sent["max_output_tokens"] = options.cap
     if options.is_free:
         return sent
     own = model.thinking_budget
@@ -271,19 +231,16 @@ def gemini(model: Any, options: CallOptions) -> dict[str, Any]:
     levels, default = known_levels(model)
     levels = levels or (_COMMON_LEVELS if _NEW_GEMINIS.fullmatch(model.model) else [])
     level = effort_level(levels, options, default=default, own=model.reasoning_effort)
+    # Google takes no level beside a thinking budget.
     return sent if level is None or own is not None else sent | {"thinking_level": level}
 
 
 def bedrock(model: Any, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of Bedrock's Converse API, thinking included.
-
-    Claude's ``budget_tokens`` are lowered as by `anthropic`. At the effort 'high' Nova has no cap,
-    so it is asked for 'medium' at most.
-    """
+    """Cap a call of Bedrock's Converse API, thinking included."""
     fields = dict(model.additional_model_request_fields or {})
-    if lowered := _lowered(fields.get("thinking") or {}, options):
+    if lowered := _lowered(fields.get("thinking"), options):  # Claude's
         fields["thinking"] = lowered
-    nova = fields.get("reasoningConfig") or {}
+    nova = fields.get("reasoningConfig") or {}  # has no cap at the effort 'high'
     if nova.get("maxReasoningEffort") == "high" or (nova and options.thinking == "off"):
         effort = "low" if options.thinking_room < THINKING_TOKENS["medium"] else "medium"
         fields["reasoningConfig"] = nova | {"maxReasoningEffort": effort}
@@ -292,11 +249,7 @@ def bedrock(model: Any, options: CallOptions) -> dict[str, Any]:
 
 
 def ollama(model: Any, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of Ollama by ``num_predict``, which includes thinking.
-
-    If fewer than 1,024 tokens are left for thinking, it is switched off unless the caller has set
-    it; models that do not think ignore this. gpt-oss always thinks, and is asked for a low level.
-    """
+    """Cap a call of Ollama by ``num_predict``, which includes thinking."""
     from ollama import Options  # noqa: PLC0415 -- installed with the model's class
 
     # The argument replaces the model's own options, so these are repeated.
@@ -304,33 +257,26 @@ def ollama(model: Any, options: CallOptions) -> dict[str, Any]:
     own = {name: value for name in names if (value := getattr(model, name)) is not None}
     sent: dict[str, Any] = {"options": {**own, "num_predict": options.cap}}
     if options.thinking == "off" or (options.is_tight and model.reasoning is None):
-        sent["reasoning"] = "low" if "gpt-oss" in model.model else False
+        sent["reasoning"] = "low" if "gpt-oss" in model.model else False  # which always thinks
     return sent
 
 
 _BY_CLASS: dict[str, CapPolicy] = {
-    _CLAUDE: anthropic,
+    "langchain_anthropic.ChatAnthropic": anthropic,
     "langchain_google_genai.ChatGoogleGenerativeAI": gemini,
     "langchain_ollama.ChatOllama": ollama,
     "langchain_aws.ChatBedrockConverse": bedrock,
+    "langchain_openai.AzureChatOpenAI": openai,
 }
 _POLICIES = (generic, openai, openai_compatible, deepseek, vllm, llama_cpp, *_BY_CLASS.values())
 POLICIES: dict[str, CapPolicy] = {policy.__name__: policy for policy in _POLICIES}
-"""The policies by name."""
-_Adapted = tuple[Any, CapPolicy, int]
+# Servers that continue an unfinished last AI message, whatever the model.
 CONTINUING: set[CapPolicy] = {vllm, llama_cpp}
-"""Policies of servers that continue an unfinished last AI message, whatever the model."""
-_TOO_LARGE = re.compile(r"max\w*[ _-]?(\w+[ _-])?(tokens|length)", re.IGNORECASE)
-_MIN_REFUSED = 1024  # a smaller cap is not what a server refuses
-_CONTINUING_CLAUDE = re.compile(r"claude-(3-|(opus|sonnet|haiku)-4-([015]\b|\d{8}))")
 
 
 def can_continue(model: BaseChatModel, policy: CapPolicy) -> bool:
-    """Return whether a model's server is known to continue an unfinished last AI message.
-
-    Claude does before version 4.6, if it does not think, and DeepSeek's own server does.
-    """
-    if policy is anthropic:
+    """Return whether a model's server is known to continue an unfinished last AI message."""
+    if policy is anthropic:  # before version 4.6, if it does not think
         return bool(_CONTINUING_CLAUDE.search(name_of(model)))
     return policy in CONTINUING or (policy is deepseek and policy_for(model) is deepseek)
 
@@ -365,7 +311,9 @@ def continuing(
     return model.model_copy(update=clients), messages, arguments | {"extra_body": body}
 
 
-def adapted(model: Any, policy: CapPolicy, cap: int, error: Exception) -> _Adapted | None:
+def adapted(
+    model: Any, policy: CapPolicy, cap: int, error: Exception
+) -> tuple[Any, CapPolicy, int] | None:
     """Return the model, policy and cap that a server may take which refused a call; else None."""
     reason = refusal_of(error)
     if policy is openai_compatible and "max_completion_tokens" in reason:

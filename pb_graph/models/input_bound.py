@@ -3,6 +3,7 @@
 The usage of a message tells the size of the prompt that it answered, which need not be the prompt
 that it stands in now. So a size is known only for messages that were sent and settled here.
 """
+# ruff: noqa: ANN401 -- contents, tools and fields of models of any class
 
 from __future__ import annotations
 
@@ -24,17 +25,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from pb_graph.budget.bill import SURCHARGES, Bill, plain_name
 from pb_graph.errors import InputError
-from pb_graph.models.caps import policy_for
-from pb_graph.models.options import (
-    address_of,
-    generic,
-    is_cap,
-    is_merged,
-    is_openai_like,
-    key_of,
-    name_of,
-    plain_field,
-)
+from pb_graph.models.caps import POLICIES, policy_for
+from pb_graph.models.options import address_of, is_cap, is_merged, key_of, name_of, plain_field
 
 _PER_MESSAGE = 16  # tokens of the chat template, role and separators
 _PER_REPLY, _LEARNED_PER_MESSAGE = 8, 4  # of these, what the bytes of a text do not cover
@@ -59,44 +51,44 @@ _STORED = (
 )
 # Arguments of a call, and fields of a body, that are text of the prompt besides the messages; and
 # those that are known to add no input or to be read as a part of the body. Any other is refused.
-_SENT_NAMES = """
-    functions responseformat responseschema responsejsonschema outputconfig format text jsonschema
-    guidedjson guidedregex guidedgrammar guidedchoice grammar structuredoutputs chattemplate
-    chattemplatekwargs instructions system
-"""
-_FREE_NAMES = """
-    temperature topp topk minp typicalp seed stop stopsequences frequencypenalty presencepenalty
-    repetitionpenalty repeatpenalty repeatlastn mirostat mirostateta mirostattau tfsz numctx numgpu
-    numthread logitbias logprobs toplogprobs n bestof candidatecount ignoreeos mintokens
-    skipspecialtokens stream streamoptions streamusage streaming disablestreaming timeout
-    requesttimeout defaultrequesttimeout maxretries extraheaders extraquery headers keepalive
-    toolchoice toolconfig paralleltoolcalls strict functioncall reasoning reasoningeffort
-    reasoningformat reasoningconfig reasoningbudgettokens effort thinking thinkinglevel
-    thinkingbudget thinkingconfig thinkingtokenbudget enablethinking includethoughts verbosity
-    include store truncation metadata user safetyidentifier servicetier promptcachekey
-    promptcacheoptions promptcacheretention cachecontrol cacheprompt responsemimetype
-    responsemodalities safetysettings labels mediaresolution betas anthropicversion inferencegeo
-    guardrailconfig performanceconfig requestmetadata continuefinalmessage addgenerationprompt
-    provider usage lsstructuredoutputformat contextmanagement
-"""
-_MERGED_NAMES = """
-    extrabody defaultbody modelkwargs httpoptions options parameters samplingparams
-    generationconfig textgenerationconfig additionalmodelrequestfields
-"""
-_NAMES = (_SENT_NAMES, _FREE_NAMES, _MERGED_NAMES)
-_SENT, _FREE, _MERGED = (frozenset(names.split()) for names in _NAMES)
+_SENT = re.compile(
+    r"functions|response(format|(json)?schema)|outputconfig|format|text|jsonschema|grammar|system"
+    r"|guided(json|regex|grammar|choice)|structuredoutputs|chattemplate(kwargs)?|instructions"
+)
+_FREE = re.compile(
+    r"temperature|top(p|k|logprobs)|(min|typical)p|seed|stop(sequences)?|tfsz|mirostat(eta|tau)?"
+    r"|(frequency|presence|repetition|repeat)penalty|repeatlastn|num(ctx|gpu|thread)|logitbias"
+    r"|logprobs|n|bestof|candidatecount|ignoreeos|mintokens|skipspecialtokens|(disable)?streaming"
+    r"|stream(options|usage)?|((default)?request)?timeout|maxretries|(extra)?headers|extraquery"
+    r"|keepalive|tool(choice|config)|paralleltoolcalls|strict|functioncall|(reasoning)?effort"
+    r"|reasoning(format|config|budgettokens)?|thinking(level|budget|config|tokenbudget)?"
+    r"|enablethinking|includethoughts|verbosity|include|store|truncation|(request)?metadata|user"
+    r"|safety(identifier|settings)|servicetier|promptcache(key|options|retention)|cachecontrol"
+    r"|cacheprompt|response(mimetype|modalities)|labels|mediaresolution|betas|anthropicversion"
+    r"|inferencegeo|(guardrail|performance)config|continuefinalmessage|addgenerationprompt"
+    r"|provider|usage|lsstructuredoutputformat|contextmanagement"
+)
+_MERGED = re.compile(
+    r"(extra|default)body|modelkwargs|(http)?options|parameters|samplingparams"
+    r"|(text)?generationconfig|additionalmodelrequestfields"
+)
 _TEXT_BLOCKS = {
     *("text", "input_text", "output_text", "refusal", "thinking", "redacted_thinking"),
     *("reasoning", "reasoning_content", "tool_use", "tool_call", "tool_call_chunk"),
     *("invalid_tool_call", "function_call"),
 }
 _IMAGE_BLOCKS = {"image", "image_url", "input_image"}
-_TOOL_FORMS = ("function", "name", "parameters", "properties")
-_SURCHARGED = ("service_tier", "serviceTier", "inference_geo")
 _MARGIN = 1.25  # over the most tokens per byte that were seen
 _MIN_LEARNED = 400  # bytes: of shorter prompts, the template is too large a part
 _MAX_PROMPTS = 10_000
-_PLAIN = re.compile(r"(?<![A-Za-z])[A-Z]?[a-z]{1,15}(?![A-Za-z])| ")
+_PLAIN_WORDS = re.compile(r"(?<![A-Za-z])[A-Z]?[a-z]{1,15}(?![A-Za-z])| ")
+
+# What the settled calls of this process tell: the input tokens of a prompt, by its digest; and, by
+# model, the most tokens for a byte, the smallest share of bytes that are not plain words, and the
+# bytes of the smallest prompt.
+_sizes: OrderedDict[str, int] = OrderedDict()
+_ratios: dict[str, tuple[float, float, int]] = {}
+_lock = threading.Lock()
 
 
 def bound_input(
@@ -108,10 +100,9 @@ def bound_input(
 ) -> Bill:
     """Return a bill with the largest possible input of a call, for `Budget.reserve`.
 
-    OpenAI's models have a public tokenizer. For other models one token per byte is assumed, because
-    a token of today's tokenizers has at least one byte, until settled calls of the same model and
-    server show how many tokens a byte has. A beginning of the prompt that this process has sent
-    before counts as it was reported.
+    OpenAI's models have a public tokenizer. For others each byte is a token, which has at least one
+    byte, until settled calls of the same model and server show how many tokens a byte has. A
+    beginning of the prompt that this process has sent before counts as it was reported.
 
     Args:
         model: The chat model.
@@ -120,30 +111,46 @@ def bound_input(
         is_learned: Whether settled calls count; otherwise each byte is a token.
 
     Raises:
-        InputError: If the prompt or an argument is not known to have a bound: sound, files, tools
-            that the provider runs, input that the provider stores.
+        InputError: If what is sent has no bound: sound, files, tools or input of the provider.
     """
     arguments = arguments or {}
-    sent, counter = _Sent.of(model, messages, arguments), _counter(model)
+    sent, counter = _sent(model, messages, arguments), _counter(model)
     count = counter or _bytes
-    known, tokens = PROMPT_SIZES.known(sent, messages) if is_learned else (0, 0)
+    digests = digests_of(messages, sent[:3]) if is_learned else []
+    sizes = [(n, size) for n, digest in enumerate(digests, 1) if (size := _sizes.get(digest))]
+    known, tokens = max(sizes, default=(0, 0))
     if not known:
         tokens = (_TOOLS if sent.tools else 0) + sum(map(count, [*sent.tools, *sent.others]))
     parts = sent.parts[known:]
     tokens += sum(part.images for part in parts)
-    sizes = sum(max(count(part.text), part.written) for part in parts)
-    bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(parts) + sizes
+    bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(parts)
+    bound += sum(max(count(part.text), part.written) for part in parts)
     if is_learned and counter is None:
-        learned = PROMPT_SIZES.bound(sent.key, [part.text for part in parts], is_whole=not known)
+        learned = _learned_bound(sent.key, [part.text for part in parts], is_whole=not known)
         learned = max(learned, sum(part.written for part in parts))
         bound = min(bound, tokens + _PER_REPLY + _LEARNED_PER_MESSAGE * len(parts) + learned)
-    said = "".join(part.text for part in sent.parts)
-    said += _json([sent.tools, arguments.get("cache_control")])
-    lasting = bound if '"1h"' in said else 0  # of a prompt cache
+    shown = [part.text for part in sent.parts] + [
+        _json([sent.tools, arguments.get("cache_control")])
+    ]
+    lasting = bound if '"1h"' in "".join(shown) else 0  # of a prompt cache
     given = vars(model), arguments, *(f.get("extra_body") or {} for f in (vars(model), arguments))
-    tiers = (fields.get(name) for fields in given for name in _SURCHARGED)
+    surcharged = "service_tier", "serviceTier", "inference_geo"
+    tiers = (fields.get(name) for fields in given for name in surcharged)
     tier = next((f" ({tier})" for tier in tiers if tier in SURCHARGES), "")
     return Bill(sent.key + tier, input=bound, written=bound, lasting=lasting, is_measured=False)
+
+
+def _learned_bound(key: str, texts: Sequence[str], *, is_whole: bool) -> int:
+    """Return the most tokens that texts may have, by the prompts of the same model."""
+    size = sum(map(_bytes, texts))
+    if key not in _ratios:
+        return size
+    most, odd, smallest = _ratios[key]
+    # Bytes of a kind that was seen, such as words, have at most the tokens that were seen, with a
+    # margin. Others, such as digits, are a token each. The template is that of the smallest prompt.
+    ratio = min(1.0, most * _MARGIN)
+    unlike = max(0.0, sum(map(_odd_bytes, texts)) - odd * size)
+    return ceil(ratio * max(size, smallest if is_whole else 0) + (1 - ratio) * unlike)
 
 
 def learn_input(
@@ -163,9 +170,19 @@ def learn_input(
         arguments: The other arguments of the call, as for `bound_input`.
         tokens: The tokens of the call. Only measured tokens are remembered.
     """
-    if tokens.is_measured:
-        sent = _Sent.of(model, messages, arguments)
-        PROMPT_SIZES.learn(sent, digests_of(messages, sent[:3])[-1], tokens.input)
+    if not tokens.is_measured:
+        return
+    sent = _sent(model, messages, arguments)
+    text = _json(([part.text for part in sent.parts], sent.tools, sent.others))
+    size, odd, digest = _bytes(text), _odd_bytes(text), digests_of(messages, sent[:3])[-1]
+    with _lock:
+        _sizes[digest] = tokens.input
+        if len(_sizes) > _MAX_PROMPTS:
+            _sizes.popitem(last=False)
+        if size >= _MIN_LEARNED and not any(part.images for part in sent.parts):
+            most, plain, least = _ratios.get(sent.key, (0.0, 1.0, size))
+            most = max(most, tokens.input / size)
+            _ratios[sent.key] = most, min(plain, odd / size), min(least, size)
 
 
 def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]:
@@ -191,78 +208,37 @@ def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]
 
 
 class _Part(NamedTuple):
-    """A message: its text, the tokens of its images, and those that it took to write."""
-
-    text: str
-    images: int
-    written: int
+    text: str  # of a message
+    images: int  # tokens of its images
+    written: int  # tokens that it took to write
 
 
 class _Sent(NamedTuple):
-    """A call as it is sent: its model, the tools, other texts, and a part for each message."""
-
-    key: str
+    key: str  # of the model
     tools: list[Any]
-    others: list[Any]
-    parts: list[_Part]
-
-    @classmethod
-    def of(
-        cls, model: BaseChatModel, messages: Sequence[BaseMessage], given: Mapping[str, Any]
-    ) -> _Sent:
-        """Read a call; raise InputError if it sends something that has no bound."""
-        key, tools = key_of(model), [_schema(tool) for tool in given.get("tools") or ()]
-        return cls(key, tools, [*_texts(model, given)], [_part(each, key) for each in messages])
+    others: list[Any]  # texts besides the messages
+    parts: list[_Part]  # one for each message
 
 
-class _PromptSizes:
-    """Sizes of prompts, as the settled calls of this process tell them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._tokens: OrderedDict[str, int] = OrderedDict()
-        # The most tokens for a byte, the smallest share of bytes that are not plain words, and the
-        # bytes of the smallest prompt, for each model.
-        self._ratios: dict[str, tuple[float, float, int]] = {}
-
-    def known(self, sent: _Sent, messages: Sequence[BaseMessage]) -> tuple[int, int]:
-        """Return how many messages of a prompt have a known size, and their tokens."""
-        sizes = [self._tokens.get(digest) for digest in digests_of(messages, sent[:3])]
-        return next(
-            ((n, sizes[n - 1] or 0) for n in range(len(sizes), 0, -1) if sizes[n - 1]), (0, 0)
-        )
-
-    def learn(self, sent: _Sent, digest: str, tokens: int) -> None:
-        """Remember the tokens of a prompt, and those of a byte."""
-        text = _json(([part.text for part in sent.parts], sent.tools, sent.others))
-        size, odd = _bytes(text), _odd_bytes(text)
-        with self._lock:
-            self._tokens[digest] = tokens
-            while len(self._tokens) > _MAX_PROMPTS:
-                self._tokens.popitem(last=False)
-            if size >= _MIN_LEARNED and not any(part.images for part in sent.parts):
-                most, plain, smallest = self._ratios.get(sent.key, (0.0, 1.0, size))
-                found = max(most, tokens / size), min(plain, odd / size), min(smallest, size)
-                self._ratios[sent.key] = found
-
-    def bound(self, key: str, texts: Sequence[str], *, is_whole: bool) -> int:
-        """Return the most tokens that texts may have.
-
-        A text of the kind that was seen has at most the tokens per byte that were seen, with a
-        margin. Bytes of other kinds, such as digits and other scripts, count as a token each. A
-        whole prompt has as many tokens for its template as the smallest prompt that was seen.
-        """
-        size = sum(map(_bytes, texts))
-        if (seen := self._ratios.get(key)) is None:
-            return size
-        most, odd, smallest = seen
-        ratio = min(1.0, most * _MARGIN)
-        unlike = max(0.0, sum(map(_odd_bytes, texts)) - odd * size)
-        return ceil(ratio * max(size, smallest if is_whole else 0) + (1 - ratio) * unlike)
-
-
-PROMPT_SIZES = _PromptSizes()
-"""The sizes of this process's prompts."""
+def _sent(model: BaseChatModel, messages: Sequence[BaseMessage], given: Mapping[str, Any]) -> _Sent:
+    """Read a call; raise InputError if it sends something that has no bound."""
+    key, parts = key_of(model), list[_Part]()
+    tools, others = [*map(_schema, given.get("tools") or ())], [*_texts(model, given)]
+    name = plain_name(key)
+    image = next((most for form, most in _IMAGES if re.search(rf"\b({form})", name)), 0)
+    for message in messages:
+        texts, images = _read(message.content)
+        if message.additional_kwargs.get("audio"):
+            _refuse("A prompt with 'audio'")
+        if images and not image:
+            _refuse(f"An image for the model {name!r}")
+        text, written = [texts, message.name, message.additional_kwargs], 0
+        if isinstance(message, AIMessage):
+            text += [message.tool_calls, message.invalid_tool_calls]
+            usage = message.usage_metadata
+            written = usage["output_tokens"] if usage else 0  # hidden reasoning may be sent back
+        parts.append(_Part(_json(text), images * image, written))
+    return _Sent(key, tools, others, parts)
 
 
 def _texts(model: BaseChatModel, arguments: Mapping[str, Any]) -> Iterator[Any]:  # noqa: C901
@@ -275,27 +251,27 @@ def _texts(model: BaseChatModel, arguments: Mapping[str, Any]) -> Iterator[Any]:
             _refuse(stored[0])  # an empty object turns a search on
     yield fields.get("system", "")  # Bedrock's
     # The arguments of a class that is not known here may have any name.
-    is_known = policy_for(model) is not generic
+    is_known = policy_for(model) is not POLICIES["generic"]
     sent = {**arguments, "tools": None}
-    own = {name: value for name, value in fields.items() if plain_field(name) not in _FREE}
+    own = {name: value for name, value in fields.items() if not _FREE.fullmatch(plain_field(name))}
     bodies = [sent, *(value for name, value in own.items() if is_merged(name, value))]
     while bodies:
         body = bodies.pop()
         for name, value in body.items():
             plain = plain_field(name)
-            if plain in _SENT:
+            if _SENT.fullmatch(plain):
                 yield value
             elif name == "tools":
                 yield [*map(_schema, value or ())]
-            elif value in (None, False) or plain in _FREE or is_cap(name):
+            elif value in (None, False) or _FREE.fullmatch(plain) or is_cap(name):
                 continue
-            elif plain in _MERGED and is_merged(name, value):
+            elif _MERGED.fullmatch(plain) and is_merged(name, value):
                 bodies.append(value)
             elif is_known or body is not sent:
                 _refuse(name)
 
 
-def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a tool
+def _schema(tool: Any) -> Any:
     """Return a tool as JSON; raise InputError for one that the provider may run."""
     if not isinstance(tool, Mapping):
         try:
@@ -303,7 +279,7 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
         except (ValueError, TypeError) as error:
             _refuse(f"The tool {type(tool).__name__}", error)
     kind = tool.get("type", "custom")
-    has_form = any(name in tool for name in _TOOL_FORMS)
+    has_form = not tool.keys().isdisjoint(("function", "name", "parameters", "properties"))
     is_ours = (kind in ("function", "object") and has_form) or (kind == "custom" and "name" in tool)
     is_declared = "toolSpec" in tool or tool.keys() <= {"function_declarations", "cachePoint"}
     if not (is_ours or is_declared):
@@ -311,24 +287,7 @@ def _schema(tool: Any) -> Any:  # noqa: ANN401 -- whatever LangChain takes as a 
     return tool
 
 
-def _part(message: BaseMessage, key: str) -> _Part:
-    """Return a message as it counts; raise InputError for one that has no bound."""
-    texts, images = _read(message.content)
-    if message.additional_kwargs.get("audio"):
-        _refuse("A prompt with 'audio'")
-    name = plain_name(key)
-    image = next((most for form, most in _IMAGES if re.search(rf"\b({form})", name)), 0)
-    if images and not image:
-        _refuse(f"An image for the model {name!r}")
-    parts, written = [texts, message.name, message.additional_kwargs], 0
-    if isinstance(message, AIMessage):
-        parts += [message.tool_calls, message.invalid_tool_calls]
-        usage = message.usage_metadata
-        written = usage["output_tokens"] if usage else 0  # hidden reasoning may be sent back
-    return _Part(_json(parts), images * image, written)
-
-
-def _read(content: Any) -> tuple[list[Any], int]:  # noqa: ANN401 -- text, or blocks
+def _read(content: Any) -> tuple[list[Any], int]:
     """Return the texts of a content and the number of its images; refuse all other blocks."""
     texts, images = list[Any](), 0
     for part in [content] if isinstance(content, str) else content:
@@ -352,28 +311,25 @@ def _refuse(what: str, cause: Exception | None = None) -> NoReturn:
     raise InputError(msg) from cause
 
 
-def _json(value: Any) -> str:  # noqa: ANN401
+def _json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
 
 
-def _bytes(value: Any) -> int:  # noqa: ANN401
+def _bytes(value: Any) -> int:
     return len(_json(value).encode(errors="replace"))
 
 
 def _odd_bytes(text: str) -> int:
-    """Return the bytes of a text that are not plain words and spaces."""
-    return _bytes(text) - sum(map(len, _PLAIN.findall(text)))
+    return _bytes(text) - sum(map(len, _PLAIN_WORDS.findall(text)))
 
 
 def _counter(model: BaseChatModel) -> Callable[[Any], int] | None:
-    """Return a count of JSON in tokens, for a known model of OpenAI's own server; else None.
-
-    The tokenizer files come with LiteLLM, which DSPy needs, so nothing is downloaded.
-    """
-    if not is_openai_like(model) or "//api.openai.com/" not in address_of(model):
+    """Return a count of JSON in tokens, for a known model of OpenAI's own server; else None."""
+    if "//api.openai.com/" not in address_of(model):
         return None
     import tiktoken  # noqa: PLC0415 -- installed with the model's class
 
+    # LiteLLM, which DSPy needs, brings the tokenizer files, so that nothing is downloaded.
     if (litellm := find_spec("litellm")) and litellm.origin:
         files = Path(litellm.origin).parent / "litellm_core_utils/tokenizers"
         os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(files))

@@ -10,15 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
 
 from pb_graph.types import Purpose
-
-if TYPE_CHECKING:
-    from langchain_core.tools import BaseTool
 
 M = TypeVar("M", bound=BaseChatModel)
 
@@ -26,47 +24,51 @@ Thinking = Literal["free", "low", "bounded", "off"]
 """The limit on thinking before an answer, for providers that let callers set one.
 
 ``free``: the model's own choice; the cap is a safety net, not a budget. ``low``: the same, at the
-low effort where OpenAI's models take one, as in the paper. ``bounded``: an answer must
-still fit into the cap. ``off``: not at all, or as little as the provider allows, because only the
-answer is missing.
+low effort where OpenAI's models take one, as in the paper. ``bounded``: an answer must still fit
+into the cap. ``off``: as little as the provider allows, because only the answer is missing.
 """
 
-TIMEOUT = 120.0
-"""Default time limit of an attempt, in seconds."""
-MIN_ANSWER, MAX_ANSWER = 64, 1024
+TIMEOUT = 120.0  # seconds of an attempt
 # Thinking tokens of each level: low to high are from Google's Gemini API (OpenAI compatibility),
 # and Anthropic's least thinking budget, 1,024, agrees. The others are our estimates.
 _LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_TOKENS = dict(zip(_LEVELS, (0, 512, 1024, 8192, 24576, 32768, 65536), strict=True))
-MIN_THINKING = THINKING_TOKENS["low"]
-"""The fewest tokens for thinking. With fewer, thinking is turned off."""
+MIN_THINKING = THINKING_TOKENS["low"]  # with fewer, thinking is turned off
+
+# Names of fields, as `plain_field` writes them: of caps, of numbers of answers, and of objects that
+# are not merged into the body of a request, so that a name in them is no cap.
+_CAP = re.compile(r"(n|num)predict|max(?!\w*(think|reason|input|prompt))\w*(tok|len)\w*")
+_ANSWERS = re.compile(
+    r"n|bestof|candidatecount|(n|num|numberof)(answers|candidates|choices|cmpl|completions"
+    r"|generations|outputs|responses|results|returnsequences|samples)"
+)
+_CLOSED = re.compile(
+    r"text|serialized|\w*(bias|client|format|grammar|header|json|metadata|profile|query|reason|schema"
+    r"|structured|template|think|tool)\w*"
+)
+_REPLACING = {"inference_config", "inferenceConfig"}  # LangChain then drops its own cap
+
+# Private names of LangChain's, used only through here.
+calls_of = attrgetter("_generate_with_cache", "_agenerate_with_cache")
+identity_of = attrgetter("_identifying_params")
+llm_type_of = attrgetter("_llm_type")
+ls_params_of = attrgetter("_get_ls_params")
+serialized_of = attrgetter("_serialized")  # cached by the model, and by copies that follow
 
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """The options of one call.
+    """The options of one call."""
 
-    Attributes:
-        cap: Completion tokens, reasoning included, of all attempts together.
-        timeout: Seconds of one attempt, unless the model object has a time limit of its own.
-        schema: JSON schema that the reply should follow, where the server can enforce one.
-        thinking: How much the model may think before it answers.
-        tools: Tools that the model may call.
-        purpose: The purpose that the call is charged to.
-        sampling: Whether to sample, so that several replies to one prompt differ.
-        continue_last: Whether the server continues the last message, which the model began.
-        stream: Whether a host that streams may hear the reply: it is part of the final answer.
-    """
-
-    cap: int
-    timeout: float = TIMEOUT
-    schema: dict[str, Any] | None = None
+    cap: int  # completion tokens, reasoning included, of all attempts together
+    timeout: float = TIMEOUT  # seconds of one attempt, unless the model has a time limit of its own
+    schema: dict[str, Any] | None = None  # of the reply, where the server can enforce one
     thinking: Thinking = "bounded"
-    tools: tuple[BaseTool, ...] = ()
-    purpose: Purpose = Purpose("answer")  # noqa: RUF009 -- a named tuple
-    sampling: bool = False
-    continue_last: bool = False
-    stream: bool = False
+    tools: tuple[BaseTool, ...] = ()  # that the model may call
+    purpose: Purpose = Purpose("answer")  # noqa: RUF009 -- a frozen one, that the call is charged to
+    sampling: bool = False  # so that several replies to one prompt differ
+    continue_last: bool = False  # by the server, of a message that the model began
+    stream: bool = False  # to a host that streams: the reply is part of the final answer
 
     @property
     def is_free(self) -> bool:
@@ -80,37 +82,22 @@ class CallOptions:
 
     @property
     def thinking_room(self) -> int:
-        """Return the tokens for thinking: the cap without the headroom for the answer.
-
-        The headroom is a quarter of the cap, at least 64 and at most 1,024 tokens; a cap of 64 or
-        less is all for the answer.
-        """
-        if self.thinking == "off":
-            return 0
-        return max(0, self.cap - min(max(MIN_ANSWER, self.cap // 4), MAX_ANSWER))
-
-
-# What a model object is. These are private names of LangChain's, used only through here.
-
-calls_of = attrgetter("_generate_with_cache", "_agenerate_with_cache")
-identity_of = attrgetter("_identifying_params")
-llm_type_of = attrgetter("_llm_type")
-ls_params_of = attrgetter("_get_ls_params")
-serialized_of = attrgetter("_serialized")  # cached by the model, and by copies that follow
-_uses_responses_of = attrgetter("_use_responses_api")
+        """Return the cap without what is left for the answer: a quarter, from 64 to 1,024."""
+        answer = min(max(64, self.cap // 4), 1024)
+        return 0 if self.thinking == "off" else max(0, self.cap - answer)
 
 
 def name_of(model: BaseChatModel) -> str:
     """Return the provider's name of a model, or the name of its class."""
     names = ("model_name", "model", "model_id", "deployment_name")
     given = (getattr(model, name, None) for name in names)
-    found = (name.removeprefix("models/") for name in given if isinstance(name, str) and name)
-    return next(found, type(model).__name__)
+    name = next((name for name in given if isinstance(name, str) and name), type(model).__name__)
+    return name.removeprefix("models/")
 
 
 def key_of(model: BaseChatModel) -> str:
     """Return a model's name with its provider, or with the address of another server."""
-    if is_openai_like(model) and address_of(model):
+    if address_of(model):
         return describe_model(model)
     provider = ls_params_of(model)().get("ls_provider")  # as LangChain's tracers read it
     return f"{provider}:{name_of(model)}" if provider else name_of(model)
@@ -118,8 +105,7 @@ def key_of(model: BaseChatModel) -> str:
 
 def describe_model(model: BaseChatModel) -> str:
     """Return a model's name and the address of its server, without user, password and query."""
-    url = address_of(model) if is_openai_like(model) else getattr(model, "base_url", None)
-    parts = urlsplit(url or "")
+    parts = urlsplit(address_of(model) or getattr(model, "base_url", None) or "")
     host = parts.netloc.rpartition("@")[2]
     return f"{name_of(model)} at {parts.scheme}://{host}{parts.path}" if host else name_of(model)
 
@@ -136,7 +122,7 @@ def is_openai_like(model: BaseChatModel) -> bool:
 
 def uses_responses(model: BaseChatModel) -> bool:
     """Return whether an OpenAI-like model calls the Responses API."""
-    return bool(_uses_responses_of(model)({}))
+    return bool(attrgetter("_use_responses_api")(model)({}))
 
 
 def least_cap(model: BaseChatModel) -> int:
@@ -145,7 +131,9 @@ def least_cap(model: BaseChatModel) -> int:
 
 
 def address_of(model: BaseChatModel) -> str:
-    """Return the base URL of an OpenAI-like model's server; empty if it has none."""
+    """Return the base URL of an OpenAI-like model's server; empty for any other model."""
+    if not is_openai_like(model):
+        return ""
     settings: Any = model
     # The SDK below may have taken its address from OPENAI_BASE_URL, which the model does not show.
     client = settings.root_client or settings.root_async_client
@@ -158,21 +146,6 @@ def known_levels(model: BaseChatModel) -> tuple[list[str], str | None]:
     names = profile.get("reasoning_effort_levels") if profile.get("reasoning_output") else None
     levels = [level for level in THINKING_TOKENS if level in (names or ())]
     return levels, profile.get("reasoning_effort_default")
-
-
-# Caps among the fields of models, of calls and of bodies.
-
-_CAP = re.compile(r"(n|num)predict|max(?!\w*(think|reason|input|prompt))\w*(tok|len)\w*")
-_ANSWERS = re.compile(
-    r"n|bestof|candidatecount|(n|num|numberof)(answers|candidates|choices|cmpl|completions"
-    r"|generations|outputs|responses|results|returnsequences|samples)"
-)
-# Objects that are not merged into the body of a request, so that a name in them is no cap.
-_CLOSED = re.compile(
-    r"text|serialized|\w*(bias|client|format|grammar|header|json|metadata|profile|query|reason|schema"
-    r"|structured|template|think|tool)\w*"
-)
-_REPLACING = {"inference_config", "inferenceConfig"}  # LangChain then drops its own cap
 
 
 @lru_cache(maxsize=1024)  # the fields of a provider are few
@@ -193,31 +166,34 @@ def is_merged(name: str, value: object) -> bool:
 
 def caps_in(fields: Mapping[str, Any]) -> list[int]:
     """Return the caps among the fields of a model or of a call, and in what they merge."""
-    return [int(value) for name, value in _numbers_in(fields) if is_cap(name)]
+    return [*_numbers_in(fields, _CAP)]
 
 
 def answers_in(fields: Mapping[str, Any]) -> int:
     """Return how many answers the fields of a model or of a call ask for at once."""
-    numbers = _numbers_in(fields)
-    return max((int(value) for name, value in numbers if _ANSWERS.fullmatch(name)), default=1)
+    return max(_numbers_in(fields, _ANSWERS), default=1)
+
+
+def _numbers_in(fields: Mapping[str, Any], names: re.Pattern[str]) -> Iterator[int]:
+    for name, value in fields.items():
+        if is_merged(name, value):
+            yield from _numbers_in(value, names)
+        elif isinstance(value, int | float) and value >= 1 and names.fullmatch(plain_field(name)):
+            yield int(value)
 
 
 def without_caps(fields: Mapping[str, Any], *, is_body: bool = False) -> dict[str, Any]:
     """Return the fields of a call without caps; those of a body also ask for one answer."""
-    kept: dict[str, Any] = {}
-    for name, value in fields.items():
-        is_number = is_body and _ANSWERS.fullmatch(plain_field(name))
-        if name in _REPLACING or is_cap(name) or is_number:
-            continue
-        kept[name] = without_caps(value, is_body=True) if is_merged(name, value) else value
-    return kept
+    dropped = re.compile(f"{_CAP.pattern}|{_ANSWERS.pattern}") if is_body else _CAP
+    return {
+        name: without_caps(value, is_body=True) if is_merged(name, value) else value
+        for name, value in fields.items()
+        if name not in _REPLACING and not dropped.fullmatch(plain_field(name))
+    }
 
 
 def generic(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of any LangChain chat model, by the name of the field that its class declares.
-
-    How the model thinks is unknown, so only the prompt states the budget.
-    """
+    """Cap a call of any LangChain chat model, by the name of the field that its class declares."""
     return {next(filter(is_cap, type(model).model_fields), "max_tokens"): options.cap}
 
 
@@ -234,25 +210,12 @@ def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str |
     return None
 
 
-def _numbers_in(fields: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for name, value in fields.items():
-        if is_merged(name, value):
-            yield from _numbers_in(value)
-        elif isinstance(value, int | float) and value >= 1:
-            yield plain_field(name), value
-
-
-# The copies that calls need.
-
-
 def copy_for_calls(model: M) -> M:
     """Return a copy of a chat model whose calls keep the caps in their arguments.
 
     A model that gives several answers at once gives one, as each could cost the cap. Its client
-    never repeats a request: an attempt that is repeated inside a provider's SDK may be billed, and
-    is never seen here. LangChain's client for OpenAI's protocol also shares open connections
-    between all models of an address. A connection of an event loop that has ended is dead, and a
-    call on it may be billed: so each asynchronous call opens its own.
+    never repeats a request, which may be billed and is not seen here. Each asynchronous call opens
+    its own connection, because one that models share dies with its event loop.
     """
     fields: dict[str, Any] = vars(model)
     merged = {name: value for name, value in fields.items() if is_merged(name, value)}

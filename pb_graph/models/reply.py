@@ -14,13 +14,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from threading import Thread
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 
 from pb_graph.answers import thinking_in
@@ -30,9 +28,7 @@ from pb_graph.models.options import plain_field
 from pb_graph.models.provider_errors import tokens_of_error
 from pb_graph.types import Charge, ReportWarning
 
-MAX_THOUGHT = 24_000
-"""Characters of a thought that are kept, from its end: some 6,000 tokens."""
-
+MAX_THOUGHT = 24_000  # characters of a thought that are kept, from its end: some 6,000 tokens
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -51,7 +47,8 @@ _FILTERED = re.compile(
 )
 _OUTPUT = re.compile(r"(completion|output|generated|candidates)tokens?(count)?|evalcount")
 _INPUT = re.compile(r"(prompt|input)tokens?(count)?|promptevalcount")
-_WRITES, _LASTING = ("cache_creation", "ephemeral_5m_input_tokens"), "ephemeral_1h_input_tokens"
+_LASTING = "ephemeral_1h_input_tokens"
+_WRITES = "cache_creation", "ephemeral_5m_input_tokens", _LASTING
 _MAX_TOKEN = 12  # characters: no running text has longer ones on average
 # Providers whose models always say why a reply ended, if it did.
 _SAYING_WHY = {
@@ -63,30 +60,17 @@ _SAYING_WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply to one call.
+    """The reply to one call."""
 
-    Attributes:
-        text: The visible text.
-        finish: Why the reply ended: ``stop``, ``length`` or ``filter``.
-        charge: The charge of the call.
-        lost: Charges of earlier attempts that failed but may have been billed.
-        warnings: Warnings about the reported usage, and about a cap that the server ignored.
-        tool_message: The whole message as JSON, if it calls tools: some providers want all of it
-            back.
-        message_id: The id under which the message was streamed to a host.
-        effort: The reasoning effort that was asked for, and why; None if none was.
-        thought: The end of the visible thinking before the text.
-    """
-
-    text: str
-    finish: str
+    text: str  # what is visible
+    finish: str  # why the reply ended: `stop`, `length` or `filter`
     charge: Charge
-    lost: tuple[Charge, ...] = ()
-    warnings: tuple[ReportWarning, ...] = ()
-    tool_message: dict[str, Any] | None = None
-    message_id: str | None = field(default=None, compare=False)
-    effort: str | None = None
-    thought: str = ""
+    lost: tuple[Charge, ...] = ()  # of earlier attempts that failed but may have been billed
+    warnings: tuple[ReportWarning, ...] = ()  # about the usage, and a cap that was ignored
+    tool_message: dict[str, Any] | None = None  # whole, as JSON: some providers want all of it back
+    message_id: str | None = field(default=None, compare=False)  # as it was streamed to a host
+    effort: str | None = None  # the reasoning effort that was asked for, and why
+    thought: str = ""  # the end of the visible thinking before the text
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -111,20 +95,18 @@ class Reply:
 def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
     """Return the tokens that a provider reported, else an estimate from the text, without a model.
 
-    Reasoning that a gateway left out of the completion tokens is found in the total, or because
-    there is more of it than a part can be.
-
     Args:
         message: The response.
         prompt: The messages that it answers.
         cap: The cap of the call.
     """
     usage: Any = message.usage_metadata or {}
-    given = [
-        _whole_tokens(usage.get(name)) for name in ("input_tokens", "output_tokens", "total_tokens")
-    ]
+    names = "input_tokens", "output_tokens", "total_tokens"
+    given = [_whole_tokens(usage.get(name)) for name in names]
     inputs, output, total = (number or 0 for number in given)
-    reasoning = _numbers_of(usage, "output_token_details").get("reasoning", 0)
+    reasoning = _details_of(usage, "output_token_details").get("reasoning", 0)
+    # A gateway may leave reasoning out of the completion tokens: the total has it, or it is more
+    # than a part can be.
     output = max(output, total - inputs)
     if reasoning > output or output - reasoning < len(message.text) // _MAX_TOKEN:
         output += reasoning
@@ -137,14 +119,13 @@ def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bi
     if None in given or output < least:
         return _estimate(message, prompt, cap, least)
     guessed = round(output * len(thought) / max(1, len(text)))
-    reasoning = reasoning or guessed
-    details = _numbers_of(usage, "input_token_details")
+    details = _details_of(usage, "input_token_details")
     cached = min(details.get("cache_read", 0), inputs)
     lasting = min(details.get(_LASTING, 0), inputs - cached)
-    written = min(sum(details.get(name, 0) for name in _WRITES) + lasting, inputs - cached)
-    parts: Any = {"reasoning": reasoning, "guessed": guessed, "cached": cached, "written": written}
+    written = min(sum(details.get(name, 0) for name in _WRITES), inputs - cached)
+    parts: Any = {"reasoning": reasoning or guessed, "guessed": guessed, "cached": cached}
     # No prompt is empty: the beginning of a stream, which tells its size, is lost in LangChain.
-    parts |= {"lasting": lasting, "is_measured": inputs > 0}
+    parts |= {"written": written, "lasting": lasting, "is_measured": inputs > 0}
     return Bill(input=inputs or count_tokens_approximately(list(prompt)), output=output, **parts)
 
 
@@ -155,43 +136,32 @@ class _StreamWatch(BaseCallbackHandler):
     ignore_chat_model = True  # else LangChain writes the whole prompt as text for it
 
     def __init__(self) -> None:
-        self.has_begun, self._usages = False, list[UsageMetadata]()
+        self.has_begun, self._usages = False, list[Any]()
 
-    def on_stream_event(self, *_: Any, **__: Any) -> None:  # noqa: ANN401 -- version 3
-        """Note that the response has begun, so that it is billed even if it breaks off."""
-        self.has_begun = True
-
-    def on_llm_new_token(self, *_: Any, chunk: Any = None, **__: Any) -> None:  # noqa: ANN401
-        """Keep the usage of a chunk."""
+    def on_llm_new_token(self, *_: object, chunk: object = None, **__: object) -> None:
+        """Keep the usage of a chunk. A response that has begun is billed even if it breaks off."""
         self.has_begun = True
         if usage := getattr(getattr(chunk, "message", None), "usage_metadata", None):
             self._usages.append(usage)
 
-    def mend(self, message: AIMessage, provider: str) -> None:
-        """Correct what LangChain makes of a stream: it adds up usages, and an end may be missing.
+    on_stream_event = on_llm_new_token  # of LangChain's version 3
 
-        Of usages that never fall, the last one holds. Usages that fall are those of single chunks,
-        as Gemini's, and their sum is right.
-        """
-        usages: list[Any] = self._usages
+    def mend(self, message: AIMessage, provider: str) -> None:
+        """Correct what LangChain makes of a stream: added usages, and perhaps no end."""
         names = "input_tokens", "output_tokens"
-        counts = [[_whole_tokens(usage.get(name)) or 0 for usage in usages] for name in names]
-        if len(usages) > 1 and all(sorted(numbers) == numbers for numbers in counts):
-            message.usage_metadata = usages[-1]
+        counts = [[_whole_tokens(each.get(name)) or 0 for each in self._usages] for name in names]
+        # Usages that fall are those of single chunks, as Gemini's, and their sum is right.
+        if len(self._usages) > 1 and all(sorted(numbers) == numbers for numbers in counts):
+            message.usage_metadata = self._usages[-1]
         if provider in _SAYING_WHY:
             message.response_metadata.setdefault("model_provider", provider)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt of a call, which is settled.
+    """One attempt of a call, which is settled: what was reserved, and what came of it.
 
-    Attributes:
-        reserved: What was reserved for it, and what the accounts count.
-        message: The response; None if the attempt failed.
-        error: Why the attempt failed.
-        tokens: The tokens of the response, or of a failed attempt that may be billed; else None.
-        seconds: Seconds between the request and the response.
+    A failed attempt has an error instead of a message, and no tokens unless it may be billed.
     """
 
     reserved: Reservation
@@ -213,8 +183,7 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
     """Reserve tokens, send one request within them, read the response and settle.
 
     Args:
-        send: Sends the request. It is given the reservation, whose tokens are the cap, and a
-            handler that has to hear the stream of the response, if there is one.
+        send: Sends the request, given its reservation and a handler that has to hear its stream.
         accounts: Accounts that the attempt reserves in, one of each tree.
         cap: Completion tokens that the attempt may cost; None for all that is left.
         call: The model and the bound of the input, where an account counts it.
@@ -226,8 +195,7 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
         BudgetUsedUpError: If an account has too little left.
     """
     (own, *also), watch = accounts, _StreamWatch()
-    limits |= {"call": call, "also": also}
-    reserved = await io.call(own.reserve, own.areserve, cap, **limits)
+    reserved = await io.call(own.reserve, own.areserve, cap, call=call, also=also, **limits)
     message, failure, started = None, None, time.perf_counter()
     with reserved:
         try:
@@ -252,21 +220,14 @@ def _whole_tokens(value: object) -> int | None:
     return int(value) if is_number and value == int(value) else None  # type: ignore[call-overload]
 
 
-def _numbers_of(usage: Mapping[str, Any], name: str) -> dict[str, int]:
+def _details_of(usage: Mapping[str, Any], name: str) -> dict[str, int]:
     """Return the details of a usage; those of a service tier have its name in front."""
-    details = (usage.get(name) or {}).items()
-    return {
-        re.sub("^(priority|flex)_", "", key): _whole_tokens(value) or 0 for key, value in details
-    }
+    given = (usage.get(name) or {}).items()
+    return {re.sub("^(priority|flex)_", "", key): _whole_tokens(n) or 0 for key, n in given}
 
 
 def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int, least: int) -> Bill:
-    """Return the tokens that the metadata names, else an estimate from the characters of the text.
-
-    Exact tokenizers would have to be downloaded. Any text costs at least one token. A reply that
-    ended at its cap cost the cap, hidden thinking included. An estimate slightly above the cap is
-    wrong; far above it, the server ignored the cap.
-    """
+    """Return the tokens that the metadata names, else an estimate from the text."""
     output, inputs = (_largest(message.response_metadata, names) for names in (_OUTPUT, _INPUT))
     if output < max(1, least):
         text = _written_text(message)  # four characters a token, but fewer of other scripts
@@ -274,6 +235,8 @@ def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int, least
         codes = sum(map(len, re.findall(r"[!-~]{25,}", text)))  # such as base64
         digits = sum(map(str.isdigit, text))
         output = math.ceil(plain / 4 + others / 2 + codes / 4 + digits / 12)
+        # A reply that ended at its cap cost the cap, hidden thinking included. An estimate slightly
+        # above the cap is wrong; far above it, the server ignored the cap.
         if output <= 2 * cap + 16:
             output = cap if finish_of(message) == "length" else min(output, cap)
     inputs = inputs or count_tokens_approximately(list(prompt))
@@ -288,17 +251,13 @@ def _largest(fields: Mapping[str, Any], names: re.Pattern[str]) -> int:
 
 
 def finish_of(message: AIMessage) -> str:
-    """Return why a response ended, in one vocabulary: ``stop``, ``length`` or ``filter``.
-
-    Only reasons that are known to end a complete reply count as ``stop``. Any other reason is
-    ``length``, and so is none from a provider that always gives one, as in a stream that broke off.
-    """
+    """Return why a response ended, in one vocabulary: ``stop``, ``length`` or ``filter``."""
     reason = _reason_of(message)
-    if not reason:
+    if not reason:  # a stream that broke off, if the provider always gives a reason
         return "length" if "model_provider" in message.response_metadata else "stop"
     if _COMPLETE.fullmatch(reason):
         return "stop"
-    return "filter" if _FILTERED.fullmatch(reason) else "length"
+    return "filter" if _FILTERED.fullmatch(reason) else "length"  # also for unknown reasons
 
 
 def _reason_of(message: AIMessage) -> str:
@@ -317,14 +276,12 @@ def _reason_of(message: AIMessage) -> str:
 def thought_of(message: AIMessage) -> str:
     """Return the visible thought of a response: a field of the message, or a part of its text."""
     extra = message.additional_kwargs
-    thoughts = [extra.get("reasoning_content"), extra.get("reasoning")]
+    thoughts: list[Any] = [extra.get("reasoning_content"), extra.get("reasoning")]
     if not isinstance(message.content, str):
         blocks = [block for block in message.content_blocks if block["type"] == "reasoning"]
         thoughts.append("\n".join(str(block.get("reasoning") or "") for block in blocks))
-    if thought := next((each for each in thoughts if each and isinstance(each, str)), ""):
-        return thought
-    text = str(message.text)
-    return thinking_in(text) if any(mark in text for mark in "<[◁") else ""
+    thoughts.append(thinking_in(str(message.text)))
+    return next((each for each in thoughts if each and isinstance(each, str)), "")
 
 
 def _written_text(message: AIMessage) -> str:
@@ -360,8 +317,7 @@ class IO:
     ) -> T:
         """Call one of two functions; raise TimeoutError after so many seconds.
 
-        The limit of HTTP clients is that of one read, so a server may keep them waiting for ever. A
-        blocking call therefore waits for a thread, which is left alone when the time is up.
+        A blocking call waits for a thread, because the limit of HTTP clients is that of one read.
         """
         if self.is_async:
             async with asyncio.timeout(seconds):
@@ -374,12 +330,13 @@ class IO:
             except BaseException as error:  # noqa: BLE001 -- raised by `result`
                 done.set_exception(error)
 
+        # When the time is up, the thread is left alone.
         Thread(target=copy_context().run, args=(work,), daemon=True).start()
         return done.result(seconds)
 
     async def load(self, function: Callable[..., T], *args: object) -> T:
         """Call a slow function with its arguments; in an event loop, in a thread."""
-        return await self.call(function, partial(asyncio.to_thread, function), *args)
+        return await asyncio.to_thread(function, *args) if self.is_async else function(*args)
 
 
 BLOCKING, ASYNC = IO(is_async=False), IO(is_async=True)
@@ -394,8 +351,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     try:
         work.send(None)
     except StopIteration as stop:
-        result: T = stop.value
-        return result
+        return cast("T", stop.value)
     work.close()
     msg = "A node or method awaited something that needs an event loop in a synchronous run. Await "
     raise RuntimeError(msg + "only methods of `run`, or run the graph with ainvoke or astream.")

@@ -17,7 +17,8 @@ from pydantic import SecretStr
 from pb_graph.budget.account import Budget, available_tokens, open_run, use_budget
 from pb_graph.budget.bill import Bill, Dollars, spending_of
 from pb_graph.errors import BudgetUsedUpError, InputError
-from pb_graph.models.input_bound import PROMPT_SIZES, bound_input, learn_input
+from pb_graph.models import input_bound
+from pb_graph.models.input_bound import bound_input, learn_input
 from tests.support.chat_model import ScriptedChat
 
 URL = "http://127.0.0.1:9/v1"
@@ -247,7 +248,7 @@ class TestBoundOfTheInput:
         learn_input(model, asked, {}, Bill(input=900, output=50))
         assert 950 < bound_input(model, [*asked, answer, more]).input < 1100
         assert bound_input(model, [*asked, answer, more], is_learned=False).input > 9000
-        PROMPT_SIZES._ratios.clear()
+        input_bound._ratios.clear()
         call = {"name": "f", "args": {"text": "x" * 300}, "id": "1", "type": "tool_call"}
         answer.tool_calls = [call]  # longer than the 50 tokens that were reported
         assert bound_input(model, [*asked, answer, more]).input > 1200
