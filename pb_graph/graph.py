@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 from uuid import uuid4
@@ -166,30 +167,39 @@ class Node(Runnable[Any, State | Command[str]]):
         return await self._run(input, ASYNC)
 
     async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
-        parts, context = self._parts, Context.resolve(get_runtime().context)
+        raw: Any = get_runtime().context
+        parts, context = self._parts, Context() if raw is None else Context.resolve(raw)
         if self._is_entry:
-            program = await parts.program_of(context.planner_program, io)
-            settings = getattr(program, "settings", None) or parts.settings
-            settings = settings.merged_with(context.settings)
+            settings = parts.settings
+            if raw is not None:
+                program = await parts.program_of(context.planner_program, io)
+                settings = getattr(program, "settings", None) or settings
+                settings = settings.merged_with(context.settings)
             # The state may hold the values of an earlier question.
             state = {**state, "run_id": uuid4().hex, "charges": [], "limit": None}
         else:
-            settings = Settings.model_validate(state["settings"])
+            written, settings = parts.written  # not validated again
+            if written != state["settings"]:
+                settings = Settings.model_validate(state["settings"])
+                parts.written = state["settings"], settings
         limit = parts.limit if context.limit is None else context.limit
         run = Run(parts, settings, context, io, state, limit)
-        with use_budget(self._account(limit, run)), use_budget(self._account(settings.limit, run)):
+        with ExitStack() as limits:
+            for each in filter(None, (limit, settings.limit)):
+                limits.enter_context(use_budget(self._account(each, run)))
             result = self._function(state, run)
             update = dict(await result if inspect.isawaitable(result) else result)
         if run.settings is not settings:
             update["settings"] = run.settings.model_dump(mode="json")
+            parts.written = update["settings"], run.settings
         update |= run.state_update(self.name)
         if self._is_entry:  # drop the warnings of an earlier question
             update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
         return Command(update=update, goto=run.goto) if run.goto else cast("State", update)
 
-    def _account(self, limit: int | Budget | Limit | None, run: Run) -> Budget | None:
+    def _account(self, limit: int | Budget | Limit, run: Run) -> Budget:
         """Return the account of a limit; the earlier spending may be that of another process."""
-        if limit is None or isinstance(limit, Budget):
+        if isinstance(limit, Budget):
             return limit
         name, parts = run.state["run_id"], self._parts
         account = Budget(limit) if isinstance(limit, int) else Budget(**limit.model_dump())

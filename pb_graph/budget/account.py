@@ -88,7 +88,7 @@ class Budget(AbstractContextManager["Budget"]):
             msg += f"For dollars write Budget(usd={figure})."
             raise InputError(msg)
         rate = {"total": COMPLETION_TOKENS, "total_tokens": ALL_TOKENS}.get(name) or Dollars(prices)
-        self._open(rate, rate.units(name, figure, minimum=1))
+        self._open(rate, _units(rate, name, figure, minimum=1))
         self.is_learned = bound == "learned"
 
     def _open(self, rate: Rate, size: int | None, parent: Budget | None = None) -> Self:
@@ -232,8 +232,7 @@ class Budget(AbstractContextManager["Budget"]):
         """
         rate = self.rate if tokens is None else COMPLETION_TOKENS
         name, figure = ("amount", amount) if tokens is None else ("tokens", tokens)
-        is_plain = figure is None or (type(figure) is int and figure >= 0 and rate.scale == 1)
-        size: Any = figure if is_plain else rate.units(name, figure, minimum=0)
+        size = None if figure is None else _units(rate, name, figure, minimum=0)
         if size and rate.unit == "dollars" and size > self._size():
             msg = f"{amount} dollars are more than this budget of {rate.text(self.total)} "
             raise InputError(msg + "has. Its parts are given in dollars, not in tokens.")
@@ -378,7 +377,9 @@ class Budget(AbstractContextManager["Budget"]):
         if call.model == "" and any(account.needs_input for account in accounts):
             msg = "A budget that counts the input needs the model and the prompt of a call. "
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
-        most = MAX_TOKENS if tokens is None else whole_number("tokens", tokens, minimum=1)
+        most = MAX_TOKENS
+        if tokens is not None:
+            most = _units(COMPLETION_TOKENS, "tokens", tokens, minimum=1)
         with _LOCK:
             own = self._cap(call, kept, from_kept=from_kept)
             cap = min(most, own, *(account._cap(call, 0) for account in also))
@@ -465,6 +466,11 @@ def open_run(
     for one in (account, *enclosing[1:]):
         one.charge(earlier or {}, run=run)
     return account
+
+
+def _units(rate: Rate, name: str, figure: object, *, minimum: int) -> int:
+    is_plain = type(figure) is int and figure >= minimum and rate.scale == 1
+    return figure if is_plain else rate.units(name, figure, minimum=minimum)  # type: ignore[return-value]
 
 
 def _settle(path: list[Budget], made: Reservation, bills: list[Bill], *, is_unknown: bool) -> None:

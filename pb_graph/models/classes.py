@@ -73,24 +73,6 @@ class FoundClass(NamedTuple):
     source: Literal["given", "catalog", "model", "profile", "name", "reply", "default"]
 
 
-def class_of_any(classes: Mapping[str, FoundClass], replied: Mapping[str, bool]) -> FoundClass:
-    """Return the class that needs the most room among models, each of which may have to answer.
-
-    Args:
-        classes: The classes of a model and of its fallbacks, by their keys.
-        replied: Whether replies of a model, by its key, have brought thinking.
-    """
-    found = []
-    for key, own in classes.items():
-        thinks = replied.get(key)
-        if thinks or (own.source == "default" and thinks is False):
-            found.append(FoundClass("thinking" if thinks else own.name, "reply"))
-        else:
-            found.append(own)
-    rooms = [(name == "thinking", source == "default", name == "large") for name, source in found]
-    return found[rooms.index(max(rooms))]
-
-
 def find_class(model: BaseChatModel | str) -> FoundClass:
     """Return the class of a model or name: large by ``default``, until a reply brings thinking."""
     name = model.removeprefix(LOCAL_PREFIX) if isinstance(model, str) else name_of(model)

@@ -280,7 +280,9 @@ def thought_of(message: AIMessage) -> str:
     if not isinstance(message.content, str):
         blocks = [block for block in message.content_blocks if block["type"] == "reasoning"]
         thoughts.append("\n".join(str(block.get("reasoning") or "") for block in blocks))
-    thoughts.append(thinking_in(str(message.text)))
+    text = str(message.text)
+    if any(mark in text for mark in "<[◁"):
+        thoughts.append(thinking_in(text))
     return next((each for each in thoughts if each and isinstance(each, str)), "")
 
 

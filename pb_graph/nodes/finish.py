@@ -60,7 +60,8 @@ def _build_report(state: State, run: Run) -> Report:
     settings, query, limit = run.settings, state["query"], state["limit"]
     rates = (run.parts.prices, *(account.rate for account in ACCOUNTS.get()))
     dollars = next((rate.dollars for rate in rates if isinstance(rate, Dollars)), None)
-    bound, warnings = most_billed(state["charges"]), [*state["warnings"]]
+    usage, bound = usage_of(state["charges"], dollars), most_billed(state["charges"])
+    warnings = [*state["warnings"]]
     if limit is not None and bound > limit:
         note = f"up to {bound} completion tokens may be billed, above the limit of {limit}"
         note += ": a server ignored its cap, as `pb-graph probe` shows"
@@ -91,7 +92,7 @@ def _build_report(state: State, run: Run) -> Report:
         finish=ending,
         cut_off=ending in ("length", "forced"),
         steps=_steps(state, run),
-        usage=usage_of(state["charges"], dollars),
+        usage=usage,
         warnings=warnings,
     )
 

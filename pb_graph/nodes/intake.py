@@ -91,14 +91,16 @@ def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassNa
     """Return settings with the defaults of a domain, of a length, and of a class of models."""
     model, splits, has_own = CLASSES[found], settings.splits_budget, settings.budget is not None
     settings = settings.for_domain(query["domain"])
+    is_set = has_own or not settings.has_budget
     defaults = {**model.settings, "planner_cap": CLASSES[planner].planner_cap}
-    chosen = {name for name, value in settings.set_fields().items() if value is not None}
+    chosen = {*settings.set_fields(exclude_none=True)}
     chosen |= {"plan_from"} & settings.model_fields_set  # where None is a choice as well
     if not splits:  # the baselines keep the paper's prompts
         chosen.add("style")
-    update = {name: value for name, value in defaults.items() if name not in chosen}
-    fitted = settings.model_copy(update={"model_class": found, **update})
-    if has_own or not settings.has_budget:
+    for name in chosen:
+        defaults.pop(name, None)
+    fitted = settings.model_copy(update={"model_class": found, **defaults})
+    if is_set:
         return fitted
     budgets = settings.budgets
     if tokens := splits and model.budgets.get(query["domain"].casefold()):

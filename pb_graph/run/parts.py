@@ -57,6 +57,7 @@ class GraphParts:
         refused: Models that will not answer: the HTTP status by run and model.
         replied: Whether a model, by its key, brought thinking.
         accounts: The accounts of limits, by run and limit: all nodes of a run share them.
+        written: The settings that a node read or wrote last, as JSON and as `Settings`.
     """
 
     settings: Settings
@@ -71,10 +72,12 @@ class GraphParts:
     refused: dict[tuple[str, str], int | None] = field(default_factory=dict)
     replied: dict[str, bool] = field(default_factory=dict)
     accounts: dict[tuple[str, Any], Budget] = field(default_factory=dict)
+    written: tuple[Any, Settings] = field(init=False)
     _made: dict[Hashable, tuple[Any, Any]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the models and the planner."""
+        self.written = None, self.settings
         for model in self.models.values():
             is_local = isinstance(model, str) and model_name(model).startswith(LOCAL_PREFIX)
             if model is not None and not is_local:

@@ -18,7 +18,7 @@ from pb_graph.budget.account import ACCOUNTS, Budget, open_run, use_budget
 from pb_graph.budget.bill import MAX_TOKENS, most_billed, spending, spent
 from pb_graph.errors import BudgetUsedUpError, ModelCallError, ModelSetupError
 from pb_graph.local.weights import LOCAL_PREFIX
-from pb_graph.models.classes import FoundClass, class_of_any, find_class, takes_system_message
+from pb_graph.models.classes import FoundClass, find_class, takes_system_message
 from pb_graph.models.client import ModelClient
 from pb_graph.models.options import MIN_THINKING, TIMEOUT, CallOptions, Thinking, describe_model
 from pb_graph.models.provider_errors import REFUSED, is_lasting
@@ -31,7 +31,7 @@ from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_to
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 from pb_graph.tasks import is_composed
-from pb_graph.types import EASY, Charge, Finish, Purpose, Query, Spending, WarningCode
+from pb_graph.types import EASY, Finish, Purpose, Query, Spending, WarningCode
 
 Prompt = Sequence[PromptMessage | BaseMessage]
 
@@ -83,9 +83,8 @@ class Run:
         options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
         client = await self.client("easy" if level is not None and level <= EASY else "solver")
         messages = convert_to_messages(prompt)
-        if self.settings.model_class == "thinking" and not all(
-            map(takes_system_message, client.models)
-        ):
+        thinks = self.settings.model_class == "thinking"
+        if thinks and not all(map(takes_system_message, client.models)):
             messages = without_system(messages)
         reply = await self.call(client, messages, options)
         if options.stream and reply.message_id:
@@ -131,10 +130,11 @@ class Run:
                 remember(refused, asked, failure.status)
             if isinstance(failure, BudgetUsedUpError):
                 self._update["budget_used_up"] = True
-            self._charge(failure.lost)
+            self._charge(failure)
             raise
-        self._warnings |= {note["message"]: note["code"] for note in reply.warnings}
-        self._charge(reply.charges)
+        for note in reply.warnings:
+            self._warnings[note["message"]] = note["code"]
+        self._charge(reply)
         return reply
 
     async def call_within_budget(  # noqa: PLR0913 -- what to ask, for whom, within what
@@ -178,14 +178,17 @@ class Run:
         options = replace(options, stream=stream and not tools)  # else a text may be no answer
         forced: Reply | None = None
         with kept:
-            prompt, reply, tokens, cap = await self._work(prompt, options, cap, kept)
+            prompt, reply, tokens, left = await self._work(prompt, options, cap, kept)
             finish: Finish = "length" if reply.finish == "length" else "stop"
             if compute and finish == "stop" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, tokens, finish)
             is_thought = room > 0 and finish == "length" and _has_thought(reply)
             is_open = compute is not None and stated_answer(reply.text) is None
             is_open = is_open or self._is_unfinished(reply, query, forces=forces, closing=closing)
-            if is_open and not is_thought and cap >= 1:
+            if is_open and not is_thought:
+                if left >= 2 * int(kept.left):  # as much is left beside it
+                    kept.close()
+                cap = int(kept.left) or min(left, self.budget.tokens_left())
                 ending = replace(options, cap=cap, stream=stream)
                 with use_budget(kept if kept.left else None):
                     forced = await self._force(prompt, reply, query, ending, closing=closing)
@@ -261,7 +264,8 @@ class Run:
     @cached_property
     def earlier(self) -> Spending:
         """Tokens by model that the question was billed before this node."""
-        return self.state.get("spent") or spending(self.state.get("charges") or ())
+        charges = self.state.get("charges")
+        return self.state.get("spent") or (spending(charges) if charges else {})
 
     @cached_property
     def journal(self) -> Journal | None:
@@ -285,7 +289,7 @@ class Run:
     async def _work(
         self, prompt: Prompt, options: CallOptions, left: int, kept: Budget
     ) -> tuple[Prompt, Reply, int, int]:
-        """Ask and use tools; return the last prompt, its reply, all tokens and the ending's cap."""
+        """Ask and use tools; return the last prompt, its reply, all tokens and those left."""
         thinks = self.settings.model_class == "thinking" and options.thinking_room >= MIN_THINKING
         tokens, rounds = 0, 0
         while True:
@@ -299,8 +303,9 @@ class Run:
                 continue
             charges, rounds = reply.charges, rounds + 1
             tokens, left = tokens + spent(charges), left - most_billed(charges)
-            unspent = left - int(kept.left)
-            if not reply.tool_message or rounds > MAX_ROUNDS or unspent < 1:
+            if not reply.tool_message or rounds > MAX_ROUNDS:
+                break
+            if (unspent := left - int(kept.left)) < 1:
                 break
             account = self.budget.limit(tokens=unspent)
             with use_budget(account):
@@ -313,14 +318,14 @@ class Run:
             self.warn("content_filter", f"{note}: change the question or the model")
         if thinks and reply.finish == "length" and not _has_thought(reply):
             reply = replace(reply, text="", thought=reply.text[-MAX_THOUGHT:])  # cut off within it
-        if left >= 2 * int(kept.left):  # as much is left beside it
-            kept.close()
-        return prompt, reply, tokens, int(kept.left) or min(left, self.budget.tokens_left())
+        return prompt, reply, tokens, left
 
     async def _force(
         self, prompt: Prompt, reply: Reply, query: Query, options: CallOptions, *, closing: bool
     ) -> Reply | None:
-        """Ask for the result of an unfinished reply; None after a warning where that fails."""
+        """Ask for the result of an unfinished reply; None without a cap, or if that fails."""
+        if options.cap < 1:
+            return None
         prompt = without_tools(prompt, shortened=bool(reply.text))
         schema = self.parts.answer_type.schema if closing and self.parts.answer_type else None
         options = replace(options, thinking="off", tools=(), schema=schema)
@@ -351,9 +356,9 @@ class Run:
         wants_box = r"\boxed" in (query["answer_format"] or "")
         return forces and closing and wants_box and boxed_answer(reply.text) is None
 
-    def _charge(self, charges: Sequence[Charge]) -> None:
+    def _charge(self, call: Reply | ModelCallError) -> None:
         """Charge the attempts of a call to the question, and send a progress event for each."""
-        for charge in charges:
+        for charge in (*call.lost, call.charge) if isinstance(call, Reply) else call.lost:
             self._update.setdefault("charges", []).append(charge)
             thought = bool(charge["usage"]["output_token_details"].get("reasoning"))
             if thought or charge["finish"] == "stop":
@@ -375,3 +380,21 @@ def _with_ending(
         return BudgetedReply(reply.text or (reply.thought if has_ended else ""), tokens, finish)
     text = f"{reply.text}\n\n{forced.text}".strip() if closing else forced.text
     return BudgetedReply(text, tokens, finish if has_ended and reply.text else "forced")
+
+
+def class_of_any(classes: Mapping[str, FoundClass], replied: Mapping[str, bool]) -> FoundClass:
+    """Return the class that needs the most room among models, each of which may have to answer.
+
+    Args:
+        classes: The classes of a model and of its fallbacks, by their keys.
+        replied: Whether replies of a model, by its key, have brought thinking.
+    """
+    found = []
+    for key, own in classes.items():
+        thinks = replied.get(key)
+        if thinks or (own.source == "default" and thinks is False):
+            found.append(FoundClass("thinking" if thinks else own.name, "reply"))
+        else:
+            found.append(own)
+    rooms = [(name == "thinking", source == "default", name == "large") for name, source in found]
+    return found[rooms.index(max(rooms))]

@@ -18,12 +18,12 @@ from pb_graph.models import resolve
 from pb_graph.models.caps import policy_for, vllm
 from pb_graph.models.classes import (
     can_stop_thinking,
-    class_of_any,
     find_class,
     takes_system_message,
 )
 from pb_graph.models.options import key_of
 from pb_graph.models.resolve import model_name
+from pb_graph.run.run import class_of_any
 from pb_graph.settings import Settings
 from tests.support.chat_model import ScriptedChat
 from tests.support.clients import ELSEWHERE
