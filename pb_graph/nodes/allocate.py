@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from langgraph.types import Send
 
 from pb_graph.budget import optimal_allocation, split
@@ -12,7 +14,7 @@ from pb_graph.planner.plans import MIDDLE, single_step
 from pb_graph.run.resume import pause_of, read_decision
 from pb_graph.run.run import Run
 from pb_graph.settings import MIN_SHARE, Settings
-from pb_graph.state import SolveTask, State
+from pb_graph.state import State
 from pb_graph.types import SubQuestion
 
 
@@ -112,6 +114,9 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
         return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
     gives_answer, wave = settings.synthesis in {"auto", "last_step"}, list[Send]()
+    kept = {"settings", "query", "plan", "limit", "thinking_room", "run_id"}
+    shared: dict[str, Any] = {name: value for name, value in state.items() if name in kept}
+    shared["spent"] = spending(state["charges"])
     for place, step in enumerate(plan):
         # The last step combines the results of all others, where it also gives the final answer.
         closes = len(plan) == 1 or (gives_answer and step is plan[-1])
@@ -120,18 +125,7 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
             if earlier["index"] in needs:
                 needs |= {*earlier["depends_on"]}
         if place not in results and needs <= results.keys():
-            task = SolveTask(
-                settings=state["settings"],
-                query=state["query"],
-                plan=plan,
-                results=[results[index] for index in sorted(needs)],
-                index=place,
-                share=state["shares"][place],
-                closes=closes,
-                limit=limit,
-                thinking_room=state["thinking_room"],
-                run_id=state["run_id"],
-                spent=spending(state["charges"]),
-            )
-            wave.append(Send("solve", task))
+            found = [results[index] for index in sorted(needs)]
+            own = {"index": place, "share": state["shares"][place], "closes": closes}
+            wave.append(Send("solve", {**shared, **own, "results": found}))
     return wave or "synthesize"
