@@ -130,17 +130,15 @@ async def _decompose(query: Query, run: Run) -> State:
         if len(steps) > 1 and is_beside_task(steps, query):
             run.warn("plan_dropped", "the plan only repeated the question, or left it out")
             steps = []
-    synthesis: str = settings.synthesis
-    if synthesis == "auto":
+    if settings.synthesis == "auto":
         says = raw_plan and raw_plan.delivers
         joins = says == "all" or (says is None and asked_length(query) is not None)
         is_text = is_composed(query) and run.parts.answer_type is None
-        synthesis = "join" if joins and is_text else "last_step"
+        way = {"synthesis": "join" if joins and is_text else "last_step"}
+        run.settings = settings.model_copy(update=way)
     if len(steps) > 1:
-        update["plan"] = steps
-    else:
-        run.warn("single_step", "the question is solved as one step")
-    run.settings = settings.model_copy(update={"synthesis": synthesis})
+        return {**update, "plan": steps}
+    run.warn("single_step", "the question is solved as one step")
     return update
 
 
