@@ -92,13 +92,11 @@ _PROGRAM = _pattern(r"""\b(?:python|java|javascript|typescript|sql|bash|shell|ru
 |regex|functions?|script|programs?|code|query|funktion|skript|fonction|funci[óo]n)\b""")
 _FIGURE = r"[(\s]*-?\d[\d.,]*[)\s]*"
 _SUM = re.compile(rf"{_FIGURE}(?:(?:[+*\u00d7\u00f7]|(?<=[\s)])[-\u2212/x](?=[\s(])){_FIGURE})+")
-_SUM_WORDS = (
-    "what is the of to for me please can you calculate compute evaluate solve simplify work out "
-    "find give state tell only just as your following arithmetic problem expression calculation "
-    "addition subtraction multiplication division sum difference product result value total number "
-    "final answer how much was ist wie viel berechne ergebnis combien font fait calcule cuánto es "
-    "calcula quanto fa calcola сколько будет вычисли"
-)
+_SUM_WORDS = """what is the of to for me please can you calculate compute evaluate solve simplify
+work out find give state tell only just as your following arithmetic problem expression calculation
+addition subtraction multiplication division sum difference product result value total number final
+answer how much was ist wie viel berechne ergebnis combien font fait calcule cuánto es calcula
+quanto fa calcola сколько будет вычисли"""
 RESULT = re.compile(r"(?i)\\boxed|final answer:")
 """A format of a result that ends a working: a box, or a line."""
 
