@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from langgraph.types import interrupt
 from pydantic import BaseModel, Field, StringConstraints
 
-from pb_graph.budget.account import available_tokens, use_budget
+from pb_graph.budget.account import Budget, available_tokens, use_budget
 from pb_graph.budget.allocation import Level
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import policy_for
@@ -31,7 +30,7 @@ _Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)
 async def plan(state: State, run: Run) -> State:
     """Write the level into ``query``, and ``plan``; below ``plan_from`` a plan of one step."""
     settings, query, update = run.settings, state["query"], State()
-    with _planning(state, run):
+    with use_budget(_planning(state, run)):
         asks = query["level"] is None and settings.needs_level
         # A planner that cannot but think gives the level with the plan.
         if asks and (await _is_brief(run) or not settings.is_planned(None)):
@@ -54,7 +53,7 @@ async def estimate(state: State, run: Run) -> State:
     ungraded = plan if needs_grades and any(step["credit"] is None for step in plan) else []
     if not ungraded and (state["query"]["level"] is not None or not settings.needs_level):
         return {}
-    with _planning(state, run):
+    with use_budget(_planning(state, run)):
         return await _level_update(state, ungraded, run)
 
 
@@ -101,11 +100,11 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
     return None
 
 
-def _planning(state: State, run: Run) -> AbstractContextManager[None]:
-    """Limit all planner calls together to a part of the question's account."""
+def _planning(state: State, run: Run) -> Budget:
+    """Return the account of all planner calls together, a part of the question's account."""
     bound = max(1, state["planning_bound"])
     part = min(bound, available_tokens(2 * bound) // 2)  # an only token is the answer's
-    return use_budget(run.budget.limit(tokens=part, earlier=run.earlier))
+    return run.budget.limit(tokens=part, earlier=run.earlier)
 
 
 async def _decompose(query: Query, run: Run) -> State:
@@ -145,11 +144,9 @@ async def _decompose(query: Query, run: Run) -> State:
 async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
     """Return the level of the question and the grades of its steps."""
     query, settings = state["query"], run.settings
-    difficulty: Difficulty | None = None
-    if not steps and await _is_brief(run):  # can be asked for a level alone
-        difficulty = await _ask(level_request(query, settings), run)
-    if difficulty is None:
-        difficulty = await _ask(estimate_request(query, steps, settings), run) or Difficulty()
+    is_brief = not steps and await _is_brief(run)  # can be asked for a level alone
+    found = await _ask(level_request(query, settings), run) if is_brief else None
+    difficulty = found or await _ask(estimate_request(query, steps, settings), run) or Difficulty()
     level, graded, notes = grade_steps(difficulty, steps, query["level"])
     for note in notes:
         run.warn(**note)
