@@ -144,10 +144,8 @@ def evaluate(code: str) -> str | None:
     """Return the value of ``answer`` after Python assignments, else that of the last name.
 
     Nothing is run: of Python's grammar only numbers, names, the operators of arithmetic and a few
-    functions are followed. Imports and expressions that are not assigned are ignored.
-
-    Returns:
-        The exact figure, with at most six decimals; None for other statements, or no rational.
+    functions are followed. Imports and expressions that are not assigned are ignored; for other
+    statements the value is None. A figure is exact, and has at most six decimals.
     """
     if len(code) > _MAX_CODE:
         return None

@@ -43,11 +43,7 @@ def finish(state: State, run: Run) -> State:
 
 
 def no_answer(state: State, _: Run) -> State:
-    """End a run that has no answer. The report stays in the state.
-
-    Raises:
-        NoAnswerError: Always. The error carries the report.
-    """
+    """Raise `NoAnswerError` with the report, which also stays in the state."""
     report = state["report"]
     lines = [f"No answer, after {report['usage']['output_tokens']} completion tokens."]
     lines += [warning["message"] for warning in report["warnings"]]

@@ -101,8 +101,7 @@ async def answer(state: State, run: Run) -> State:
         else:
             is_split = method.splits and (plan or not _is_told(run))
             total = budget if method.budgets and not is_split else None
-            given = replace(given, budget=total, shares=shares if plan else None)
-            prompt = prompts.single_call_prompt(given)
+            prompt = prompts.single_call_prompt(replace(given, budget=total))
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
             prompt, budget, query, purpose, thinking=method.thinking, compute=given.style.compute
