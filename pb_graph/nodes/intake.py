@@ -98,8 +98,9 @@ def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassNa
     if not splits:  # the baselines keep the paper's prompts
         chosen.add("style")
     defaults = {**model.settings, "planner_cap": CLASSES[planner].planner_cap}
-    open_fields = {name: value for name, value in defaults.items() if name not in chosen}
-    fitted = settings.model_copy(update={"model_class": found, **open_fields})
+    for name in chosen:
+        defaults.pop(name, None)
+    fitted = settings.model_copy(update={"model_class": found, **defaults})
     if has_own or not settings.has_budget:
         return fitted
     budgets = settings.budgets

@@ -1,20 +1,15 @@
-"""Estimate the level of a question, decompose it, grade the sub-questions, and review the plan."""
+"""Estimate the level of a question, decompose it, and grade the sub-questions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeVar, cast
-
-from langgraph.types import interrupt
-from pydantic import BaseModel, Field, StringConstraints
+from typing import TypeVar
 
 from pb_graph.budget.account import Budget, available_tokens, use_budget
-from pb_graph.budget.allocation import Level
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import policy_for
 from pb_graph.models.classes import can_stop_thinking
 from pb_graph.models.options import TIMEOUT, CallOptions, Thinking, least_cap
-from pb_graph.nodes.allocate import next_wave
 from pb_graph.planner.plans import Difficulty, clean_plan, grade_steps, is_beside_task, single_step
 from pb_graph.planner.requests import PlannerRequest, estimate_request, level_request, plan_request
 from pb_graph.run.parts import Role
@@ -24,7 +19,6 @@ from pb_graph.tasks import asked_length, is_composed
 from pb_graph.types import LevelSource, Purpose, Query, SubQuestion
 
 T = TypeVar("T")
-_Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 
 
 async def plan(state: State, run: Run) -> State:
@@ -145,7 +139,7 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
     """Return the level of the question and the grades of its steps."""
     query, settings = state["query"], run.settings
     is_brief = not steps and await _is_brief(run)  # can be asked for a level alone
-    found = await _ask(level_request(query, settings), run) if is_brief else None
+    found: Difficulty | None = await _ask(level_request(query, settings), run) if is_brief else None
     difficulty = found or await _ask(estimate_request(query, steps, settings), run) or Difficulty()
     level, graded, notes = grade_steps(difficulty, steps, query["level"])
     for note in notes:
@@ -154,52 +148,3 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
     run.emit("estimate", level=level, level_source=source, steps=graded)
     update: State = {"query": {**query, "level": level}, "level_source": source}
     return {**update, "plan": graded} if steps else update
-
-
-class ReviewedStep(BaseModel, extra="forbid"):
-    """A sub-question from a reviewer; its position in the list counts, not its ``index``."""
-
-    index: int | None = None
-    question: Annotated[_Text, Field(min_length=1)]
-    hint: _Text = ""
-    depends_on: list[int] | None = None
-    level: Level | None = None
-    credit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-
-
-class Review(BaseModel, extra="forbid"):
-    """A reviewer's plan, a new budget, or both."""
-
-    plan: Annotated[list[ReviewedStep], Field(min_length=1)] | None = None
-    budget: Annotated[int, Field(ge=1, strict=True)] | None = None
-
-
-def _reviewed(step: ReviewedStep, place: int) -> SubQuestion:
-    indices = [place - 1] if step.depends_on is None else step.depends_on
-    needs = sorted({other for other in indices if 0 <= other < place})
-    return cast("SubQuestion", step.model_dump() | {"index": place, "depends_on": needs})
-
-
-def review(state: State, run: Run) -> State:
-    """Interrupt until a reviewer accepts the plan with True, or sends a `Review` to allocate again.
-
-    An edited plan keeps its levels and credits. LangGraph refuses any other answer with pydantic's
-    error, and the interrupt can be answered again.
-    """
-    query, plan, schema = state["query"], state["plan"], cast("Any", Review | Literal[True])
-    payload: dict[str, Any] = {"plan": plan, "level": query["level"], "budget": query["budget"]}
-    payload |= {"shares": state["shares"], "limit": state["limit"], "warnings": state["warnings"]}
-    edit = interrupt(payload, response_schema=schema)
-    run.settings = run.settings.model_copy(update={"review_plan": False})
-    update = State()
-    if edit is not True:
-        plan = [_reviewed(step, place) for place, step in enumerate(edit.plan or ())] or plan
-        run.emit("plan", steps=plan)
-        update = State(query={**query, "budget": None}, plan=plan, shares=[])
-        if edit.budget is not None:  # a reviewer may raise this limit, and none of the settings
-            run.settings = run.settings.model_copy(update={"budget": edit.budget})
-            update["limit"] = None
-    after: State = {**state, **update, "settings": run.settings.model_dump(mode="json")}
-    has_shares = not run.settings.has_budget or after["query"]["budget"] is not None
-    run.goto = next_wave(after, run.settings) if has_shares else "allocate"
-    return update
