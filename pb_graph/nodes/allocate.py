@@ -65,11 +65,7 @@ async def allocate(state: State, run: Run) -> State:
 
 
 def review(state: State, run: Run) -> State:
-    """Interrupt until a reviewer accepts the plan with True, or sends a `Review` to allocate again.
-
-    An edited plan keeps its levels and credits. LangGraph refuses any other answer with pydantic's
-    error, and the interrupt can be answered again.
-    """
+    """Interrupt until a reviewer accepts the plan with True, or sends a `Review` in its place."""
     query, plan, schema = state["query"], state["plan"], cast("Any", Review | Literal[True])
     payload: dict[str, Any] = {"plan": plan, "level": query["level"], "budget": query["budget"]}
     payload |= {"shares": state["shares"], "limit": state["limit"], "warnings": state["warnings"]}

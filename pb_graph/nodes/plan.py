@@ -16,7 +16,7 @@ from pb_graph.run.parts import Role
 from pb_graph.run.run import Run
 from pb_graph.state import State
 from pb_graph.tasks import asked_length, is_composed
-from pb_graph.types import LevelSource, Purpose, Query, SubQuestion
+from pb_graph.types import Purpose, Query, SubQuestion
 
 T = TypeVar("T")
 
@@ -43,8 +43,7 @@ async def plan(state: State, run: Run) -> State:
 async def estimate(state: State, run: Run) -> State:
     """Write the level into ``query`` and grades into ``plan``, if they are unknown."""
     settings, plan = run.settings, state["plan"]
-    needs_grades = settings.needs_credits and len(plan) > 1
-    ungraded = plan if needs_grades and any(step["credit"] is None for step in plan) else []
+    ungraded = plan if settings.needs_credits and None in [s["credit"] for s in plan] else []
     if not ungraded and (state["query"]["level"] is not None or not settings.needs_level):
         return {}
     with use_budget(_planning(state, run)):
@@ -111,9 +110,8 @@ async def _decompose(query: Query, run: Run) -> State:
         found = raw_plan.level if raw_plan else None
         level, _, _ = grade_steps(Difficulty(level=found), [], None)
         query = {**query, "level": level}
-        source: LevelSource = "default" if found is None else "estimated"
-        update = {"query": query, "level_source": source}
-        run.emit("estimate", level=level, level_source=source, steps=[])
+        update = {"query": query, "level_source": "default" if found is None else "estimated"}
+        run.emit("estimate", level=level, level_source=update["level_source"], steps=[])
         if not settings.is_planned(level):
             return update
     if raw_plan:
