@@ -14,8 +14,7 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(f"(?i){pattern}".replace("\n", ""))
 
 
-MATHEMATICS = frozenset({"arithmetic", "mathematics"})
-"""Domains in which every question has something to work out."""
+MATHEMATICS = frozenset({"arithmetic", "mathematics"})  # where all questions are worked out
 TRAVEL = "travel planning"
 _MAX_LENGTH, _ANY_TEXT, _MAX_TRIP = 20_000, 1_000, 31 * 300  # tokens
 
@@ -95,8 +94,7 @@ work out find give state tell only just as your following arithmetic problem exp
 addition subtraction multiplication division sum difference product result value total number final
 answer how much was ist wie viel berechne ergebnis combien font fait calcule cuánto es calcula
 quanto fa calcola сколько будет вычисли"""
-RESULT = re.compile(r"(?i)\\boxed|final answer:")
-"""A format of a result that ends a working: a box, or a line."""
+RESULT = re.compile(r"(?i)\\boxed|final answer:")  # formats of a result that ends a working
 
 
 def is_composed(query: Query) -> bool:

@@ -21,8 +21,7 @@ from pb_graph.state import State
 from pb_graph.tasks import needed_tokens
 from pb_graph.types import Query
 
-MAX_CONVERSATION = 24_000
-"""Characters of earlier turns that planner and solver are shown: some 6,000 tokens."""
+MAX_CONVERSATION = 24_000  # characters of earlier turns that are shown: some 6,000 tokens
 _ROLES = {"human": "user", "ai": "assistant"}
 _NO_TEXT = "Reply to the images or files."  # the question of a message that has no text
 
@@ -93,11 +92,11 @@ def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassNa
     """Return settings with the defaults of a domain, of a length, and of a class of models."""
     model, splits, has_own = CLASSES[found], settings.splits_budget, settings.budget is not None
     settings = settings.for_domain(query["domain"])
+    defaults = {**model.settings, "planner_cap": CLASSES[planner].planner_cap}
     chosen = {*settings.set_fields(exclude_none=True)}
     chosen |= {"plan_from"} & settings.model_fields_set  # where None is a choice as well
     if not splits:  # the baselines keep the paper's prompts
         chosen.add("style")
-    defaults = {**model.settings, "planner_cap": CLASSES[planner].planner_cap}
     for name in chosen:
         defaults.pop(name, None)
     fitted = settings.model_copy(update={"model_class": found, **defaults})
