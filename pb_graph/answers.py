@@ -19,7 +19,7 @@ _OPENS = rf"""<(?:{_TAG})>|\[THINK\]|◁think▷|<\|(?:begin_of_thought|START_TH
 _CLOSES = rf"""</(?:{_TAG})>|\[/THINK\]|◁/think▷|<\|(?:end_of_thought|END_THINKING)\|>
 |(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>""".replace("\n", "")
 _OPEN, _CLOSE = re.compile(f"(?i){_OPENS}"), re.compile(f"(?i){_CLOSES}")
-_THINKING = re.compile(rf"(?is)(?:\s*(?:{_OPENS}).*?(?:{_CLOSES}|\Z))+")
+_THINKING = re.compile(rf"(?is)\A(?:\s*(?:{_OPENS}).*?(?:{_CLOSES}|\Z))+")
 # Tokens that end a reply, which a server with a wrong template leaves in the text.
 _STOP = re.compile(
     r"(?:(?:<\|(?!end_of_box)\w+\|>|<end_of_turn>|</s>|<eos>|<｜end▁of▁sentence｜>)\s*)+\Z"
@@ -64,8 +64,7 @@ def without_thinking(output: str) -> str:
     closing mark, all text is thinking; without the opening mark, which some chat templates write
     into the prompt, the text up to the closing mark. A mark that the answer only mentions stays.
     """
-    thinking = _THINKING.match(output)
-    text = output[thinking.end() if thinking else 0 :]
+    text = _THINKING.sub("", output)
     closed = _CLOSE.search(text)
     if closed and not _OPEN.search(text, 0, closed.start()):
         text = text[closed.end() :]
@@ -151,18 +150,10 @@ def stated_answer(output: str) -> str | None:
 
 
 class AnswerType:
-    """The JSON type of the final answer.
+    """The JSON type of the final answer, made of a pydantic model.
 
     A model that may write nothing but JSON cannot work anything out. So a reply works first, and
-    ends with the object. Only the call that asks for a missing result sends the schema.
-
-    Args:
-        model: A pydantic model.
-
-    Attributes:
-        schema: The schema, for servers that constrain decoding.
-        form: The form of the answer, for the prompt.
-        reserve: Tokens to keep back for writing the answer, about as many as its schema has.
+    ends with the object. Only the call that asks for a missing result sends the `schema`.
     """
 
     def __init__(self, model: type[Any]) -> None:
@@ -174,7 +165,7 @@ class AnswerType:
         self.schema = self._type.json_schema()
         self.form = "End with the final answer as one JSON object that follows this schema: "
         self.form += json.dumps(self.schema, ensure_ascii=False)
-        self.reserve = len(self.form) // 4  # characters of a token
+        self.reserve = len(self.form) // 4  # tokens to keep back for writing it
 
     def read(self, text: str) -> Any:  # noqa: ANN401 -- JSON
         """Return the last object in a text that fits, as plain JSON; None if none fits."""

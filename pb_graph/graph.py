@@ -24,10 +24,10 @@ from pb_graph.budget.bill import Dollars, Prices, spent
 from pb_graph.errors import InputError
 from pb_graph.models.caps import CapPolicy, known_policy
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-from pb_graph.nodes.allocate import allocate
+from pb_graph.nodes.allocate import allocate, review
 from pb_graph.nodes.finish import finish, no_answer
 from pb_graph.nodes.intake import intake
-from pb_graph.nodes.plan import estimate, plan, review
+from pb_graph.nodes.plan import estimate, plan
 from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.program import PlannerProgram
 from pb_graph.run.parts import GraphParts, Model, Program, remember

@@ -19,30 +19,20 @@ class Example(NamedTuple):
 
     question: str
     working: str
-    answer: str | None = None
-    """The bare answer, written as the real question wants it; None: ``working`` is the reply."""
-    plan: tuple[str, ...] = ()
-    """The sub-questions that the question is shown with."""
+    answer: str | None = None  # bare, without its format; None: `working` is all of the reply
+    plan: tuple[str, ...] = ()  # the sub-questions that the question is shown with
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A way for the solver to write.
+    """A way to write: with examples, instruction and answer's format go into the system message."""
 
-    Attributes:
-        instruction: How to work.
-        examples: Earlier exchanges. With them, the instruction and the answer's format stand in the
-            system message; without, behind the question.
-        ending: Said after the answer's format.
-        compute: Computes the answer from a reply. The prompt then leaves out the answer's format.
-        is_paper: Whether the paper's templates are followed, as long as there are no examples.
-    """
-
-    instruction: str
-    examples: tuple[Example, ...] = ()
-    ending: str = ""
+    instruction: str  # how to work
+    examples: tuple[Example, ...] = ()  # earlier exchanges
+    ending: str = ""  # said after the answer's format
     compute: Callable[[str, Query], str | None] | None = None
-    is_paper: bool = False
+    """Computes the answer from a reply. The prompt then leaves out the answer's format."""
+    is_paper: bool = False  # follows the paper's templates, as long as there are no examples
 
 
 def final_line(query: Query, answer: str) -> str:
@@ -154,10 +144,8 @@ def evaluate(code: str) -> str | None:
     """Return the value of ``answer`` after Python assignments, else that of the last name.
 
     Nothing is run: of Python's grammar only numbers, names, the operators of arithmetic and a few
-    functions are followed. Imports and expressions that are not assigned are ignored.
-
-    Returns:
-        The exact figure, with at most six decimals; None for other statements, or no rational.
+    functions are followed. Imports and expressions that are not assigned are ignored; for other
+    statements the value is None. A figure is exact, and has at most six decimals.
     """
     if len(code) > _MAX_CODE:
         return None

@@ -14,8 +14,7 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(f"(?i){pattern}".replace("\n", ""))
 
 
-MATHEMATICS = frozenset({"arithmetic", "mathematics"})
-"""Domains in which every question has something to work out."""
+MATHEMATICS = frozenset({"arithmetic", "mathematics"})  # where all questions are worked out
 TRAVEL = "travel planning"
 _MAX_LENGTH, _ANY_TEXT, _MAX_TRIP = 20_000, 1_000, 31 * 300  # tokens
 
@@ -52,9 +51,8 @@ _WEEKLY = _pattern(r"weekly|wochenplan|hebdomadaire|\bsemanal|settimanale|일주
 _TEXTS = r"""(?:essay|summary|letter|article|story|speech|review|report|e-?mail|poem|song
 |aufsatz|brief|bericht|gedicht|lettre|ensayo|carta|poes[íi]a|saggio|эссе|письм|сочинени|стих)"""
 # What asks for a text: a verb that begins a sentence, a wish for a text, or the form of the reply.
-_ASKED = r"""(?:^|[.!?:\n]\s*|(?P<aside>,\s*|\b(?:to|and|then)\s+)|\b(?:please|now|(?:can
-|could) you|me|bitte|peux-tu|pou[rv]+(?:ez|iez)-vous|puedes|podrías|puoi|potresti|pode(?:ria)?
-|можешь)\s+)"""
+_ASKED = r"""(?:^|[.!?:\n]\s*|(?P<aside>,\s*|\b(?:to|and|then)\s+)|\b(?:please|now|(?:can|could) you
+|me|bitte|peux-tu|pou[rv]+(?:ez|iez)-vous|puedes|podrías|puoi|potresti|pode(?:ria)?|можешь)\s+)"""
 _VERBS = r"""(?:write|draft|compose|create|design|implement|plan|suggest|recommend|outline
 |translate|summari[sz]e|describe|explain|generate|program|compare|discuss|proofread|brainstorm
 |shorten|improve|polish|make it|(?:para|re)phrase|draw up|come up with|tell me a(?:bout)?|list \d+
@@ -63,13 +61,12 @@ _VERBS = r"""(?:write|draft|compose|create|design|implement|plan|suggest|recomme
 |nenne? mir \d|korrigier|[ée]cri|r[ée]dig|r[ée]sum|tradui|planifi|expliqu|d[ée]cri|corrig|escrib
 |redact|resum|traduc|explica|describ|organi[zs]|scriv|riassum|spiega|pianific|crea\b|escrev|descrev
 |traduz|planej|напи[сш]|состав|перевед|опиш|объясн|перескаж|исправ|(?:кратко )?излож"""
-_WISHES = rf"""(?:i(?:'d like| would like| need| want)|give|make|get|show|build|prepare
-|provide|help me|gib|mach|ich (?:brauche|möchte)|donne|fais|j'ai besoin|dame|haz|hacer|necesito
-|quiero|dammi|fammi|vorrei|me d[êe]|d[êe]-me|faça|preciso|quero|дай|сделай|мне нуж)
-[^.?!\n]{{0,50}}?\b(?:{_TEXTS}|рецепт|таблиц|список|(?:recipe|table|list|idea|tip|name|plan|outline
-|itinerary|query|function|script|program|code|regex|guide|rezept|tabelle|liste|ideen|funktion|skript
-|abfrage|recette|tableau|idée|receta|tabla|lista|riassunto|ricetta|tabella|resumo|receita|tabela)s?
-\b)"""
+_WISHES = rf"""(?:i(?:'d like| would like| need| want)|give|make|get|show|build|prepare|provide
+|help me|gib|mach|ich (?:brauche|möchte)|donne|fais|j'ai besoin|dame|haz|hacer|necesito|quiero
+|dammi|fammi|vorrei|me d[êe]|d[êe]-me|faça|preciso|quero|дай|сделай|мне нуж)[^.?!\n]{{0,50}}?\b(?:
+{_TEXTS}|рецепт|таблиц|список|(?:recipe|table|list|idea|tip|name|plan|outline|itinerary|query
+|function|script|program|code|regex|guide|rezept|tabelle|liste|ideen|funktion|skript|abfrage|recette
+|tableau|idée|receta|tabla|lista|riassunto|ricetta|tabella|resumo|receita|tabela)s?\b)"""
 _FORMS = r"""\bpros and cons\b|\btl;?dr\b|\b(?:as|in|into|valid|return|output|als|en|como
 |формате) (?:an? |valid )?(?:json|yaml|csv)\b|\b(?:kannst|könn(?:test|en|ten)) .{0,80}(?:schreib
 |zusammenfass|übersetz|erstell|erklär)en|写|撰|总结|概括|翻译|规划|制定|解释|食谱|实现|書いて|作って
@@ -92,22 +89,16 @@ _PROGRAM = _pattern(r"""\b(?:python|java|javascript|typescript|sql|bash|shell|ru
 |regex|functions?|script|programs?|code|query|funktion|skript|fonction|funci[óo]n)\b""")
 _FIGURE = r"[(\s]*-?\d[\d.,]*[)\s]*"
 _SUM = re.compile(rf"{_FIGURE}(?:(?:[+*\u00d7\u00f7]|(?<=[\s)])[-\u2212/x](?=[\s(])){_FIGURE})+")
-_SUM_WORDS = (
-    "what is the of to for me please can you calculate compute evaluate solve simplify work out "
-    "find give state tell only just as your following arithmetic problem expression calculation "
-    "addition subtraction multiplication division sum difference product result value total number "
-    "final answer how much was ist wie viel berechne ergebnis combien font fait calcule cuánto es "
-    "calcula quanto fa calcola сколько будет вычисли"
-)
-RESULT = re.compile(r"(?i)\\boxed|final answer:")
-"""A format of a result that ends a working: a box, or a line."""
+_SUM_WORDS = """what is the of to for me please can you calculate compute evaluate solve simplify
+work out find give state tell only just as your following arithmetic problem expression calculation
+addition subtraction multiplication division sum difference product result value total number final
+answer how much was ist wie viel berechne ergebnis combien font fait calcule cuánto es calcula
+quanto fa calcola сколько будет вычисли"""
+RESULT = re.compile(r"(?i)\\boxed|final answer:")  # formats of a result that ends a working
 
 
 def is_composed(query: Query) -> bool:
-    """Return whether the whole reply is the answer, as a text, a program or a trip is.
-
-    Elsewhere, as in the tasks of "instruction following", the answer ends with a result.
-    """
+    """Return whether the whole reply is the answer, as of a text or a trip, not its last line."""
     domain, form = query["domain"].casefold(), query["answer_format"] or ""
     if domain in {*MATHEMATICS, "instruction following"} or RESULT.search(form):
         return False

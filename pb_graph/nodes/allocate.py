@@ -1,19 +1,42 @@
-"""Split the budget over the sub-questions, wave by wave."""
+"""Split the budget over the sub-questions, wave by wave, and let a person review it."""
 
 from __future__ import annotations
 
-from langgraph.types import Send
+from typing import Annotated, Any, Literal, cast
 
-from pb_graph.budget import optimal_allocation, split
+from langgraph.types import Send, interrupt
+from pydantic import BaseModel, Field, StringConstraints
+
 from pb_graph.budget.account import Budget, available_tokens
+from pb_graph.budget.allocation import Level, optimal_allocation, split
 from pb_graph.budget.bill import most_billed, spending, spent
 from pb_graph.errors import BudgetUsedUpError
 from pb_graph.planner.plans import MIDDLE, single_step
 from pb_graph.run.resume import pause_of, read_decision
 from pb_graph.run.run import Run
 from pb_graph.settings import MIN_SHARE, Settings
-from pb_graph.state import SolveTask, State
+from pb_graph.state import State
 from pb_graph.types import SubQuestion
+
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
+
+
+class ReviewedStep(BaseModel, extra="forbid"):
+    """A sub-question from a reviewer; its position in the list counts, not its ``index``."""
+
+    index: int | None = None
+    question: Annotated[_Text, Field(min_length=1)]
+    hint: _Text = ""
+    depends_on: list[int] | None = None
+    level: Level | None = None
+    credit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+class Review(BaseModel, extra="forbid"):
+    """A reviewer's plan, a new budget, or both."""
+
+    plan: Annotated[list[ReviewedStep], Field(min_length=1)] | None = None
+    budget: Annotated[int, Field(ge=1, strict=True)] | None = None
 
 
 async def allocate(state: State, run: Run) -> State:
@@ -35,10 +58,37 @@ async def allocate(state: State, run: Run) -> State:
         bound = available_tokens(to_come) + most_billed(state["charges"])
         update["limit"] = bound if limit is None or is_raised else min(bound, limit)
     after: State = {**state, **update}
-    run.goto, query = next_wave(after, settings), after["query"]
+    run.goto, query = _next_wave(after, settings), after["query"]
     if update:
         run.emit("allocate", level=query["level"], budget=query["budget"], shares=after["shares"])
     return update
+
+
+def review(state: State, run: Run) -> State:
+    """Interrupt until a reviewer accepts the plan with True, or sends a `Review` in its place."""
+    query, plan, schema = state["query"], state["plan"], cast("Any", Review | Literal[True])
+    payload: dict[str, Any] = {"plan": plan, "level": query["level"], "budget": query["budget"]}
+    payload |= {"shares": state["shares"], "limit": state["limit"], "warnings": state["warnings"]}
+    edit = interrupt(payload, response_schema=schema)
+    run.settings = run.settings.model_copy(update={"review_plan": False})
+    update = State()
+    if edit is not True:
+        plan = [_reviewed(step, place) for place, step in enumerate(edit.plan or ())] or plan
+        run.emit("plan", steps=plan)
+        update = State(query={**query, "budget": None}, plan=plan, shares=[])
+        if edit.budget is not None:  # a reviewer may raise this limit, and none of the settings
+            run.settings = run.settings.model_copy(update={"budget": edit.budget})
+            update["limit"] = None
+    after: State = {**state, **update, "settings": run.settings.model_dump(mode="json")}
+    has_shares = not run.settings.has_budget or after["query"]["budget"] is not None
+    run.goto = _next_wave(after, run.settings) if has_shares else "allocate"
+    return update
+
+
+def _reviewed(step: ReviewedStep, place: int) -> SubQuestion:
+    indices = [place - 1] if step.depends_on is None else step.depends_on
+    needs = sorted({other for other in indices if 0 <= other < place})
+    return cast("SubQuestion", step.model_dump() | {"index": place, "depends_on": needs})
 
 
 def _reallocate(state: State, settings: Settings) -> State:
@@ -96,13 +146,8 @@ def _split(tokens: int, steps: list[SubQuestion], state: State, settings: Settin
     return split(relative, tokens, minimum=MIN_SHARE)
 
 
-def next_wave(state: State, settings: Settings) -> str | list[Send]:
-    """Return the next tasks: the review, a ``solve`` for each step of the next wave, or an answer.
-
-    Args:
-        state: The state, with a plan and shares.
-        settings: The settings of the run.
-    """
+def _next_wave(state: State, settings: Settings) -> str | list[Send]:
+    """Return the next tasks: the review, a ``solve`` for each step of a wave, or an answer."""
     plan, limit = state["plan"], state["limit"]
     if settings.has_plan and settings.review_plan:
         return "review"
@@ -112,6 +157,8 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
         return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
     gives_answer, wave = settings.synthesis in {"auto", "last_step"}, list[Send]()
+    kept = {"settings", "query", "plan", "limit", "thinking_room", "run_id"}
+    shared: dict[str, Any] = {name: value for name, value in state.items() if name in kept}
     for place, step in enumerate(plan):
         # The last step combines the results of all others, where it also gives the final answer.
         closes = len(plan) == 1 or (gives_answer and step is plan[-1])
@@ -120,18 +167,8 @@ def next_wave(state: State, settings: Settings) -> str | list[Send]:
             if earlier["index"] in needs:
                 needs |= {*earlier["depends_on"]}
         if place not in results and needs <= results.keys():
-            task = SolveTask(
-                settings=state["settings"],
-                query=state["query"],
-                plan=plan,
-                results=[results[index] for index in sorted(needs)],
-                index=place,
-                share=state["shares"][place],
-                closes=closes,
-                limit=limit,
-                thinking_room=state["thinking_room"],
-                run_id=state["run_id"],
-                spent=spending(state["charges"]),
-            )
-            wave.append(Send("solve", task))
+            found = [results[index] for index in sorted(needs)]
+            own = {"index": place, "share": state["shares"][place], "closes": closes}
+            known = {"results": found, "spent": spending(state["charges"])}
+            wave.append(Send("solve", {**shared, **own, **known}))
     return wave or "synthesize"

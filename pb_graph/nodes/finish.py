@@ -11,7 +11,6 @@ from pb_graph.answers import stated_answer
 from pb_graph.budget.account import ACCOUNTS
 from pb_graph.budget.bill import Dollars, most_billed, spent, usage_of
 from pb_graph.errors import NoAnswerError
-from pb_graph.methods import METHODS
 from pb_graph.run.run import Run
 from pb_graph.state import State
 from pb_graph.types import Report, ReportWarning, StepReport, TokenUsage
@@ -43,11 +42,7 @@ def finish(state: State, run: Run) -> State:
 
 
 def no_answer(state: State, _: Run) -> State:
-    """End a run that has no answer. The report stays in the state.
-
-    Raises:
-        NoAnswerError: Always. The error carries the report.
-    """
+    """Raise `NoAnswerError` with the report, which also stays in the state."""
     report = state["report"]
     lines = [f"No answer, after {report['usage']['output_tokens']} completion tokens."]
     lines += [warning["message"] for warning in report["warnings"]]
@@ -73,11 +68,10 @@ def _build_report(state: State, run: Run) -> Report:
     if ending == "length" or (ending == "forced" and result is None):
         note = "the answer was cut off: raise `budget`, or ask for less"
         warnings.append(ReportWarning(code="cut_off", message=note))
-    splits = METHODS[settings.method].splits
     return Report(
         method=settings.method,
-        execution=settings.execution if splits else None,
-        schedule=settings.shape.name if splits else None,
+        execution=settings.execution if settings.splits_budget else None,
+        schedule=settings.shape.name if settings.splits_budget else None,
         style=settings.solver_style(query["domain"], query["level"]),
         effort=state["effort"],
         model_class=settings.model_class or "",
@@ -115,12 +109,11 @@ def _steps(state: State, run: Run) -> list[StepReport]:
 
 def _message(report: Report, state: State) -> AIMessage:
     usage, left_out = report["usage"], {"answer", "steps", "usage"}
-    models = [*[*usage["by_node"].values()][-1]["by_model"]] if usage["calls"] else []
+    models = [*[*usage["by_node"].values()][-1]["by_model"]] if usage["calls"] else [""]
     account = {name: value for name, value in report.items() if name not in left_out}
     account |= {name: usage.get(name) for name in ("calls", "seconds", "measured", "cost")}
-    metadata: dict[str, Any] = {"model_name": models[-1] if models else ""}
+    metadata: dict[str, Any] = {"model_name": models[-1], MESSAGE_NAME: account}
     metadata["finish_reason"] = "length" if report["finish"] == "length" else "stop"
-    metadata[MESSAGE_NAME] = account
     if state["budget_used_up"]:
         metadata["budget_used_up"] = True
     tokens = {name: value for name, value in usage.items() if name in TokenUsage.__annotations__}

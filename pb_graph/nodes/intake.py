@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -21,8 +21,7 @@ from pb_graph.state import State
 from pb_graph.tasks import needed_tokens
 from pb_graph.types import Query
 
-MAX_CONVERSATION = 24_000
-"""Characters of earlier turns that planner and solver are shown: some 6,000 tokens."""
+MAX_CONVERSATION = 24_000  # characters of earlier turns that are shown: some 6,000 tokens
 _ROLES = {"human": "user", "ai": "assistant"}
 _NO_TEXT = "Reply to the images or files."  # the question of a message that has no text
 
@@ -46,13 +45,17 @@ async def intake(state: State, run: Run) -> State:
     """Turn the input into a `Query`, and clear the state of an earlier question on the thread.
 
     Raises:
-        InputError: If the question is missing, a part of the input has the wrong type, or
-            ``review_plan`` or ``on_used_up="pause"`` is set without a checkpointer.
+        InputError: If the input has no question or a wrong part, or a pause no checkpointer.
     """
-    given = _check(state)
+    fields = {name: state.get(name) for name in _Given.model_fields if state.get(name) is not None}
+    if "question" not in fields:
+        fields = read_conversation(state.get("messages") or []) | fields
+    try:
+        given = _Given.model_validate(fields)
+    except ValidationError as error:
+        raise InputError(describe_errors(error)) from error
     form = run.parts.answer_type.form if run.parts.answer_type else None
     query = cast("Query", given.model_dump(exclude={"turns_left_out"}))
-    query |= {"reference": given.reference or None, "instruction": given.instruction or None}
     query["answer_format"] = "\n".join(filter(None, (given.answer_format, form))) or None
     query |= {"domain": given.domain or run.settings.domain, "budget": None}
     if given.budget:
@@ -75,13 +78,11 @@ async def intake(state: State, run: Run) -> State:
     if count := given.turns_left_out:
         note = f"{count} earlier turn(s) were left out or cut, as the conversation is too long"
         run.warn("conversation_cut", note)
-    kind = {"model_class": found.name, "model_class_source": found.source}
-    ways = {"execution": settings.execution, "plan_from": settings.plan_from}
-    run.emit("intake", method=settings.method, limit=limit, **kind, **ways)
+    told = settings.model_dump(include={"method", "model_class", "execution", "plan_from"})
+    run.emit("intake", limit=limit, model_class_source=found.source, **told)
     update: dict[str, Any] = {"query": query, "level_source": "given" if given.level else None}
     update |= {"model_class_source": found.source, "thinking_room": room}
     update |= {"limit": limit, "planning_bound": planning}
-    # The values of an earlier question are replaced.
     update |= {"plan": [], "shares": [], "effort": None, "finish": None, "answer_id": None}
     update |= {"results": Overwrite([]), "charges": Overwrite([]), "answer": ""}
     return cast("State", update | {"budget_used_up": Overwrite(value=False)})
@@ -91,7 +92,6 @@ def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassNa
     """Return settings with the defaults of a domain, of a length, and of a class of models."""
     model, splits, has_own = CLASSES[found], settings.splits_budget, settings.budget is not None
     settings = settings.for_domain(query["domain"])
-    is_set = has_own or not settings.has_budget
     defaults = {**model.settings, "planner_cap": CLASSES[planner].planner_cap}
     chosen = {*settings.set_fields(exclude_none=True)}
     chosen |= {"plan_from"} & settings.model_fields_set  # where None is a choice as well
@@ -100,7 +100,7 @@ def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassNa
     for name in chosen:
         defaults.pop(name, None)
     fitted = settings.model_copy(update={"model_class": found, **defaults})
-    if is_set:
+    if has_own or not settings.has_budget:
         return fitted
     budgets = settings.budgets
     if tokens := splits and model.budgets.get(query["domain"].casefold()):
@@ -119,32 +119,17 @@ def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassNa
     return fitted.model_copy(update={"budget": budget})
 
 
-def _check(state: Mapping[str, Any]) -> _Given:
-    fields = {name: state[name] for name in _Given.model_fields if state.get(name) is not None}
-    if "question" not in fields:
-        fields = read_conversation(state.get("messages") or []) | fields
-    if "question" not in fields:
-        msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
-        raise InputError(msg)
-    try:
-        return _Given.model_validate(fields)
-    except ValidationError as error:
-        raise InputError(describe_errors(error)) from error
-
-
 def read_conversation(messages: Sequence[AnyMessage]) -> dict[str, Any]:
     """Take the last human message as the question, and the other messages as context.
 
     Messages after the question (another agent's findings, a tool's result) are shown after a mark.
-    A conversation that is too long loses its oldest turns.
-
-    Returns:
-        ``question``, ``instruction`` from the system messages, ``conversation`` marked off as data,
-        ``media`` of all of a person's messages, and ``turns_left_out``. Empty without a question.
+    A conversation that is too long loses its oldest turns. System messages are the instruction, and
+    the media are those of all human messages; without a human message, an `InputError` is raised.
     """
     human = [message for message in messages if isinstance(message, HumanMessage)]
     if not human:
-        return {}
+        msg = 'There is no question. Give {"question": "..."} or {"messages": [...]}.'
+        raise InputError(msg)
     question, room, turns_left_out, recent = human[-1], MAX_CONVERSATION, 0, list[str]()
     for message in reversed(messages[:-1] if messages[-1] is question else messages):
         text = "(the question below)" if message is question else _words(message)

@@ -1,37 +1,30 @@
-"""Estimate the level of a question, decompose it, grade the sub-questions, and review the plan."""
+"""Estimate the level of a question, decompose it, and grade the sub-questions."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import TypeVar
 
-from langgraph.types import interrupt
-from pydantic import BaseModel, Field, StringConstraints
-
-from pb_graph.budget.account import available_tokens, use_budget
-from pb_graph.budget.allocation import Level
+from pb_graph.budget.account import Budget, available_tokens, use_budget
 from pb_graph.errors import ModelCallError
 from pb_graph.models.caps import policy_for
 from pb_graph.models.classes import can_stop_thinking
 from pb_graph.models.options import TIMEOUT, CallOptions, Thinking, least_cap
-from pb_graph.nodes.allocate import next_wave
 from pb_graph.planner.plans import Difficulty, clean_plan, grade_steps, is_beside_task, single_step
 from pb_graph.planner.requests import PlannerRequest, estimate_request, level_request, plan_request
 from pb_graph.run.parts import Role
 from pb_graph.run.run import Run
 from pb_graph.state import State
 from pb_graph.tasks import asked_length, is_composed
-from pb_graph.types import LevelSource, Purpose, Query, SubQuestion
+from pb_graph.types import Purpose, Query, SubQuestion
 
 T = TypeVar("T")
-_Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
 
 
 async def plan(state: State, run: Run) -> State:
     """Write the level into ``query``, and ``plan``; below ``plan_from`` a plan of one step."""
     settings, query, update = run.settings, state["query"], State()
-    with _planning(state, run):
+    with use_budget(_planning(state, run)):
         asks = query["level"] is None and settings.needs_level
         # A planner that cannot but think gives the level with the plan.
         if asks and (await _is_brief(run) or not settings.is_planned(None)):
@@ -50,11 +43,10 @@ async def plan(state: State, run: Run) -> State:
 async def estimate(state: State, run: Run) -> State:
     """Write the level into ``query`` and grades into ``plan``, if they are unknown."""
     settings, plan = run.settings, state["plan"]
-    needs_grades = settings.needs_credits and len(plan) > 1
-    ungraded = plan if needs_grades and any(step["credit"] is None for step in plan) else []
+    ungraded = plan if settings.needs_credits and None in [s["credit"] for s in plan] else []
     if not ungraded and (state["query"]["level"] is not None or not settings.needs_level):
         return {}
-    with _planning(state, run):
+    with use_budget(_planning(state, run)):
         return await _level_update(state, ungraded, run)
 
 
@@ -101,11 +93,11 @@ async def _ask(request: PlannerRequest[T], run: Run) -> T | None:
     return None
 
 
-def _planning(state: State, run: Run) -> AbstractContextManager[None]:
-    """Limit all planner calls together to a part of the question's account."""
+def _planning(state: State, run: Run) -> Budget:
+    """Return the account of all planner calls together, a part of the question's account."""
     bound = max(1, state["planning_bound"])
     part = min(bound, available_tokens(2 * bound) // 2)  # an only token is the answer's
-    return use_budget(run.budget.limit(tokens=part, earlier=run.earlier))
+    return run.budget.limit(tokens=part, earlier=run.earlier)
 
 
 async def _decompose(query: Query, run: Run) -> State:
@@ -118,9 +110,8 @@ async def _decompose(query: Query, run: Run) -> State:
         found = raw_plan.level if raw_plan else None
         level, _, _ = grade_steps(Difficulty(level=found), [], None)
         query = {**query, "level": level}
-        source: LevelSource = "default" if found is None else "estimated"
-        update = {"query": query, "level_source": source}
-        run.emit("estimate", level=level, level_source=source, steps=[])
+        update = {"query": query, "level_source": "default" if found is None else "estimated"}
+        run.emit("estimate", level=level, level_source=update["level_source"], steps=[])
         if not settings.is_planned(level):
             return update
     if raw_plan:
@@ -130,28 +121,24 @@ async def _decompose(query: Query, run: Run) -> State:
         if len(steps) > 1 and is_beside_task(steps, query):
             run.warn("plan_dropped", "the plan only repeated the question, or left it out")
             steps = []
-    synthesis: str = settings.synthesis
-    if synthesis == "auto":
+    if settings.synthesis == "auto":
         says = raw_plan and raw_plan.delivers
         joins = says == "all" or (says is None and asked_length(query) is not None)
         is_text = is_composed(query) and run.parts.answer_type is None
-        synthesis = "join" if joins and is_text else "last_step"
+        way = {"synthesis": "join" if joins and is_text else "last_step"}
+        run.settings = settings.model_copy(update=way)
     if len(steps) > 1:
-        update["plan"] = steps
-    else:
-        run.warn("single_step", "the question is solved as one step")
-    run.settings = settings.model_copy(update={"synthesis": synthesis})
+        return {**update, "plan": steps}
+    run.warn("single_step", "the question is solved as one step")
     return update
 
 
 async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> State:
     """Return the level of the question and the grades of its steps."""
     query, settings = state["query"], run.settings
-    difficulty: Difficulty | None = None
-    if not steps and await _is_brief(run):  # can be asked for a level alone
-        difficulty = await _ask(level_request(query, settings), run)
-    if difficulty is None:
-        difficulty = await _ask(estimate_request(query, steps, settings), run) or Difficulty()
+    is_brief = not steps and await _is_brief(run)  # can be asked for a level alone
+    found: Difficulty | None = await _ask(level_request(query, settings), run) if is_brief else None
+    difficulty = found or await _ask(estimate_request(query, steps, settings), run) or Difficulty()
     level, graded, notes = grade_steps(difficulty, steps, query["level"])
     for note in notes:
         run.warn(**note)
@@ -159,52 +146,3 @@ async def _level_update(state: State, steps: list[SubQuestion], run: Run) -> Sta
     run.emit("estimate", level=level, level_source=source, steps=graded)
     update: State = {"query": {**query, "level": level}, "level_source": source}
     return {**update, "plan": graded} if steps else update
-
-
-class ReviewedStep(BaseModel, extra="forbid"):
-    """A sub-question from a reviewer; its position in the list counts, not its ``index``."""
-
-    index: int | None = None
-    question: Annotated[_Text, Field(min_length=1)]
-    hint: _Text = ""
-    depends_on: list[int] | None = None
-    level: Level | None = None
-    credit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-
-
-class Review(BaseModel, extra="forbid"):
-    """A reviewer's plan, a new budget, or both."""
-
-    plan: Annotated[list[ReviewedStep], Field(min_length=1)] | None = None
-    budget: Annotated[int, Field(ge=1, strict=True)] | None = None
-
-
-def _reviewed(step: ReviewedStep, place: int) -> SubQuestion:
-    indices = [place - 1] if step.depends_on is None else step.depends_on
-    needs = sorted({other for other in indices if 0 <= other < place})
-    return cast("SubQuestion", step.model_dump() | {"index": place, "depends_on": needs})
-
-
-def review(state: State, run: Run) -> State:
-    """Interrupt until a reviewer accepts the plan with True, or sends a `Review` to allocate again.
-
-    An edited plan keeps its levels and credits. LangGraph refuses any other answer with pydantic's
-    error, and the interrupt can be answered again.
-    """
-    query, plan, schema = state["query"], state["plan"], cast("Any", Review | Literal[True])
-    payload: dict[str, Any] = {"plan": plan, "level": query["level"], "budget": query["budget"]}
-    payload |= {"shares": state["shares"], "limit": state["limit"], "warnings": state["warnings"]}
-    edit = interrupt(payload, response_schema=schema)
-    run.settings = run.settings.model_copy(update={"review_plan": False})
-    update = State()
-    if edit is not True:
-        plan = [_reviewed(step, place) for place, step in enumerate(edit.plan or ())] or plan
-        run.emit("plan", steps=plan)
-        update = State(query={**query, "budget": None}, plan=plan, shares=[])
-        if edit.budget is not None:  # a reviewer may raise this limit, and none of the settings
-            run.settings = run.settings.model_copy(update={"budget": edit.budget})
-            update["limit"] = None
-    after: State = {**state, **update, "settings": run.settings.model_dump(mode="json")}
-    has_shares = not run.settings.has_budget or after["query"]["budget"] is not None
-    run.goto = next_wave(after, run.settings) if has_shares else "allocate"
-    return update

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from pb_graph import prompts
 from pb_graph.budget.bill import spent
@@ -41,10 +41,7 @@ async def solve(task: SolveTask, run: Run) -> State:
 
 
 async def synthesize(state: State, run: Run) -> State:
-    """Write ``answer``: the last step's own words, the parts in order, or one more capped call.
-
-    If the last step has no answer, that call gets the tokens that are left below the limit.
-    """
+    """Write ``answer``: the last step's own words, the parts in order, or one more capped call."""
     plan, results = state["plan"], sorted(state["results"], key=lambda result: result["index"])
     answers = [result for result in results if result["answer"]]
     if not answers:
@@ -81,9 +78,10 @@ async def _closing_call(state: State, answers: list[StepResult], run: Run) -> Bu
     except ModelCallError as failure:
         run.warn(failure.code, str(failure))
         return None
-    if not reply.text:
-        run.warn("empty_reply", "the reply was empty")
-    return reply if reply.text else None
+    if reply.text:
+        return reply
+    run.warn("empty_reply", "the reply was empty")
+    return None
 
 
 async def answer(state: State, run: Run) -> State:
@@ -93,16 +91,14 @@ async def answer(state: State, run: Run) -> State:
     budget, shares = query["budget"], dict(enumerate(state["shares"])) or None
     given = await _given(query, run, budget=budget, plan=plan, shares=shares)
     try:
-        if method.function and not method.is_prompt:
-            update: State = await method.function(given, run)
-            return {"answer": "", **update}
-        if method.function:
-            prompt = method.function(given)
-        else:
+        if method.function is None:
             is_split = method.splits and (plan or not _is_told(run))
             total = budget if method.budgets and not is_split else None
-            given = replace(given, budget=total, shares=shares if plan else None)
-            prompt = prompts.single_call_prompt(given)
+            prompt = prompts.single_call_prompt(replace(given, budget=total))
+        elif method.is_prompt:
+            prompt = method.function(given)
+        else:
+            return {"answer": "", **cast("State", await method.function(given, run))}
         purpose = Purpose("answer", level=query["level"])
         reply = await run.call_within_budget(
             prompt, budget, query, purpose, thinking=method.thinking, compute=given.style.compute
