@@ -396,11 +396,11 @@ def test_a_cost_is_known_only_where_every_model_has_a_price() -> None:
         charge("solve", model="large", usage=Bill(input=30, output=10, cached=10).usage()),
     ]
     prices = Dollars({"openai:small": (1.0, 2.0), "large": (10.0, 20.0, 5.0)})
-    both = usage_of(rows, prices.dollars)
+    both = usage_of(rows, prices)
     assert both["by_node"]["plan"]["cost"] == 50e-6
     assert both["by_node"]["solve"]["cost"] == (20 * 10 + 10 * 5 + 10 * 20) / 1e6
     assert both["cost"] == 500e-6
-    assert usage_of(rows, Dollars({"large": (1.0, 1.0)}).dollars)["cost"] is None
+    assert usage_of(rows, Dollars({"large": (1.0, 1.0)}))["cost"] is None
     assert "cost" not in usage_of(rows)
 
 
