@@ -105,7 +105,9 @@ def _planning(state: State, run: Run) -> AbstractContextManager[None]:
     """Limit all planner calls together to a part of the question's account."""
     bound = max(1, state["planning_bound"])
     part = min(bound, available_tokens(2 * bound) // 2)  # an only token is the answer's
-    return use_budget(run.budget.limit(tokens=part, earlier=run.earlier))
+    account = run.budget.limit(tokens=part)
+    account.charge(run.earlier, run=state["run_id"])  # the accounts above it know the run
+    return use_budget(account)
 
 
 async def _decompose(query: Query, run: Run) -> State:
