@@ -22,7 +22,7 @@ Prices = Mapping[str, Sequence[float]]  # dollars per million tokens: input, out
 SURCHARGES = {"priority": 20, "us": 11}  # prices of a service tier and a region, in tenths
 MAX_TOKENS = 10**9  # completion tokens of a call or a question that nothing limits
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
-_COUNTS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting")
+_COUNTS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting", "largest")
 _Rates = Annotated[list[Annotated[Decimal, Field(ge=0)]], Field(min_length=2, max_length=3)]
 _TABLE = TypeAdapter(dict[str, _Rates])
 
@@ -44,7 +44,7 @@ class Bill:
     is_measured: bool = True  # reported by the provider; else an estimate or a bound
 
     def __post_init__(self) -> None:
-        for name in (*_COUNTS, "largest"):
+        for name in _COUNTS:
             whole_number(f"{name} tokens", getattr(self, name), minimum=0)
 
     def most(self, call: Bill) -> Bill:
@@ -56,9 +56,8 @@ class Bill:
     def plus(self, other: Bill, sign: int = 1) -> Bill:
         """Return the sum of two bills of one model; with a sign of -1, the difference."""
         sums = {name: max(0, getattr(self, name) + sign * getattr(other, name)) for name in _COUNTS}
-        largest = max(self.largest or self.input, other.largest or other.input)
-        is_measured = self.is_measured and other.is_measured
-        return Bill(self.model, **sums, largest=largest, is_measured=is_measured)
+        sums["largest"] = max(self.largest or self.input, other.largest or other.input)
+        return Bill(self.model, **sums, is_measured=self.is_measured and other.is_measured)
 
     def usage(self) -> TokenUsage:
         """Return the tokens as plain JSON."""

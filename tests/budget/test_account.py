@@ -244,6 +244,14 @@ class TestRuns:
             assert run
             assert (run.spent, run.left, account.spent, account.left) == (40, 60, 40, 60)
 
+    def test_a_limit_below_a_run_counts_its_earlier_tokens_alone(self) -> None:
+        earlier = {"m": Bill(output=40).usage()}
+        run = open_run(Budget(100), run="a", earlier=earlier)
+        assert run
+        part = run.limit(tokens=60)
+        part.charge(earlier, run="a")
+        assert (part.spent, part.left, run.spent, run.left) == (40, 20, 40, 60)
+
     def test_accounts_of_runs_above_count_earlier_tokens_once(self) -> None:
         above = open_run(100, run="lead", earlier={"m": Bill(output=10).usage()})
         assert above
