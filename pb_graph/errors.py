@@ -29,6 +29,10 @@ class InputError(PlanAndBudgetError, ValueError):
     """A question, a setting, an option or a file is invalid."""
 
 
+PlannerProgramError = InputError
+"""A planner program that does not fit, by its own name."""
+
+
 class ModelSetupError(PlanAndBudgetError):
     """There is no usable chat model: an extra, a key or the weights are missing."""
 

@@ -28,7 +28,6 @@ from pb_graph.budget.bill import (
     Reservation,
     bills_of,
     spending_of,
-    whole_number,
 )
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.types import Spending
@@ -44,10 +43,9 @@ _MAX_RUNS, _MAX_BILLS = 10_000, 100  # that an account remembers one by one
 class Budget(AbstractContextManager["Budget"]):
     """An account of tokens or dollars that agents, graphs and threads share.
 
-    A budget of all tokens or of dollars bounds the input of a call before it is made, and lowers
-    the call's cap until both fit. A call whose cost is unknown keeps its cap reserved: a budget
-    ends early rather than being overspent. Only a server that ignores its cap can spend more than
-    was reserved. A budget belongs to its process: a deep copy is the same account.
+    A budget of all tokens or of dollars bounds the input of a call before it is made. A call whose
+    cost is unknown keeps its cap reserved, so only a server that ignores its cap can spend more
+    than was reserved. A budget belongs to its process: a deep copy is the same account.
 
     Args:
         total: Completion tokens, at least 1. Give one of the three totals.
@@ -60,9 +58,6 @@ class Budget(AbstractContextManager["Budget"]):
 
     Attributes:
         unit: The unit of all figures: completion tokens, tokens or dollars.
-        parent: The account that this one draws on.
-        line: This account and every account above it, up to the root.
-        runs: Runs whose earlier spending this account has counted.
 
     Raises:
         InputError: If not one total is given; here and in the methods, if a figure is no amount.
@@ -84,19 +79,17 @@ class Budget(AbstractContextManager["Budget"]):
             raise InputError(msg)
         name, figure = given[0]
         if name == "total" and isinstance(figure, float) and 0 < figure < MAX_TOKENS:
-            msg = f"total must be a whole number of tokens, not {figure}. "
-            msg += f"For dollars write Budget(usd={figure})."
-            raise InputError(msg)
+            msg = f"total must be a whole number of tokens, not {figure}. For dollars write "
+            raise InputError(msg + f"Budget(usd={figure}).")
         rate = {"total": COMPLETION_TOKENS, "total_tokens": ALL_TOKENS}.get(name) or Dollars(prices)
-        self._open(rate, _units(rate, name, figure, minimum=1))
+        self._open(rate, _units(rate, name, figure, 1))
         self.is_learned = bound == "learned"
 
     def _open(self, rate: Rate, size: int | None, parent: Budget | None = None) -> Self:
         self.rate, self.unit, self.parent = rate, rate.unit, parent
-        self.line: list[Budget] = [self, *parent.line] if parent else [self]
-        # The accounts of its unit, up to the root, and the first account of each unit.
-        self._chain = [account for account in self.line if account.rate is rate]
-        self._firsts: list[Budget] = [self, *self.line[len(self._chain) :][:1]]
+        self.line: list[Budget] = [self, *parent.line] if parent else [self]  # up to the root
+        self._chain = [account for account in self.line if account.rate is rate]  # of its unit
+        self._firsts: list[Budget] = [self, *self.line[len(self._chain) :][:1]]  # of each unit
         self.is_learned = not parent or parent.is_learned
         self.needs_input = any(account.rate.needs_input for account in self._firsts)
         self._own = size  # None: the size of the parent
@@ -104,7 +97,7 @@ class Budget(AbstractContextManager["Budget"]):
         self._bills: list[Bill] = []
         self._grants: set[Budget] = set()  # open grants of this account and its limits
         self._is_grant = False
-        self.runs: dict[str, None] = {}  # in the order of their charges
+        self.runs: dict[str, None] = {}  # that it knows, in the order of their charges
         return self
 
     @property
@@ -158,14 +151,12 @@ class Budget(AbstractContextManager["Budget"]):
     ) -> Reservation:
         """Reserve tokens for a call.
 
-        Nothing waits in an event loop, where `areserve` waits, and nothing waits within
-        ``with budget.reserve(…):``, because the call might wait for itself.
-
         Args:
             tokens: Completion tokens that the call may cost. `None` for all that is left.
             keep: Amount in the budget's unit for one more call, whose prompt also has this reply.
             at_least: Fewest completion tokens that are worth the call.
             wait_for: Completion tokens worth waiting for, while calls under way may return some.
+                Only `areserve` waits in an event loop, and neither in a reservation's block.
             call: The model and the bound of the input, from `bound_input`, where the input counts.
             also: Accounts of other trees, which the same tokens are reserved in.
             from_kept: Whether the call may spend what `keep` has set aside in this account.
@@ -203,42 +194,32 @@ class Budget(AbstractContextManager["Budget"]):
         if isinstance(tokens, dict):
             bills = bills_of(tokens) if tokens else []
         else:
-            bills = [Bill(output=whole_number("tokens", tokens, minimum=0))]
+            bills = [Bill(output=_units(COMPLETION_TOKENS, "tokens", tokens, 0))]
             if self.needs_input:
                 msg = f"{tokens} tokens cannot be charged to a budget that counts the input. "
                 raise InputError(msg + "Give the `spending` of the other budget.")
         with _LOCK:
-            for account in self.line:
-                if run is None or run not in account.runs:
-                    account._add(bills)
+            for account in [above for above in self.line if run not in above.runs]:
+                account._add(bills)
                 if run is not None:
                     account.runs[run] = None
                     if len(account.runs) > _MAX_RUNS:
                         del account.runs[next(iter(account.runs))]
 
-    def limit(
-        self,
-        amount: float | None = None,
-        *,
-        tokens: int | None = None,
-        earlier: Spending | None = None,
-    ) -> Budget:
+    def limit(self, amount: float | None = None, *, tokens: int | None = None) -> Budget:
         """Open an account for one run below this account. No tokens are set aside.
 
         Args:
             amount: Figure in the unit of this budget. `None` for its size, also if that is raised.
             tokens: Completion tokens, whatever the unit of this budget, instead of `amount`.
-            earlier: Tokens that the run spent before it was paused; they count in the limit alone.
         """
         rate = self.rate if tokens is None else COMPLETION_TOKENS
         name, figure = ("amount", amount) if tokens is None else ("tokens", tokens)
-        size = None if figure is None else _units(rate, name, figure, minimum=0)
+        size = None if figure is None else _units(rate, name, figure, 0)
         if size and rate.unit == "dollars" and size > self._size():
             msg = f"{amount} dollars are more than this budget of {rate.text(self.total)} "
             raise InputError(msg + "has. Its parts are given in dollars, not in tokens.")
-        account = object.__new__(Budget)._open(rate, size, self)
-        account._add(bills_of(earlier) if earlier else [])
-        return account
+        return object.__new__(Budget)._open(rate, size, self)
 
     def grant(self, amount: float) -> Budget:
         """Set an amount, or what is left, aside as an account. Closing that returns the rest."""
@@ -373,13 +354,12 @@ class Budget(AbstractContextManager["Budget"]):
         from_kept: bool = False,
     ) -> Reservation | Future[None]:
         """Reserve now, or return a future that is done when a call has returned tokens."""
-        accounts, kept = (self, *also), keep and self.rate.units("keep", keep, minimum=0)
+        kept = self.rate.units("keep", keep, minimum=0) if keep else 0
+        accounts = (self, *also)
         if call.model == "" and any(account.needs_input for account in accounts):
             msg = "A budget that counts the input needs the model and the prompt of a call. "
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
-        most = MAX_TOKENS
-        if tokens is not None:
-            most = _units(COMPLETION_TOKENS, "tokens", tokens, minimum=1)
+        most = MAX_TOKENS if tokens is None else _units(COMPLETION_TOKENS, "tokens", tokens, 1)
         with _LOCK:
             own = self._cap(call, kept, from_kept=from_kept)
             cap = min(most, own, *(account._cap(call, 0) for account in also))
@@ -462,13 +442,13 @@ def open_run(
     first = enclosing[0] if enclosing else Budget(max(1, min(totals)))
     if totals and first.unit == "completion tokens":
         totals.append(int(first.total))
-    account = first.limit(tokens=min(totals)) if totals else first.limit()
+    account = first.limit(tokens=min(totals, default=None))
     for one in (account, *enclosing[1:]):
         one.charge(earlier or {}, run=run)
     return account
 
 
-def _units(rate: Rate, name: str, figure: object, *, minimum: int) -> int:
+def _units(rate: Rate, name: str, figure: object, minimum: int) -> int:
     is_plain = type(figure) is int and figure >= minimum and rate.scale == 1
     return figure if is_plain else rate.units(name, figure, minimum=minimum)  # type: ignore[return-value]
 

@@ -18,8 +18,7 @@ _MaybeNoTokens = Annotated[int, Field(strict=True, ge=0)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # The schedules that position alone decides.
 ScheduleName = Literal["uniform", "weighted", "linear", "polynomial", "exponential", "cosine"]
-# The rule for tokens that rounding down leaves: hand them out, or leave them unspent.
-Remainder = Literal["largest", "floor"]
+Remainder = Literal["largest", "floor"]  # tokens that rounding down leaves are handed out, or not
 # Quotas are whole millionths of a token: noise as in 0.1 + 0.2 costs no token, decides no tie.
 _PARTS = 1_000_000
 
@@ -162,9 +161,8 @@ def split(
 class Schedule(BaseModel, frozen=True, extra="forbid"):
     """A schedule with its parameters; each schedule reads its own.
 
-    For ``bam``, the Budget Allocation Model (Eq. 1), a sub-question of level l keeps an uncertainty
-    of ``c[l] / b ** beta[l]`` after b tokens. The defaults are an assumption, not a fit: 50 tokens
-    leave 2, 10, 35, 50 and 60 % at the levels 1 to 5.
+    The defaults of ``bam`` are an assumption, not a fit: 50 tokens leave uncertainties (Eq. 1) of
+    2, 10, 35, 50 and 60 % at the levels 1 to 5.
     """
 
     name: Literal[ScheduleName, "bam"] = Field(description="Name of the schedule.")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, replace
 from decimal import ROUND_CEILING, Decimal
-from functools import lru_cache
+from functools import lru_cache, reduce
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
@@ -21,47 +22,30 @@ Prices = Mapping[str, Sequence[float]]  # dollars per million tokens: input, out
 SURCHARGES = {"priority": 20, "us": 11}  # prices of a service tier and a region, in tenths
 MAX_TOKENS = 10**9  # completion tokens of a call or a question that nothing limits
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
-_COUNTS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting")
-_Cost = Callable[["Bill"], float | None]
+_COUNTS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting", "largest")
 _Rates = Annotated[list[Annotated[Decimal, Field(ge=0)]], Field(min_length=2, max_length=3)]
 _TABLE = TypeAdapter(dict[str, _Rates])
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The tokens of calls to one model, or the most that they can be.
+    """The tokens of calls to one model, or the most that they can be."""
 
-    Attributes:
-        model: The model's key: ``provider:name``, ``name at address`` or its plain name.
-        input: Input tokens, cached and written tokens included.
-        output: Completion tokens, reasoning included.
-        reasoning: Completion tokens of hidden reasoning.
-        guessed: Those of them that are estimated, as the thought stands in the text.
-        cached: Input tokens that were read from a cache.
-        written: Input tokens that were written to a cache.
-        lasting: Those of them that were written for an hour.
-        largest: Input tokens of the largest call, which price long prompts; 0 for a single call.
-        is_measured: Whether the provider reported the tokens; else they are an estimate or a bound.
-    """
-
-    model: str = ""
+    model: str = ""  # its key: ``provider:name``, ``name at address`` or the plain name
     _: KW_ONLY
-    input: int = 0
-    output: int = 0
-    reasoning: int = 0
-    guessed: int = 0
-    cached: int = 0
-    written: int = 0
-    lasting: int = 0
-    largest: int = 0
-    is_measured: bool = True
+    input: int = 0  # with cached and written tokens
+    output: int = 0  # completion tokens, with reasoning
+    reasoning: int = 0  # completion tokens of hidden reasoning
+    guessed: int = 0  # those of them that are estimated, as the thought stands in the text
+    cached: int = 0  # input tokens that were read from a cache
+    written: int = 0  # input tokens that were written to a cache
+    lasting: int = 0  # those of them that were written for an hour
+    largest: int = 0  # input of the largest call, which prices long prompts; 0 for a single call
+    is_measured: bool = True  # reported by the provider; else an estimate or a bound
 
     def __post_init__(self) -> None:
-        for name in (*_COUNTS, "largest"):
-            count = getattr(self, name)
-            if type(count) is not int or count < 0:
-                msg = f"A number of tokens must be whole and at least 0, not {count!r}."
-                raise InputError(msg)
+        for name in _COUNTS:
+            whole_number(f"{name} tokens", getattr(self, name), minimum=0)
 
     def most(self, call: Bill) -> Bill:
         """Return the most that a call was billed; its bound counts if no tokens were reported."""
@@ -72,9 +56,8 @@ class Bill:
     def plus(self, other: Bill, sign: int = 1) -> Bill:
         """Return the sum of two bills of one model; with a sign of -1, the difference."""
         sums = {name: max(0, getattr(self, name) + sign * getattr(other, name)) for name in _COUNTS}
-        largest = max(self.largest or self.input, other.largest or other.input)
-        is_measured = self.is_measured and other.is_measured
-        return Bill(self.model, **sums, largest=largest, is_measured=is_measured)
+        sums["largest"] = max(self.largest or self.input, other.largest or other.input)
+        return Bill(self.model, **sums, is_measured=self.is_measured and other.is_measured)
 
     def usage(self) -> TokenUsage:
         """Return the tokens as plain JSON."""
@@ -153,12 +136,12 @@ def most_billed(charges: Iterable[Charge]) -> int:
     return sum(row["most"]["output_tokens"] for row in charges)
 
 
-def usage_of(charges: Iterable[Charge], dollars: _Cost | None = None) -> Usage:
+def usage_of(charges: Iterable[Charge], dollars: Dollars | None = None) -> Usage:
     """Sum up charges for the question, and for each node in order of first appearance.
 
     Args:
         charges: The charges of all calls. A sum is measured only if each of its charges is.
-        dollars: The cost of a bill; None for sums without a cost.
+        dollars: The prices; None for sums without a cost.
     """
     rows = [*charges]
     nodes = dict.fromkeys(row["node"] for row in rows)
@@ -166,21 +149,20 @@ def usage_of(charges: Iterable[Charge], dollars: _Cost | None = None) -> Usage:
     return cast("Usage", {**_total(rows, dollars), "by_node": parts})
 
 
-def _total(rows: Sequence[Charge], dollars: _Cost | None) -> Usage:
+def _total(rows: Sequence[Charge], dollars: Dollars | None) -> Usage:
     bills = [Bill.of(row["model"], row["usage"]) for row in rows]
     by_model = add_bills(replace(bill, model=plain_name(bill.model)) for bill in bills)
-    whole = add_bills(replace(bill, model="") for bill in by_model) or [Bill()]
-    sums = {bill.model: replace(bill, largest=0).usage() for bill in (*by_model, *whole)}
     usage: Any = {
-        **sums.pop(""),
+        **replace(reduce(Bill.plus, by_model, Bill()), largest=0).usage(),
         "calls": len(rows),
         "seconds": round(sum(row["seconds"] for row in rows), 3),
         "measured": all(row["measured"] for row in rows),
-        "by_model": sums,
+        "by_model": {bill.model: replace(bill, largest=0).usage() for bill in by_model},
     }
     if dollars is not None:
-        costs = [dollars(bill) for bill in bills]
-        usage["cost"] = None if None in costs else round(sum(filter(None, costs)), 8)
+        usage["cost"] = None
+        with suppress(InputError):  # a model without a price
+            usage["cost"] = round(sum(map(dollars.cost, bills)) / dollars.scale, 8)
     return cast("Usage", usage)
 
 
@@ -204,20 +186,15 @@ def whole_number(name: str, value: object, *, minimum: int) -> int:
     return int(value)
 
 
+@dataclass(eq=False)
 class Rate:
-    """The unit of an account: counts calls in whole units.
+    """The unit of an account: counts calls in whole units."""
 
-    Args:
-        unit: The unit of the account's figures.
-        cost: Returns the units of a bill.
-        scale: Whole units of one token or dollar.
-    """
-
+    unit: Unit
+    cost: Callable[[Bill], int]
+    scale: int = 1  # whole units of one token or dollar
+    needs_input: bool = True
     units = staticmethod(whole_number)
-
-    def __init__(self, unit: Unit, cost: Callable[[Bill], int], scale: int = 1) -> None:
-        self.unit, self.cost, self.scale = unit, cost, scale
-        self.needs_input = unit != "completion tokens"
 
     def text(self, figure: float) -> str:
         """Return a figure with its unit."""
@@ -227,13 +204,14 @@ class Rate:
         return f"{figure:.0f} {noun}" + (", input included" if self.needs_input else "")
 
 
-COMPLETION_TOKENS = Rate("completion tokens", attrgetter("output"))
+COMPLETION_TOKENS = Rate("completion tokens", attrgetter("output"), needs_input=False)
 ALL_TOKENS = Rate("tokens", lambda bill: bill.input + bill.output)
 
 
 class _Price(NamedTuple):
-    """Pico-dollars of a token."""
+    """Pico-dollars of a token, in calls with more than `start` input tokens."""
 
+    start: int
     input: int
     output: int
     cached: int
@@ -242,10 +220,7 @@ class _Price(NamedTuple):
 
 
 class Dollars(Rate):
-    """Counts dollars by the prices of models, or of genai-prices where they are ``"auto"``.
-
-    Prices other than pairs and triples of numbers of at least 0 raise InputError.
-    """
+    """Counts dollars by the prices of models, or of genai-prices where they are ``"auto"``."""
 
     def __init__(self, prices: Prices | Literal["auto"]) -> None:
         super().__init__("dollars", self._cost, _PER_DOLLAR)
@@ -267,57 +242,51 @@ class Dollars(Rate):
             raise InputError(msg)
         return int(number * _PER_DOLLAR)
 
-    def dollars(self, bill: Bill) -> float | None:
-        """Return the dollars of a bill; None if its model has no price."""
-        try:
-            return self._cost(bill) / self.scale
-        except InputError:
-            return None
-
-    def price(self, model: str, size: int = 0) -> _Price:
-        """Return the prices in a call with `size` input tokens; raise InputError without any."""
+    def price(self, model: str) -> list[_Price]:
+        """Return the prices of a model by the length of a prompt; raise InputError without any."""
         base, _, surcharge = model.removesuffix(")").partition(" (")
-        factor = SURCHARGES.get(surcharge, 10)
         row = _known_prices(base) if self._table is None else self._row(base)
         if not row:
             msg = f"No price is known for the model {model!r}. Give it in dollars per million "
-            msg += f'tokens of input and output: prices={{"{plain_name(model)}": (0.25, 2.0)}}.'
+            msg += f'tokens of input and output: prices={{"{plain_name(base)}": (0.25, 2.0)}}.'
             raise InputError(msg)
+        factor = SURCHARGES.get(surcharge, 10)
         fields = [row[0] if one is None else one for one in (*row, None, None, None)[:5]]
-        return _Price(*(-(-_pico(field, size) * factor // 10) for field in fields))
+        starts = {0, *(tier.start for field in fields for tier in getattr(field, "tiers", ()))}
+        tiers = [(start, *(_pico(field, start) for field in fields)) for start in sorted(starts)]
+        return [_Price(n, *(-(-pico * factor // 10) for pico in picos)) for n, *picos in tiers]
 
     def _cost(self, bill: Bill) -> int:
         if not (bill.output or bill.input):
             return 0
-        price = self.price(bill.model, bill.largest or bill.input)
-        fresh = max(0, bill.input - bill.cached - bill.written)
+        size = bill.largest or bill.input
+        tiers = [tier for tier in self.price(bill.model) if size > tier.start or not tier.start]
+        _, fresh, output, cached, written, lasting = tiers[-1]
+        cost = max(0, bill.input - bill.cached - bill.written) * fresh + bill.output * output
         # A bound assumes that all input is written to the cache at the highest price.
-        dearest = max(price.input, price.cached, price.written)
-        cache_cost = bill.cached * price.cached + (bill.written - bill.lasting) * dearest
-        cache_cost += bill.lasting * max(dearest, price.lasting)
-        return fresh * price.input + cache_cost + bill.output * price.output
+        dearest = max(fresh, cached, written)
+        cost += bill.cached * cached + (bill.written - bill.lasting) * dearest
+        return cost + bill.lasting * max(dearest, lasting)
 
     def _row(self, model: str) -> list[Decimal]:
-        """Return the row of a model's key, else of its plain name, else of one of its providers.
-
-        That is the provider that the address names, or the dearest. A fine-tune has its own row.
-        """
+        """Return the row of a model's key, else of its plain name, else of one of its providers."""
         table, name = self._table or {}, plain_name(model)
         for key in (model, model.rstrip("/"), name):
             if key in table:
                 return table[key]
         rows = {key.partition(":")[0]: table[key] for key in table if key.partition(":")[2] == name}
-        rows.pop("ft", None)
-        # OpenAI's name stands in the addresses of others, before Azure's and after Groq's.
+        rows.pop("ft", None)  # a fine-tune has its own row
+        # The provider that the address names, or the dearest. OpenAI's name stands in the addresses
+        # of others, before Azure's and after Groq's.
         host = model.partition(" at ")[2].partition("//")[2].partition("/")[0]
         best = sorted(rows, key=lambda provider: (-host.rfind(provider), -rows[provider][1]))
         return rows[best[0]] if best else []
 
 
-def _pico(price: object, size: int) -> int:
-    """Return the pico-dollars of a token in a call with `size` input tokens."""
+def _pico(price: object, start: int) -> int:
+    """Return the pico-dollars of a token in calls with more than `start` input tokens."""
     prices: list[Any] = [getattr(price, "base", price)]
-    prices += [tier.price for tier in getattr(price, "tiers", ()) if size > tier.start]
+    prices += [tier.price for tier in getattr(price, "tiers", ()) if start >= tier.start]
     return int((prices[-1] * 10**6).to_integral_value(ROUND_CEILING))
 
 
@@ -327,13 +296,10 @@ def _known_prices(model: str) -> list[Any]:
     from genai_prices import Usage, calc_price  # noqa: PLC0415 -- takes 0.4 seconds
 
     name, _, address = model.partition(" at ")
-    provider, _, tail = name.partition(":")
+    owner, _, tail = name.partition(":")
+    where = {"provider_api_url": address} if address else {"provider_id": owner if tail else None}
     try:
-        if address:
-            known = calc_price(Usage(), name, provider_api_url=address).model_price
-        else:
-            owner = provider if tail else None
-            known = calc_price(Usage(), tail or name, provider_id=owner).model_price
+        known = calc_price(Usage(), plain_name(model), **where).model_price
     except LookupError:
         return []
     prices = [known.input_mtok, known.output_mtok]

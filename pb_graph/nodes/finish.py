@@ -54,7 +54,7 @@ def no_answer(state: State, _: Run) -> State:
 def _build_report(state: State, run: Run) -> Report:
     settings, query, limit = run.settings, state["query"], state["limit"]
     rates = (run.parts.prices, *(account.rate for account in ACCOUNTS.get()))
-    dollars = next((rate.dollars for rate in rates if isinstance(rate, Dollars)), None)
+    dollars = next((rate for rate in rates if isinstance(rate, Dollars)), None)
     usage, bound = usage_of(state["charges"], dollars), most_billed(state["charges"])
     warnings = [*state["warnings"]]
     if limit is not None and bound > limit:

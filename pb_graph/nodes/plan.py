@@ -97,7 +97,9 @@ def _planning(state: State, run: Run) -> Budget:
     """Return the account of all planner calls together, a part of the question's account."""
     bound = max(1, state["planning_bound"])
     part = min(bound, available_tokens(2 * bound) // 2)  # an only token is the answer's
-    return run.budget.limit(tokens=part, earlier=run.earlier)
+    account = run.budget.limit(tokens=part)
+    account.charge(run.earlier, run=run.state["run_id"])  # the accounts above it know the run
+    return account
 
 
 async def _decompose(query: Query, run: Run) -> State:

@@ -244,6 +244,14 @@ class TestRuns:
             assert run
             assert (run.spent, run.left, account.spent, account.left) == (40, 60, 40, 60)
 
+    def test_a_limit_below_a_run_counts_its_earlier_tokens_alone(self) -> None:
+        earlier = {"m": Bill(output=40).usage()}
+        run = open_run(Budget(100), run="a", earlier=earlier)
+        assert run
+        part = run.limit(tokens=60)
+        part.charge(earlier, run="a")
+        assert (part.spent, part.left, run.spent, run.left) == (40, 20, 40, 60)
+
     def test_accounts_of_runs_above_count_earlier_tokens_once(self) -> None:
         above = open_run(100, run="lead", earlier={"m": Bill(output=10).usage()})
         assert above
@@ -396,11 +404,11 @@ def test_a_cost_is_known_only_where_every_model_has_a_price() -> None:
         charge("solve", model="large", usage=Bill(input=30, output=10, cached=10).usage()),
     ]
     prices = Dollars({"openai:small": (1.0, 2.0), "large": (10.0, 20.0, 5.0)})
-    both = usage_of(rows, prices.dollars)
+    both = usage_of(rows, prices)
     assert both["by_node"]["plan"]["cost"] == 50e-6
     assert both["by_node"]["solve"]["cost"] == (20 * 10 + 10 * 5 + 10 * 20) / 1e6
     assert both["cost"] == 500e-6
-    assert usage_of(rows, Dollars({"large": (1.0, 1.0)}).dollars)["cost"] is None
+    assert usage_of(rows, Dollars({"large": (1.0, 1.0)}))["cost"] is None
     assert "cost" not in usage_of(rows)
 
 

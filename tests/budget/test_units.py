@@ -96,8 +96,9 @@ class TestUnits:
         assert budget.left == 1
 
     def test_known_prices_are_those_of_the_list(self) -> None:
-        price = Dollars("auto").price("openai:gpt-5-mini")
-        assert (price.input, price.output, price.cached) == (250_000, 2_000_000, 25_000)
+        counts: Any = ({"input": 1}, {"output": 1}, {"input": 1, "cached": 1})
+        bills = [Bill("openai:gpt-5-mini", **count) for count in counts]
+        assert [*map(Dollars("auto").cost, bills)] == [250_000, 2_000_000, 25_000]
 
     def test_long_prompts_have_their_own_price(self) -> None:
         rate = Dollars("auto")
@@ -333,7 +334,7 @@ def test_the_row_of_a_models_own_provider_is_its_price() -> None:
     rate = Dollars(table)
     keys = ("openai:m", "azure:m", "m at https://api.openai.com/v1", "m at https://x/v1/", "b:m")
     keys += ("m at https://my.openai.azure.com/openai/v1/",)
-    assert [rate.price(key).output / 10**6 for key in keys] == [20, 1, 20, 4, 20, 1]
+    assert [rate.cost(Bill(key, output=1)) / 10**6 for key in keys] == [20, 1, 20, 4, 20, 1]
 
 
 def test_a_cache_of_an_hour_and_a_priority_tier_cost_more() -> None:

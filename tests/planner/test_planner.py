@@ -11,7 +11,7 @@ import dspy
 import pytest
 
 from pb_graph import Context, Planner, Settings, build_graph
-from pb_graph.errors import InputError
+from pb_graph.errors import InputError, PlannerProgramError
 from pb_graph.planner.planner import PlannerAdapter, load_planner
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.signatures import Decompose
@@ -178,7 +178,7 @@ class TestRefusals:
     def test_other_content_is_no_planner_program(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "tuned_program.json"
         path.write_bytes(content)
-        with pytest.raises(InputError, match=r"not a planner program.*Planner\.save"):
+        with pytest.raises(PlannerProgramError, match=r"not a planner program.*Planner\.save"):
             PlannerProgram.load(path)
 
     def test_a_damaged_part_is_named(self, path: Path) -> None:
