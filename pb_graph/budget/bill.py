@@ -45,7 +45,9 @@ class Bill:
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
-            whole_number(f"{name} tokens", getattr(self, name), minimum=0)
+            count = getattr(self, name)
+            if type(count) is not int or count < 0:
+                whole_number(f"{name} tokens", count, minimum=0)
 
     def most(self, call: Bill) -> Bill:
         """Return the most that a call was billed; its bound counts if no tokens were reported."""
