@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pb_graph.planner.plans import Difficulty, Level, Plan
 from pb_graph.settings import LEVEL_CAP, Settings
@@ -14,6 +14,7 @@ from pb_graph.tasks import MATHEMATICS, asked_length, ends_of, is_composed, kind
 from pb_graph.types import Query, SubQuestion
 
 T_co = TypeVar("T_co", covariant=True)
+Exchange = tuple[dict[str, str], str]  # input fields by name, and the reply to imitate
 
 LEVEL_FORM = "Reply with the level alone."
 # Written for this package, and part of no data set.
@@ -32,12 +33,14 @@ L5: several ideas have to be found and joined, and it is easy to go wrong"""
 
 _HARDEST = """Plan a week by train through Japan for a family of five with a baby, all vegetarian, \
 for $4,000 in all."""
+_EXTREMES = ("What is the capital of Kenya?", "1"), (_HARDEST, "5")
 _LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)  # what it begins is an example
 _MIXED = "31524"  # order in which problems of known level are shown: a rising one is continued
 _ANY_DOMAIN = "general problem solving"  # default of ``Settings.domain``; it says nothing
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
 _STEP = {"type": "string", "maxLength": 600}  # a part and its hint, of 300 characters each
+_Task = dict[str, Any]  # the fields of a request and of its reply, by name
 _Asked = dict[str, tuple[str, dict[str, Any]]]  # words and schema of each field of a reply
 _PAPER_PLANNER = """You are an experienced expert and designer of exam questions, and help \
 students break a hard problem into 2 to 5 simpler sub-questions: few for an easy problem, more for \
@@ -49,34 +52,17 @@ problem and its sub-questions with the problems of known level. Adhere to the gi
 and make no new ones. Their credits sum to exactly 100."""
 
 
-class Example(NamedTuple):
-    """An exchange that shows the form of a reply: the input fields by name, and the reply."""
-
-    inputs: Mapping[str, str]
-    reply: str
-
-
 @dataclass(frozen=True, slots=True)
 class PlannerRequest(Generic[T_co]):
-    """One request to a planner, for a value of one type.
+    """One request to a planner, for a value of one type."""
 
-    Attributes:
-        predictor: Name of the planner's predictor.
-        node: Name of the node that the call is charged to.
-        inputs: Values of input fields by name. Fields that the signature lacks are not sent.
-        form: The form of the reply, in words.
-        schema: The form as a JSON schema, for servers that constrain decoding; None for no JSON.
-        examples: Exchanges to imitate while the predictor has no demos.
-        cap: Completion tokens, if fewer than usual are enough. The model is told not to think then.
-    """
-
-    predictor: str
-    node: str
-    inputs: dict[str, str]
-    form: str
-    schema: dict[str, Any] | None = field(repr=False)
-    examples: tuple[Example, ...] = ()
-    cap: int | None = None
+    predictor: str  # its name in the planner
+    node: str  # that the call is charged to
+    inputs: dict[str, str]  # by the name of the field; those that the signature lacks are not sent
+    form: str  # of the reply, in words
+    schema: dict[str, Any] | None = field(repr=False)  # where a server constrains decoding to JSON
+    examples: Sequence[Exchange] = ()  # imitated while the predictor has no demos
+    cap: int | None = None  # tokens, if few are enough: the model is then told not to think
 
 
 def plan_request(
@@ -107,14 +93,11 @@ def plan_request(
     if settings.is_stepwise:  # independent steps run in parallel
         form += " Where a step does not need the one before it, add the numbers of those it needs: "
         form += '"part | hint | after 1".'
-    examples = []
-    for task in _similar_tasks(query, settings):
-        reply = {name: getattr(task, name) for name in asked}
-        if graded:
-            names = ("question", "level", "credit")
-            reply["steps"] = [dict(zip(names, part, strict=True)) for part in task.parts]
-        examples.append(Example(task.inputs(inputs), json.dumps(reply)))
-    return PlannerRequest(predictor, "plan", inputs, form, schema, tuple(examples))
+    tasks = _similar_tasks(query, settings)
+    if graded:
+        tasks = [{**task, "steps": task["parts"]} for task in tasks]
+    examples = [_exchange(task, inputs, asked) for task in tasks]
+    return PlannerRequest(predictor, "plan", inputs, form, schema, examples)
 
 
 def estimate_request(
@@ -128,18 +111,19 @@ def estimate_request(
         settings: Settings of the run.
     """
     task, inputs, count = _similar_tasks(query, settings)[0], _inputs(query, settings), len(plan)
-    shown, level = task.inputs(inputs), ("<level of the whole problem>", _LEVEL)
+    level = ("<level of the whole problem>", _LEVEL)
     asked: _Asked = {"level": level} if query["level"] is None else {}
     if count:
         asked["levels"] = (f"<{count} levels, in order>", _array(_LEVEL, count, count))
         asked["credits"] = (f"<{count} credits, sum 100>", _array(_CREDIT, count, count))
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
-        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in task.steps)
     form, schema = _form_of(asked)
     intro = f"{_PAPER_GRADER}\n\n" if settings.style == "paper" else ""
     form = f"{intro}Reply with one line of JSON only: {form}"
-    example = Example(shown, json.dumps({name: getattr(task, name) for name in asked}))
-    return PlannerRequest("estimate", "estimate", inputs, form, schema, (example,))
+    shown, reply = _exchange(task, inputs, asked)
+    if count:
+        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in task["steps"])
+    return PlannerRequest("estimate", "estimate", inputs, form, schema, [(shown, reply)])
 
 
 def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
@@ -153,15 +137,15 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
     intro, *parts = _LEVEL_LINE.split(inputs["examples"])
     shown = [*zip(parts[1::2], parts[::2], strict=True)]
     if inputs["examples"] == LEVEL_RUBRIC:
-        shown = [(_LETTER.problem, "3"), ("What is the capital of Kenya?", "1"), (_HARDEST, "5")]
+        shown = [(_LETTER["problem"], "3"), *_EXTREMES]
     elif intro.strip() or not parts:  # the user rewrote the examples
-        shown = [(_TANK.problem, f"{_TANK.level}")]
+        shown = [(_TANK["problem"], f"{_TANK['level']}")]
     else:
         inputs["examples"] = ""
         if inputs["domain"].casefold() in MATHEMATICS:  # `LEVEL_EXAMPLES` show it
             inputs["domain"] = ""
         shown.sort(key=lambda example: _MIXED.index(example[1]))
-    examples = tuple(Example({"problem": text.strip()}, f"L{level}") for text, level in shown)
+    examples = [({"problem": text.strip()}, f"L{level}") for text, level in shown]
     return PlannerRequest("level", "estimate", inputs, LEVEL_FORM, None, examples, cap=LEVEL_CAP)
 
 
@@ -194,6 +178,13 @@ def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[st
     }
 
 
+def _exchange(task: _Task, inputs: dict[str, str], asked: _Asked) -> Exchange:
+    """Return a task and the reply to it, with its level if the inputs of a question have one."""
+    level = f"level {task['level']} of 5" if inputs["level"] else ""
+    reply = json.dumps({name: task[name] for name in asked})
+    return {"problem": task["problem"], "level": level}, reply
+
+
 def _numbered(questions: Iterable[str]) -> str:
     return "\n".join(f"{place}. {question}" for place, question in enumerate(questions, 1))
 
@@ -213,75 +204,56 @@ def _array(items: dict[str, Any], minimum: int, maximum: int) -> dict[str, Any]:
     return {"type": "array", "items": items, "minItems": minimum, "maxItems": maximum}
 
 
-class _Task:  # those below were written for this package, and are part of no data set
-    """A task with its plan: parts with a level and a credit each. The hardest gives its level."""
-
-    def __init__(self, problem: str, *parts: tuple[str, int, int], delivers: str = "last") -> None:
-        self.problem, self.parts, self.delivers = problem, parts, delivers
-        self.steps, self.levels, self.credits = zip(*parts, strict=True)
-        self.level = max(self.levels)
-
-    def inputs(self, of: Mapping[str, str]) -> dict[str, str]:
-        """Return the task as input fields, with its level if the inputs of a question have one."""
-        return {"problem": self.problem, "level": f"level {self.level} of 5" if of["level"] else ""}
+def _task(text: str) -> _Task:
+    """Return a task with its plan: the problem, then each part after its level and its credit."""
+    problem, *lines = text.split("\n")
+    *numbers, steps = zip(*(line.split(" ", 2) for line in lines), strict=True)
+    levels, credit = ([*map(int, column)] for column in numbers)
+    rows = zip(steps, levels, credit, strict=True)
+    parts = [{"question": step, "level": level, "credit": part} for step, level, part in rows]
+    task = {"problem": problem, "delivers": "last", "level": max(levels), "parts": parts}
+    return {**task, "steps": steps, "levels": levels, "credits": credit}
 
 
-_TANK = _Task(
-    "A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How many hours "
-    "does it take to fill the tank?",
-    ("How many litres a minute are gained? | take the leak from the pump", 1, 20),
-    ("How many minutes does the tank take? | divide by what is gained a minute", 2, 50),
-    ("How many hours is that? | minutes of an hour", 1, 30),
-)
-_LETTER = _Task(
-    "Write a letter to a hotel about a noisy room, and ask for the price of one night back.",
-    ("Choose the facts to tell | what happened, when, who was told", 2, 20),
-    ("Decide what to ask for, and why | what was promised and not kept", 2, 25),
-    ("Write the letter | three short paragraphs, polite and firm", 3, 55),
-)
-_ESSAY = _Task(
-    "Write an essay of 500 words on whether schools should begin later in the morning.",
-    ("Write the opening, which asks the question | whom it concerns, why now", 2, 20),
-    ("Write the reasons for and against | sleep and marks, buses and parents", 3, 50),
-    ("Write the closing, which answers the question | weigh both sides", 3, 30),
-    delivers="all",
-)
-_FUNCTION = _Task(
-    "Write a Python function that returns the second largest number of a list, and a test for it.",
-    ("Decide what short lists and equal numbers give | list the cases", 2, 20),
-    ("Choose the algorithm | one pass, keep the two largest so far", 2, 25),
-    ("Write all that is asked for: the function and its test | every case, clear names", 3, 55),
-)
-_TRIP = _Task(
-    "Plan two days in Rome for a couple who walk slowly, for 300 euros.",
-    ("Choose the sights of each day | few, and close to each other", 2, 25),
-    ("Choose where to eat and sleep within the money | prices of each, and their sum", 3, 30),
-    ("Write the whole plan, day by day | times, ways, meals and costs", 3, 45),
-)
-_DAYS = _Task(  # shown where ``synthesis="join"`` is set: each part is one of the answer
-    "Plan three days in Rome for a couple who walk slowly, for 500 euros.",
-    ("Write day 1: arrival, and the old town | way there, hotel, dinner", 3, 35),
-    ("Write day 2: the Vatican, and a park | tickets, lunch between both, dinner", 3, 40),
-    ("Write day 3: a market, and the way home | time left, sum of all costs", 2, 25),
-    delivers="all",
-)
-_MILL = _Task(
-    "The mill burned in 1834, as the miller had left a lamp alight. A new one opened two years "
-    "later, of stone. How long was the town without a mill, and why?",
-    ("Find when the mill burned, and when the new one opened | dates of the text", 1, 30),
-    ("How long was the town without a mill? | from the one date to the other", 2, 25),
-    ("Answer the whole question: how long, and why | the reason stands in the text", 2, 45),
-)
-_PRODUCT = _Task(
-    "What are the last two digits of 3 * 33 * 333 * ..., a product of 50 such factors?",
-    ("What is the product modulo 4? | reduce each factor, as 100 is a multiple of 4", 3, 25),
-    ("What is the product modulo 25? | reduce each factor, and write equal ones as a power", 3, 45),
-    (
-        "Which number below 100 fits both? | join the results by the Chinese remainder theorem",
-        3,
-        30,
-    ),
-)
+# Written for this package, and part of no data set.
+_TANK = _task("""A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How \
+many hours does it take to fill the tank?
+1 20 How many litres a minute are gained? | take the leak from the pump
+2 50 How many minutes does the tank take? | divide by what is gained a minute
+1 30 How many hours is that? | minutes of an hour""")
+_LETTER = _task("""Write a letter to a hotel about a noisy room, and ask for the price of one \
+night back.
+2 20 Choose the facts to tell | what happened, when, who was told
+2 25 Decide what to ask for, and why | what was promised and not kept
+3 55 Write the letter | three short paragraphs, polite and firm""")
+_ESSAY = _task("""Write an essay of 500 words on whether schools should begin later in the morning.
+2 20 Write the opening, which asks the question | whom it concerns, why now
+3 50 Write the reasons for and against | sleep and marks, buses and parents
+3 30 Write the closing, which answers the question | weigh both sides""") | {"delivers": "all"}
+_FUNCTION = _task("""Write a Python function that returns the second largest number of a list, and \
+a test for it.
+2 20 Decide what short lists and equal numbers give | list the cases
+2 25 Choose the algorithm | one pass, keep the two largest so far
+3 55 Write all that is asked for: the function and its test | every case, clear names""")
+_TRIP = _task("""Plan two days in Rome for a couple who walk slowly, for 300 euros.
+2 25 Choose the sights of each day | few, and close to each other
+3 30 Choose where to eat and sleep within the money | prices of each, and their sum
+3 45 Write the whole plan, day by day | times, ways, meals and costs""")
+# Shown where ``synthesis="join"`` is set: each part is one of the answer.
+_DAYS = _task("""Plan three days in Rome for a couple who walk slowly, for 500 euros.
+3 35 Write day 1: arrival, and the old town | way there, hotel, dinner
+3 40 Write day 2: the Vatican, and a park | tickets, lunch between both, dinner
+2 25 Write day 3: a market, and the way home | time left, sum of all costs""") | {"delivers": "all"}
+_MILL = _task("""The mill burned in 1834, as the miller had left a lamp alight. A new one opened \
+two years later, of stone. How long was the town without a mill, and why?
+1 30 Find when the mill burned, and when the new one opened | dates of the text
+2 25 How long was the town without a mill? | from the one date to the other
+2 45 Answer the whole question: how long, and why | the reason stands in the text""")
+_PRODUCT = _task("""What are the last two digits of 3 * 33 * 333 * ..., a product of 50 such \
+factors?
+3 25 What is the product modulo 4? | reduce each factor, as 100 is a multiple of 4
+3 45 What is the product modulo 25? | reduce each factor, and write equal ones as a power
+3 30 Which number below 100 fits both? | join the results by the Chinese remainder theorem""")
 
 
 def _has_text(query: Query) -> bool:
@@ -289,10 +261,10 @@ def _has_text(query: Query) -> bool:
     return bool(query["reference"]) or "\n\n" in query["question"].strip()
 
 
-def _similar_tasks(query: Query, settings: Settings) -> tuple[_Task, ...]:
+def _similar_tasks(query: Query, settings: Settings) -> Sequence[_Task]:
     """Return tasks of two fields, the nearest last, where a model copies its form most."""
     if settings.style == "paper":
-        return (_PRODUCT,)
+        return [_PRODUCT]
     if query["domain"].casefold() in MATHEMATICS:
         return _TANK, _PRODUCT
     if not is_composed(query):
