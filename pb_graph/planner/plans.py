@@ -1,10 +1,8 @@
 """Define what a planner replies with, and clean it; `reading` finds it in the reply.
 
 Dropped, with a warning, are sub-questions that are empty or equal to an earlier one; hints with a
-value, a number that neither the question nor an earlier step has; and, of too many sub-questions,
-those before the last one.
+number that neither the question nor an earlier step has; and, of too many, those before the last.
 """
-
 # ruff: noqa: RUF001 -- marks and digits of other scripts
 
 from __future__ import annotations
@@ -76,31 +74,19 @@ class _Reply(BaseModel, frozen=True):
 
 
 class PlannedStep(BaseModel, frozen=True):
-    """One sub-question as a planner wrote it.
-
-    Attributes:
-        question: The question of the step.
-        hint: A few words about the method; may be empty.
-        after: Numbers (from 1) of the steps that it needs; None if the planner named none.
-        level: Difficulty from 1 to 5, unchecked.
-        credit: Share of 100 credits, unchecked.
-    """
+    """One sub-question as a planner wrote it."""
 
     question: str
-    hint: str = ""
-    after: list[int] | None = None
-    level: float | None = None
-    credit: float | None = None
+    hint: str = ""  # a few words about the method
+    after: list[int] | None = None  # numbers (from 1) of the steps it needs; None: it names none
+    level: float | None = None  # from 1 to 5, unchecked
+    credit: float | None = None  # share of 100 credits, unchecked
 
 
 class Plan(_Reply, frozen=True):
     """A decomposition: the parts in order, with or without level and credit.
 
-    Attributes:
-        steps: The parts.
-        delivers: ``all`` where the parts are the answer, one behind the other; ``last`` where they
-            lead to it, and the last one gives it; None where the planner does not say.
-        level: Level of the whole problem, unchecked; None where it was not asked for.
+    All of them are the answer, one behind the other, or they lead to it, and the last one gives it.
     """
 
     finder = find_plan
@@ -108,7 +94,7 @@ class Plan(_Reply, frozen=True):
 
     steps: list[PlannedStep] = Field(min_length=1)
     delivers: Literal["last", "all"] | None = None
-    level: float | None = None
+    level: float | None = None  # of the whole problem, unchecked
 
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
@@ -124,19 +110,13 @@ class Plan(_Reply, frozen=True):
 
 
 class Difficulty(_Reply, frozen=True):
-    """Levels and credits as a planner wrote them, unchecked; None for unreadable values.
-
-    Attributes:
-        level: Level of the whole problem.
-        levels: Level of each sub-question, in order.
-        credits: Credit of each sub-question, in order.
-    """
+    """Levels and credits as a planner wrote them, unchecked; None for unreadable values."""
 
     finder = find_grades
     missing = "no levels found: write them as numbers from 1 to 5"
 
-    level: float | None = None
-    levels: list[float | None] = []
+    level: float | None = None  # of the whole problem
+    levels: list[float | None] = []  # of the sub-questions, in order
     credits: list[float | None] = []
 
 
