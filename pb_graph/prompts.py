@@ -97,14 +97,9 @@ def solver_style(
         return COMPOSED
     elif settings.style in {None, "auto"} and settings.model_class != "small":
         style = replace(style, examples=())  # a larger model needs none
-    if is_free and (program_style or _shows_form(query["answer_format"])):
+    if is_free and (program_style or RESULT.search(query["answer_format"] or DEFAULT_FORMAT)):
         return style
     return in_words if style.compute else replace(style, examples=())
-
-
-def _shows_form(form: str | None) -> bool:
-    """Return whether an answer's format is a box or a line, which examples and endings show."""
-    return form is None or bool(RESULT.search(form))
 
 
 def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
@@ -258,8 +253,8 @@ def continued_thought(
         query: The question, for the format of its answer.
         is_final: Whether the final answer is wanted, not a sub-question's.
     """
-    shows = is_final and _shows_form(_format(query, DEFAULT_FORMAT))
-    beginning = final_line(query, "").rstrip("} ") if shows else ""
+    is_line = is_final and RESULT.search(_format(query, DEFAULT_FORMAT))
+    beginning = final_line(query, "").rstrip("} ") if is_line else ""
     return [*messages, ("ai", f"<think>\n{thought}\n</think>\n\n{beginning}")], beginning
 
 
