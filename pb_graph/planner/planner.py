@@ -29,14 +29,8 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     """Decomposes a question and estimates its difficulty.
 
     ``Planner()(question="…", level=3)`` asks DSPy's current language model and returns the plan;
-    `build_graph` asks its own models with the same predictors.
-
-    Attributes:
-        decompose: Predictor of the plan.
-        estimate: Predictor of the levels and credits of a plan.
-        fused: Predictor of both in one call, for ``planning="fused"``.
-        level: Predictor of the level of a question alone.
-        solve: Holds the instruction and demos for the solver. Never called.
+    `build_graph` asks its own models with the same predictors, of which docs/concepts/plan.md says
+    when each is used.
     """
 
     def __init__(self) -> None:
@@ -44,7 +38,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         self.decompose = dspy.Predict(signatures.Decompose)
         self.estimate = dspy.Predict(signatures.EstimateDifficulty)
         self.fused = dspy.Predict(signatures.DecomposeAndEstimate)
-        self.solve = dspy.Predict(signatures.Solve)
+        self.solve = dspy.Predict(signatures.Solve)  # shown to the solver, never called
         self.level = dspy.Predict(signatures.JudgeLevel)
 
     def forward(
@@ -190,13 +184,7 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
     def format(
         self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Return the messages: instructions and form, then the examples, then the inputs.
-
-        Args:
-            signature: The signature of the predictor.
-            demos: The demos of the predictor; without any, `examples` are shown.
-            inputs: Values of the input fields by name; empty ones are left out.
-        """
+        """Return the messages: instructions and form, then demos or `examples`, then the inputs."""
         name, reply_type = _output_of(signature)
         examples = [demo for demo in demos if is_demo(signature, demo)]
         examples = examples or [{**fields, name: reply} for fields, reply in self.examples]
@@ -219,8 +207,8 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
         try:
             return {name: reply_type.read(completion)}
         except ValueError as error:
-            adapter, reason = type(self).__name__, str(error)
-            raise AdapterParseError(adapter, signature, completion, reason) from error
+            name = type(self).__name__
+            raise AdapterParseError(name, signature, completion, str(error)) from error
 
 
 def _output_of(signature: Any) -> tuple[str, Any]:
