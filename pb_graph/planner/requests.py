@@ -33,9 +33,6 @@ L5: several ideas have to be found and joined, and it is easy to go wrong"""
 
 _HARDEST = """Plan a week by train through Japan for a family of five with a baby, all vegetarian, \
 for $4,000 in all."""
-_EXTREMES = ("What is the capital of Kenya?", "1"), (_HARDEST, "5")
-_LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)  # what it begins is an example
-_MIXED = "31524"  # order in which problems of known level are shown: a rising one is continued
 _ANY_DOMAIN = "general problem solving"  # default of ``Settings.domain``; it says nothing
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
@@ -120,10 +117,8 @@ def estimate_request(
     form, schema = _form_of(asked)
     intro = f"{_PAPER_GRADER}\n\n" if settings.style == "paper" else ""
     form = f"{intro}Reply with one line of JSON only: {form}"
-    shown, reply = _exchange(task, inputs, asked)
-    if count:
-        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in task["steps"])
-    return PlannerRequest("estimate", "estimate", inputs, form, schema, [(shown, reply)])
+    examples = [_exchange(task, inputs, asked)]
+    return PlannerRequest("estimate", "estimate", inputs, form, schema, examples)
 
 
 def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
@@ -134,17 +129,17 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         settings: Settings of the run.
     """
     inputs = _inputs(query, settings, brief=True)
-    intro, *parts = _LEVEL_LINE.split(inputs["examples"])
+    intro, *parts = re.split(r"(?m)^Level ([1-5]):", inputs["examples"])
     shown = [*zip(parts[1::2], parts[::2], strict=True)]
     if inputs["examples"] == LEVEL_RUBRIC:
-        shown = [(_LETTER["problem"], "3"), *_EXTREMES]
+        shown = [(_LETTER["problem"], "3"), ("What is the capital of Kenya?", "1"), (_HARDEST, "5")]
     elif intro.strip() or not parts:  # the user rewrote the examples
         shown = [(_TANK["problem"], f"{_TANK['level']}")]
     else:
         inputs["examples"] = ""
         if inputs["domain"].casefold() in MATHEMATICS:  # `LEVEL_EXAMPLES` show it
             inputs["domain"] = ""
-        shown.sort(key=lambda example: _MIXED.index(example[1]))
+        shown.sort(key=lambda pair: "31524".index(pair[1]))  # a rising order would be continued
     examples = [({"problem": text.strip()}, f"L{level}") for text, level in shown]
     return PlannerRequest("level", "estimate", inputs, LEVEL_FORM, None, examples, cap=LEVEL_CAP)
 
@@ -179,10 +174,12 @@ def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[st
 
 
 def _exchange(task: _Task, inputs: dict[str, str], asked: _Asked) -> Exchange:
-    """Return a task and the reply to it, with its level if the inputs of a question have one."""
-    level = f"level {task['level']} of 5" if inputs["level"] else ""
-    reply = json.dumps({name: task[name] for name in asked})
-    return {"problem": task["problem"], "level": level}, reply
+    """Return a task, with a level and parts where the inputs have them, and the reply to it."""
+    parts = _numbered(part["question"].partition(" | ")[0] for part in task["parts"])
+    level = f"level {task['level']} of 5"
+    fields = {"problem": task["problem"], "level": level, "sub_questions": parts}
+    shown = {name: text for name, text in fields.items() if inputs.get(name)}
+    return shown, json.dumps({name: task[name] for name in asked})
 
 
 def _numbered(questions: Iterable[str]) -> str:
