@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -115,7 +115,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         """Return the predictor of a request, its adapter, and the inputs that it has fields for."""
         predictor, known = getattr(self, request.predictor), request.inputs
         inputs = {name: known[name] for name in predictor.signature.input_fields if name in known}
-        return predictor, PlannerAdapter(request.form, request.examples), inputs
+        return predictor, PlannerAdapter(request), inputs
 
     @property
     def teaching(self) -> Style | None:
@@ -171,24 +171,20 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
 
     DSPy's own adapters frame each field by headers, which cost a planner output tokens and which
     small models often get wrong.
-
-    Args:
-        form: The form of the reply, in words.
-        examples: Exchanges to show while the predictor has no demos of its own.
     """
 
-    def __init__(self, form: str, examples: Sequence[tuple[Mapping[str, str], str]] = ()) -> None:
+    def __init__(self, request: PlannerRequest[Any]) -> None:
         super().__init__()
-        self.form, self.examples = form, examples
+        self.request = request
 
     def format(
         self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Return the messages: instructions and form, then demos or `examples`, then the inputs."""
+        """Return the messages: form, then demos, or the examples, then the inputs."""
         name, reply_type = _output_of(signature)
         examples = [demo for demo in demos if is_demo(signature, demo)]
-        examples = examples or [{**fields, name: reply} for fields, reply in self.examples]
-        said = [("system", f"{signature.instructions}\n\n{self.form}")]
+        examples = examples or [{**fields, name: reply} for fields, reply in self.request.examples]
+        said = [("system", f"{signature.instructions}\n\n{self.request.form}")]
         for demo in examples:
             reply = demo[name]
             if not isinstance(reply, str):  # a demo that was saved and loaded is a mapping
@@ -207,8 +203,8 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
         try:
             return {name: reply_type.read(completion)}
         except ValueError as error:
-            name = type(self).__name__
-            raise AdapterParseError(name, signature, completion, str(error)) from error
+            adapter = type(self).__name__
+            raise AdapterParseError(adapter, signature, completion, str(error)) from error
 
 
 def _output_of(signature: Any) -> tuple[str, Any]:

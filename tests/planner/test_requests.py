@@ -49,8 +49,8 @@ def all_requests(about: Query) -> list[PlannerRequest[Any]]:
 
 def prompt(request: PlannerRequest[Any]) -> list[str]:
     signature = getattr(Planner(), request.predictor).signature
-    adapter = PlannerAdapter(request.form, request.examples)
-    return [message["content"] for message in adapter.format(signature, [], request.inputs)]
+    messages = PlannerAdapter(request).format(signature, [], request.inputs)
+    return [message["content"] for message in messages]
 
 
 class TestRequests:
@@ -63,7 +63,7 @@ class TestRequests:
         signature = getattr(Planner(), request_.predictor).signature
         assert sum(map(len, prompt(request_))) < 4 * 750  # about four characters a token
         for _, reply in request_.examples:
-            assert PlannerAdapter(request_.form).parse(signature, reply)
+            assert PlannerAdapter(request_).parse(signature, reply)
 
     def test_a_plan_is_asked_for_with_the_level_and_the_domain_where_they_are_known(self) -> None:
         example, _, asked = prompt(plan_request(query(level=3), Settings()))[1::2]
@@ -140,8 +140,10 @@ class TestRequests:
 
 
 def render(demos: list[Any] | None = None, signature: Any = Decompose, **inputs: str) -> list[Any]:  # noqa: ANN401
-    adapter = PlannerAdapter(FORM, [EXAMPLE])
-    messages = adapter.format(signature, demos or [], {"problem": "What is 6 * 7?"} | inputs)
+    request: PlannerRequest[Plan] = PlannerRequest("decompose", "plan", {}, FORM, None, [EXAMPLE])
+    messages = PlannerAdapter(request).format(
+        signature, demos or [], {"problem": "What is 6 * 7?"} | inputs
+    )
     return [(message["role"], message["content"]) for message in messages]
 
 
