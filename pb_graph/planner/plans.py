@@ -261,14 +261,13 @@ def grade_steps(
     credit = [round(value / sum(shares) * ALL_CREDITS, 2) for value in shares]
     rows = zip(steps, levels, credit, strict=True)
     graded: list[SubQuestion] = [{**step, "level": own, "credit": part} for step, own, part in rows]
-    grades: list[tuple[str, object, object]] = [
-        ("level", known_level or estimates.level, level),
-        ("levels", estimates.levels, levels),
-        ("credits", [round(value or 0) for value in estimates.credits], [*map(round, credit)]),
-    ]
     notes = [
         f"{name} {old} became {new}" if old else f"no {name}: {new} assumed"
-        for name, old, new in grades
+        for name, old, new in (
+            ("level", known_level or estimates.level, level),
+            ("levels", estimates.levels, levels),
+            ("credits", [round(value or 0) for value in estimates.credits], [*map(round, credit)]),
+        )
         if old != new
     ]
     return level, graded, [ReportWarning(code="grades_corrected", message=note) for note in notes]
