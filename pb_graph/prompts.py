@@ -66,8 +66,6 @@ _BY_SHARES = "Work through the sub-questions in order; use each result in the ne
 
 _MAX_PARTIAL = 800  # characters that are shown of a reply that was cut off: its last 250 tokens
 
-_OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", re.IGNORECASE)
-
 
 def solver_style(
     settings: Settings, query: Query, program_style: Style | None = None, *, is_free: bool = True
@@ -111,10 +109,9 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
         style = by_plan if style.examples else style
         if given.shares is not None:  # of what is thought: "step by step" would contradict them
             parts.append("Think briefly, and spend on each at most:")
+            unit = _unit(settings)
             for place, share in given.shares.items():
-                parts[-1] += (
-                    f"\n{place + 1}. {settings.told(share, query['level'])} {_unit(settings)}"
-                )
+                parts[-1] += f"\n{place + 1}. {settings.told(share, query['level'])} {unit}"
             if style.examples and not style.compute:
                 style = replace(BY_PLAN, instruction=_BY_SHARES)
             style = STYLES["plain"] if style is STYLES["prose"] else style
@@ -226,8 +223,7 @@ def forced_answer_prompt(
     """
     form = _format(query, DEFAULT_FORMAT)
     demand = f"{FORCE_FINAL} {form}" if is_final else FORCE_STEP
-    if is_final and r"\boxed" in form:
-        # Small models omit the box unless the prompt shows it.
+    if is_final and r"\boxed" in form:  # small models omit the box unless the prompt shows it
         demand += rf" Reply with {final_line(query, '...')} and nothing else."
     unsaid = f"My thoughts so far:\n{thought}" if thought else "(still thinking)"
     if len(partial) > _MAX_PARTIAL:
@@ -277,7 +273,7 @@ def _unit(settings: Settings) -> str:
 
 def as_data(text: str) -> str:
     """Return text that can neither close nor open the tags that it stands between."""
-    return _OUR_TAGS.sub("&lt;", text)
+    return re.sub(r"(?i)<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", "&lt;", text)
 
 
 def _prompt(

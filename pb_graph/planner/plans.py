@@ -23,11 +23,9 @@ from pb_graph.types import Query, ReportWarning, SubQuestion
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0
 _CONSTANT = 10  # numbers up to it are a part of a method ("mod 8", "k ≥ 3") before an "="
-_PUNCTUATION = re.compile(r"[\s.,;:?!\"'`]+")
 _FORM = {"", "sub-question"}  # ask nothing; some models repeat the form of the reply
 _WORD = re.compile(r"[^\W_\u1100-\uffff]{4,}|\d+|[\u1100-\uffff]")
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
-_EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
 _SCALE = re.compile(  # names of a scale, or of a level that is denied
     r"(?i)(?:\b(?:on|from|of|between|scale)\s+)*\b(?:L?[01]|one)\s*(?:\([^)]*\)\s*)?"
     r"(?:to|through|and|[-–—~]|\.\.|bis|à|至|到)\s*(?:L?5|five)\b(?:\s*\([^)]*\))?"
@@ -183,7 +181,7 @@ def clean_plan(
         The sub-questions, graded if the plan is; and a warning for each kind of correction.
     """
     first: dict[str, int] = {}  # number (from 1) by what is asked
-    keys = [_PUNCTUATION.sub(" ", step.question.casefold()).strip() for step in plan.steps]
+    keys = [re.sub(r"[\s.,;:?!\"'`]+", " ", s.question.casefold()).strip() for s in plan.steps]
     same = [first.setdefault(key, number) for number, key in enumerate(keys, 1)]
     places = [number for key, number in first.items() if key not in _FORM]
     repeated, dropped, leaks = len(same) - len(places), len(places[max_steps - 1 : -1]), 0
@@ -192,7 +190,7 @@ def clean_plan(
     kept = [plan.steps[number - 1] for number in places]
     for place, step in enumerate(kept):
         known += f"\n{step.question}"
-        method, *results = _EQUALS.split(step.hint)
+        method, *results = re.split(r"(?<![<>!:=])[=≈](?!=)", step.hint)
         values = {value for value in _numbers(method) if value > _CONSTANT}
         leaks += (leak := not values | _numbers(" ".join(results)) <= _numbers(known))
         asked = [same[need - 1] for need in step.after or () if 0 < need <= len(same)]
