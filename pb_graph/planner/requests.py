@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 Exchange = tuple[dict[str, str], str]  # input fields by name, and the reply to imitate
 
 LEVEL_FORM = "Reply with the level alone."
-# Written for this package, and part of no data set.
+# Written for this package, as all tasks below are, and part of no data set.
 LEVEL_EXAMPLES = """Level 1: What is 15 % of 60?
 Level 2: The sides of a rectangle are 3:4 and its diagonal is 20 cm long. What is its area?
 Level 3: How many whole numbers below 1000 are divisible by neither 2 nor 5?
@@ -43,10 +43,10 @@ _PAPER_PLANNER = """You are an experienced expert and designer of exam questions
 students break a hard problem into 2 to 5 simpler sub-questions: few for an easy problem, more for \
 a hard one, and none in too much detail. Each one builds on the one before it, and its hint says \
 what the student achieves by it; no hint tells the solution. Do not reason and do not think about \
-it: write the sub-questions at once, by your first impression."""
+it: write the sub-questions at once, by your first impression.\n\n"""
 _PAPER_GRADER = """You are an experienced expert and designer of exam questions. Compare the \
 problem and its sub-questions with the problems of known level. Adhere to the given sub-questions, \
-and make no new ones. Their credits sum to exactly 100."""
+and make no new ones. Their credits sum to exactly 100.\n\n"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +73,24 @@ def plan_request(
         graded: Whether to ask for the steps' levels and credits, and an unknown level of the whole.
         tools: What the solver can call, a line for each tool.
     """
-    limit, inputs = settings.max_steps, _inputs(query, settings)
-    predictor, pattern, item = "decompose", '"part | hint"', _STEP
+    inputs, tasks = _inputs(query, settings), _similar_tasks(query, settings)
+    predictor, pattern, item, limit = "decompose", '"part | hint"', _STEP, settings.max_steps
     if tools:
         inputs["problem"] += "".join(["\nTools that can be called:", *(f"\n- {t}" for t in tools)])
     if graded:
         predictor, pattern = "fused", '{"question": "part | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
+        tasks = [{**task, "steps": task["parts"]} for task in tasks]
     asked: _Asked = {"level": ("N", _LEVEL)} if graded and query["level"] is None else {}
     if settings.style != "paper" and settings.synthesis == "auto":
         asked["delivers"] = ('"last" or "all"', {"type": "string", "enum": ["last", "all"]})
     asked["steps"] = (f"[{pattern}, ...]", _array(item, min(2, limit), limit))
-    form, schema = _form_of(asked)
-    intro = f"{_PAPER_PLANNER}\n\n" if settings.style == "paper" else ""
-    form = f"{intro}Reply with JSON only: {form}, at most {limit} steps."
+    intro = _PAPER_PLANNER if settings.style == "paper" else ""
+    form, schema = _form_of(f"{intro}Reply with JSON only", asked)
+    form += f", at most {limit} steps."
     if settings.is_stepwise:  # independent steps run in parallel
         form += " Where a step does not need the one before it, add the numbers of those it needs: "
         form += '"part | hint | after 1".'
-    tasks = _similar_tasks(query, settings)
-    if graded:
-        tasks = [{**task, "steps": task["parts"]} for task in tasks]
     examples = [_exchange(task, inputs, asked) for task in tasks]
     return PlannerRequest(predictor, "plan", inputs, form, schema, examples)
 
@@ -114,9 +112,8 @@ def estimate_request(
         asked["levels"] = (f"<{count} levels, in order>", _array(_LEVEL, count, count))
         asked["credits"] = (f"<{count} credits, sum 100>", _array(_CREDIT, count, count))
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
-    form, schema = _form_of(asked)
-    intro = f"{_PAPER_GRADER}\n\n" if settings.style == "paper" else ""
-    form = f"{intro}Reply with one line of JSON only: {form}"
+    intro = _PAPER_GRADER if settings.style == "paper" else ""
+    form, schema = _form_of(f"{intro}Reply with one line of JSON only", asked)
     examples = [_exchange(task, inputs, asked)]
     return PlannerRequest("estimate", "estimate", inputs, form, schema, examples)
 
@@ -186,10 +183,10 @@ def _numbered(questions: Iterable[str]) -> str:
     return "\n".join(f"{place}. {question}" for place, question in enumerate(questions, 1))
 
 
-def _form_of(asked: _Asked) -> tuple[str, dict[str, Any]]:
-    """Return the form of a JSON object in words, and as a schema."""
+def _form_of(lead: str, asked: _Asked) -> tuple[str, dict[str, Any]]:
+    """Return the form of a JSON object in words, after those that lead to it, and as a schema."""
     words = ", ".join(f'"{name}": {said}' for name, (said, _) in asked.items())
-    return f"{{{words}}}", _object(**{name: schema for name, (_, schema) in asked.items()})
+    return f"{lead}: {{{words}}}", _object(**{name: schema for name, (_, schema) in asked.items()})
 
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
@@ -212,7 +209,6 @@ def _task(text: str) -> _Task:
     return {**task, "steps": steps, "levels": levels, "credits": credit}
 
 
-# Written for this package, and part of no data set.
 _TANK = _task("""A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How \
 many hours does it take to fill the tank?
 1 20 How many litres a minute are gained? | take the leak from the pump
