@@ -29,8 +29,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     """Decomposes a question and estimates its difficulty.
 
     ``Planner()(question="…", level=3)`` asks DSPy's current language model and returns the plan;
-    `build_graph` asks its own models with the same predictors, of which docs/concepts/plan.md says
-    when each is used.
+    `build_graph` asks its own models. docs/concepts/plan.md says what each predictor is for.
     """
 
     def __init__(self) -> None:
@@ -203,8 +202,8 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
         try:
             return {name: reply_type.read(completion)}
         except ValueError as error:
-            adapter = type(self).__name__
-            raise AdapterParseError(adapter, signature, completion, str(error)) from error
+            adapter, reason = type(self).__name__, str(error)
+            raise AdapterParseError(adapter, signature, completion, reason) from error
 
 
 def _output_of(signature: Any) -> tuple[str, Any]:
