@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodInput:
-    """The question, the settings of the run, and what a method tells the solver besides."""
+    """The input of a method: the question, the settings of the run, and what shapes the prompt."""
 
     query: Query
     settings: Settings

@@ -84,7 +84,7 @@ class PlannedStep(BaseModel, frozen=True):
 class Plan(_Reply, frozen=True):
     """A decomposition: the parts in order, with or without level and credit.
 
-    All of them are the answer, one behind the other, or they lead to it, and the last one gives it.
+    Either ``all`` parts are the answer, one behind the other, or the ``last`` one delivers it.
     """
 
     finder = find_plan

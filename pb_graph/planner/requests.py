@@ -37,7 +37,7 @@ _ANY_DOMAIN = "general problem solving"  # default of ``Settings.domain``; it sa
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
 _STEP = {"type": "string", "maxLength": 600}  # a part and its hint, of 300 characters each
-_Task = dict[str, Any]  # the fields of a request and of its reply, by name
+_Task = dict[str, Any]  # a problem and its plan: what a reply says of it, by the name of the field
 _Asked = dict[str, tuple[str, dict[str, Any]]]  # words and schema of each field of a reply
 _PAPER_PLANNER = """You are an experienced expert and designer of exam questions, and help \
 students break a hard problem into 2 to 5 simpler sub-questions: few for an easy problem, more for \
@@ -53,10 +53,10 @@ and make no new ones. Their credits sum to exactly 100.\n\n"""
 class PlannerRequest(Generic[T_co]):
     """One request to a planner, for a value of one type."""
 
-    predictor: str  # its name in the planner
-    node: str  # that the call is charged to
+    predictor: str  # name of the planner's predictor
+    node: str  # name of the node that the call is charged to
     inputs: dict[str, str]  # by the name of the field; those that the signature lacks are not sent
-    form: str  # of the reply, in words
+    form: str  # the form of the reply, in words
     schema: dict[str, Any] | None = field(repr=False)  # where a server constrains decoding to JSON
     examples: Sequence[Exchange] = ()  # imitated while the predictor has no demos
     cap: int | None = None  # tokens, if few are enough: the model is then told not to think
