@@ -26,23 +26,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodInput:
-    """The input of a method.
-
-    Attributes:
-        query: The question and what was given with it.
-        settings: The settings of the run.
-        style: How the solver is to write, for methods that go by ``Settings.style``.
-        budget: Completion tokens to stay below; None without a budget.
-        plan: Sub-questions; none for methods that do not plan, and for a plan of one step.
-        shares: Tokens of each sub-question by its index; None where the budget is not split.
-    """
+    """The input of a method: the question, the settings of the run, and what shapes the prompt."""
 
     query: Query
     settings: Settings
     style: Style
+    """How the solver is to write, for methods that go by ``Settings.style``."""
     budget: int | None = None
+    """Completion tokens to stay below; None without a budget."""
     plan: Sequence[SubQuestion] = ()
+    """Sub-questions; none for methods that do not plan, and for a plan of one step."""
     shares: Mapping[int, int] | None = None
+    """Tokens of each sub-question by its index; None where the budget is not split."""
 
 
 DEFAULT_INSTRUCTION = "Answer the question correctly and without detours."
@@ -71,8 +66,6 @@ _BY_SHARES = "Work through the sub-questions in order; use each result in the ne
 
 _MAX_PARTIAL = 800  # characters that are shown of a reply that was cut off: its last 250 tokens
 
-_OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", re.IGNORECASE)
-
 
 def solver_style(
     settings: Settings, query: Query, program_style: Style | None = None, *, is_free: bool = True
@@ -97,14 +90,9 @@ def solver_style(
         return COMPOSED
     elif settings.style in {None, "auto"} and settings.model_class != "small":
         style = replace(style, examples=())  # a larger model needs none
-    if is_free and (program_style or _shows_form(query["answer_format"])):
+    if is_free and (program_style or RESULT.search(query["answer_format"] or DEFAULT_FORMAT)):
         return style
     return in_words if style.compute else replace(style, examples=())
-
-
-def _shows_form(form: str | None) -> bool:
-    """Return whether an answer's format is a box or a line, which examples and endings show."""
-    return form is None or bool(RESULT.search(form))
 
 
 def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
@@ -121,9 +109,9 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
         style = by_plan if style.examples else style
         if given.shares is not None:  # of what is thought: "step by step" would contradict them
             parts.append("Think briefly, and spend on each at most:")
+            unit = _unit(settings)
             for place, share in given.shares.items():
-                told = settings.told(share, query["level"])
-                parts[-1] += f"\n{place + 1}. {_format_budget(told, settings)}"
+                parts[-1] += f"\n{place + 1}. {settings.told(share, query['level'])} {unit}"
             if style.examples and not style.compute:
                 style = replace(BY_PLAN, instruction=_BY_SHARES)
             style = STYLES["plain"] if style is STYLES["prose"] else style
@@ -131,7 +119,7 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
             style = replace(style, ending="")
     if budget is not None and not is_paper:
         budget = settings.told(budget, query["level"])
-    limit = "" if budget is None else f"Use less than {_format_budget(budget, settings)} in all."
+    limit = "" if budget is None else f"Use less than {budget} {_unit(settings)} in all."
     if style.examples and not plan:
         form = "" if style.compute else _format(query, DEFAULT_FORMAT)
         system = [query["instruction"], style.instruction, form, style.ending]
@@ -145,17 +133,17 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
 def _paper_prompt(given: MethodInput) -> list[PromptMessage]:
     """Return what the paper's appendix says to a method that plans: see docs/evaluation.md."""
     query, plan, budget = given.query, given.plan, given.budget
-    method = METHODS[given.settings.method]
+    splits = given.settings.splits_budget
     # Without a plan the authors' code says the same.
     lines = [*map(_sub_question_line, plan)] or ["1. Solve the problem directly."]
     told = [given.shares[step["index"]] for step in plan] if given.shares else []
-    if method.splits and not plan and budget is not None:
+    if splits and not plan and budget is not None:
         told, budget = [budget], None
     for place, share in enumerate(told):
         lines[place] += f" Only think a little, and solve it directly in up to {share} words."
     parts = [_FRAME, question_block(query, show_level=True), "\n".join([_PAPER_OUTLINE, *lines])]
     if wanted := _format(query, LAST_LINE[0].upper() + LAST_LINE[1:]):
-        strictly = " strictly" if method.splits else ""
+        strictly = " strictly" if splits else ""
         parts.append(f"Give the final answer{strictly} in this format:\n{wanted}")
     if budget is not None:
         parts.append(f"Think step by step, and use less than {budget} tokens.")
@@ -186,7 +174,7 @@ def step_prompt(task: SolveTask, settings: Settings, style: Style) -> list[Promp
     for step in (*earlier, task):
         share = settings.told(step["share"], query["level"])
         question = plan[step["index"]]["question"]
-        asks.append(ask.format(step["index"] + 1, question, _format_budget(share, settings)))
+        asks.append(ask.format(step["index"] + 1, question, f"{share} {_unit(settings)}"))
     asks[0] = "\n".join([*opening, "", asks[0]])
     if task["closes"]:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
@@ -205,7 +193,7 @@ def synthesis_prompt(given: MethodInput, results: Sequence[StepResult]) -> list[
         given: The question with its plan, and the budget of the answer.
         results: The results of the steps that have one.
     """
-    query, share = given.query, _format_budget(given.budget or 0, given.settings)
+    query, share = given.query, f"{given.budget or 0} {_unit(given.settings)}"
     findings = "\n".join(
         f"{done['index'] + 1}. {given.plan[done['index']]['question']}\n   Found: {done['answer']}"
         for done in results
@@ -235,8 +223,7 @@ def forced_answer_prompt(
     """
     form = _format(query, DEFAULT_FORMAT)
     demand = f"{FORCE_FINAL} {form}" if is_final else FORCE_STEP
-    if is_final and r"\boxed" in form:
-        # Small models omit the box unless the prompt shows it.
+    if is_final and r"\boxed" in form:  # small models omit the box unless the prompt shows it
         demand += rf" Reply with {final_line(query, '...')} and nothing else."
     unsaid = f"My thoughts so far:\n{thought}" if thought else "(still thinking)"
     if len(partial) > _MAX_PARTIAL:
@@ -258,8 +245,8 @@ def continued_thought(
         query: The question, for the format of its answer.
         is_final: Whether the final answer is wanted, not a sub-question's.
     """
-    shows = is_final and _shows_form(_format(query, DEFAULT_FORMAT))
-    beginning = final_line(query, "").rstrip("} ") if shows else ""
+    is_line = is_final and RESULT.search(_format(query, DEFAULT_FORMAT))
+    beginning = final_line(query, "").rstrip("} ") if is_line else ""
     return [*messages, ("ai", f"<think>\n{thought}\n</think>\n\n{beginning}")], beginning
 
 
@@ -280,14 +267,13 @@ def question_block(query: Query, *, show_level: bool) -> str:
     return "\n".join(lines)
 
 
-def _format_budget(tokens: int, settings: Settings) -> str:
-    """Return a budget as the solver is told it, in words where the paper calls tokens words."""
-    return f"{tokens} {'words' if settings.is_paper else 'tokens'}"
+def _unit(settings: Settings) -> str:
+    return "words" if settings.is_paper else "tokens"  # the paper calls tokens words
 
 
 def as_data(text: str) -> str:
     """Return text that can neither close nor open the tags that it stands between."""
-    return _OUR_TAGS.sub("&lt;", text)
+    return re.sub(r"(?i)<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", "&lt;", text)
 
 
 def _prompt(

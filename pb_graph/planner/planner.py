@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -29,14 +29,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
     """Decomposes a question and estimates its difficulty.
 
     ``Planner()(question="…", level=3)`` asks DSPy's current language model and returns the plan;
-    `build_graph` asks its own models with the same predictors.
-
-    Attributes:
-        decompose: Predictor of the plan.
-        estimate: Predictor of the levels and credits of a plan.
-        fused: Predictor of both in one call, for ``planning="fused"``.
-        level: Predictor of the level of a question alone.
-        solve: Holds the instruction and demos for the solver. Never called.
+    `build_graph` asks its own models. docs/concepts/plan.md says what each predictor is for.
     """
 
     def __init__(self) -> None:
@@ -44,7 +37,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         self.decompose = dspy.Predict(signatures.Decompose)
         self.estimate = dspy.Predict(signatures.EstimateDifficulty)
         self.fused = dspy.Predict(signatures.DecomposeAndEstimate)
-        self.solve = dspy.Predict(signatures.Solve)
+        self.solve = dspy.Predict(signatures.Solve)  # shown to the solver, never called
         self.level = dspy.Predict(signatures.JudgeLevel)
 
     def forward(
@@ -121,7 +114,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         """Return the predictor of a request, its adapter, and the inputs that it has fields for."""
         predictor, known = getattr(self, request.predictor), request.inputs
         inputs = {name: known[name] for name in predictor.signature.input_fields if name in known}
-        return predictor, PlannerAdapter(request.form, request.examples), inputs
+        return predictor, PlannerAdapter(request), inputs
 
     @property
     def teaching(self) -> Style | None:
@@ -177,30 +170,20 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
 
     DSPy's own adapters frame each field by headers, which cost a planner output tokens and which
     small models often get wrong.
-
-    Args:
-        form: The form of the reply, in words.
-        examples: Exchanges to show while the predictor has no demos of its own.
     """
 
-    def __init__(self, form: str, examples: Sequence[tuple[Mapping[str, str], str]] = ()) -> None:
+    def __init__(self, request: PlannerRequest[Any]) -> None:
         super().__init__()
-        self.form, self.examples = form, examples
+        self.request = request
 
     def format(
         self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Return the messages: instructions and form, then the examples, then the inputs.
-
-        Args:
-            signature: The signature of the predictor.
-            demos: The demos of the predictor; without any, `examples` are shown.
-            inputs: Values of the input fields by name; empty ones are left out.
-        """
+        """Return the messages: form, then demos, or the examples, then the inputs."""
         name, reply_type = _output_of(signature)
         examples = [demo for demo in demos if is_demo(signature, demo)]
-        examples = examples or [{**fields, name: reply} for fields, reply in self.examples]
-        said = [("system", f"{signature.instructions}\n\n{self.form}")]
+        examples = examples or [{**fields, name: reply} for fields, reply in self.request.examples]
+        said = [("system", f"{signature.instructions}\n\n{self.request.form}")]
         for demo in examples:
             reply = demo[name]
             if not isinstance(reply, str):  # a demo that was saved and loaded is a mapping

@@ -1,10 +1,8 @@
 """Define what a planner replies with, and clean it; `reading` finds it in the reply.
 
 Dropped, with a warning, are sub-questions that are empty or equal to an earlier one; hints with a
-value, a number that neither the question nor an earlier step has; and, of too many sub-questions,
-those before the last one.
+number that neither the question nor an earlier step has; and, of too many, those before the last.
 """
-
 # ruff: noqa: RUF001 -- marks and digits of other scripts
 
 from __future__ import annotations
@@ -25,11 +23,9 @@ from pb_graph.types import Query, ReportWarning, SubQuestion
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
 ALL_CREDITS = 100.0
 _CONSTANT = 10  # numbers up to it are a part of a method ("mod 8", "k ≥ 3") before an "="
-_PUNCTUATION = re.compile(r"[\s.,;:?!\"'`]+")
 _FORM = {"", "sub-question"}  # ask nothing; some models repeat the form of the reply
 _WORD = re.compile(r"[^\W_\u1100-\uffff]{4,}|\d+|[\u1100-\uffff]")
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
-_EQUALS = re.compile(r"(?<![<>!:=])[=≈](?!=)")
 _SCALE = re.compile(  # names of a scale, or of a level that is denied
     r"(?i)(?:\b(?:on|from|of|between|scale)\s+)*\b(?:L?[01]|one)\s*(?:\([^)]*\)\s*)?"
     r"(?:to|through|and|[-–—~]|\.\.|bis|à|至|到)\s*(?:L?5|five)\b(?:\s*\([^)]*\))?"
@@ -76,31 +72,19 @@ class _Reply(BaseModel, frozen=True):
 
 
 class PlannedStep(BaseModel, frozen=True):
-    """One sub-question as a planner wrote it.
-
-    Attributes:
-        question: The question of the step.
-        hint: A few words about the method; may be empty.
-        after: Numbers (from 1) of the steps that it needs; None if the planner named none.
-        level: Difficulty from 1 to 5, unchecked.
-        credit: Share of 100 credits, unchecked.
-    """
+    """One sub-question as a planner wrote it."""
 
     question: str
-    hint: str = ""
-    after: list[int] | None = None
-    level: float | None = None
-    credit: float | None = None
+    hint: str = ""  # a few words about the method
+    after: list[int] | None = None  # numbers (from 1) of the steps it needs; None: it names none
+    level: float | None = None  # from 1 to 5, unchecked
+    credit: float | None = None  # share of 100 credits, unchecked
 
 
 class Plan(_Reply, frozen=True):
     """A decomposition: the parts in order, with or without level and credit.
 
-    Attributes:
-        steps: The parts.
-        delivers: ``all`` where the parts are the answer, one behind the other; ``last`` where they
-            lead to it, and the last one gives it; None where the planner does not say.
-        level: Level of the whole problem, unchecked; None where it was not asked for.
+    Either ``all`` parts are the answer, one behind the other, or the ``last`` one delivers it.
     """
 
     finder = find_plan
@@ -108,7 +92,7 @@ class Plan(_Reply, frozen=True):
 
     steps: list[PlannedStep] = Field(min_length=1)
     delivers: Literal["last", "all"] | None = None
-    level: float | None = None
+    level: float | None = None  # of the whole problem, unchecked
 
     def to_text(self) -> str:
         """Return the plan as the JSON that a planner is asked for; `read` reads it back."""
@@ -124,19 +108,13 @@ class Plan(_Reply, frozen=True):
 
 
 class Difficulty(_Reply, frozen=True):
-    """Levels and credits as a planner wrote them, unchecked; None for unreadable values.
-
-    Attributes:
-        level: Level of the whole problem.
-        levels: Level of each sub-question, in order.
-        credits: Credit of each sub-question, in order.
-    """
+    """Levels and credits as a planner wrote them, unchecked; None for unreadable values."""
 
     finder = find_grades
     missing = "no levels found: write them as numbers from 1 to 5"
 
-    level: float | None = None
-    levels: list[float | None] = []
+    level: float | None = None  # of the whole problem
+    levels: list[float | None] = []  # of the sub-questions, in order
     credits: list[float | None] = []
 
 
@@ -203,7 +181,7 @@ def clean_plan(
         The sub-questions, graded if the plan is; and a warning for each kind of correction.
     """
     first: dict[str, int] = {}  # number (from 1) by what is asked
-    keys = [_PUNCTUATION.sub(" ", step.question.casefold()).strip() for step in plan.steps]
+    keys = [re.sub(r"[\s.,;:?!\"'`]+", " ", s.question.casefold()).strip() for s in plan.steps]
     same = [first.setdefault(key, number) for number, key in enumerate(keys, 1)]
     places = [number for key, number in first.items() if key not in _FORM]
     repeated, dropped, leaks = len(same) - len(places), len(places[max_steps - 1 : -1]), 0
@@ -212,7 +190,7 @@ def clean_plan(
     kept = [plan.steps[number - 1] for number in places]
     for place, step in enumerate(kept):
         known += f"\n{step.question}"
-        method, *results = _EQUALS.split(step.hint)
+        method, *results = re.split(r"(?<![<>!:=])[=≈](?!=)", step.hint)
         values = {value for value in _numbers(method) if value > _CONSTANT}
         leaks += (leak := not values | _numbers(" ".join(results)) <= _numbers(known))
         asked = [same[need - 1] for need in step.after or () if 0 < need <= len(same)]
@@ -281,14 +259,13 @@ def grade_steps(
     credit = [round(value / sum(shares) * ALL_CREDITS, 2) for value in shares]
     rows = zip(steps, levels, credit, strict=True)
     graded: list[SubQuestion] = [{**step, "level": own, "credit": part} for step, own, part in rows]
-    grades: list[tuple[str, object, object]] = [
-        ("level", known_level or estimates.level, level),
-        ("levels", estimates.levels, levels),
-        ("credits", [round(value or 0) for value in estimates.credits], [*map(round, credit)]),
-    ]
     notes = [
         f"{name} {old} became {new}" if old else f"no {name}: {new} assumed"
-        for name, old, new in grades
+        for name, old, new in (
+            ("level", known_level or estimates.level, level),
+            ("levels", estimates.levels, levels),
+            ("credits", [round(value or 0) for value in estimates.credits], [*map(round, credit)]),
+        )
         if old != new
     ]
     return level, graded, [ReportWarning(code="grades_corrected", message=note) for note in notes]

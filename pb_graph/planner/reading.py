@@ -3,7 +3,6 @@
 A reply is parsed, never evaluated. JSON and lines both become lists with a label. A list is the
 plan by its label, or as it asks questions; any other list is left alone.
 """
-
 # ruff: noqa: RUF001 -- marks and digits of other scripts
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pb_graph.planner.plans import Difficulty, Level, Plan
 from pb_graph.settings import LEVEL_CAP, Settings
@@ -14,9 +14,10 @@ from pb_graph.tasks import MATHEMATICS, asked_length, ends_of, is_composed, kind
 from pb_graph.types import Query, SubQuestion
 
 T_co = TypeVar("T_co", covariant=True)
+Exchange = tuple[dict[str, str], str]  # input fields by name, and the reply to imitate
 
 LEVEL_FORM = "Reply with the level alone."
-# Written for this package, and part of no data set.
+# Written for this package, as all tasks below are, and part of no data set.
 LEVEL_EXAMPLES = """Level 1: What is 15 % of 60?
 Level 2: The sides of a rectangle are 3:4 and its diagonal is 20 cm long. What is its area?
 Level 3: How many whole numbers below 1000 are divisible by neither 2 nor 5?
@@ -32,51 +33,33 @@ L5: several ideas have to be found and joined, and it is easy to go wrong"""
 
 _HARDEST = """Plan a week by train through Japan for a family of five with a baby, all vegetarian, \
 for $4,000 in all."""
-_LEVEL_LINE = re.compile(r"^Level ([1-5]):", re.MULTILINE)  # what it begins is an example
-_MIXED = "31524"  # order in which problems of known level are shown: a rising one is continued
 _ANY_DOMAIN = "general problem solving"  # default of ``Settings.domain``; it says nothing
 _LEVEL = {"type": "integer", "minimum": 1, "maximum": 5}
 _CREDIT = {"type": "integer", "minimum": 1, "maximum": 100}
 _STEP = {"type": "string", "maxLength": 600}  # a part and its hint, of 300 characters each
+_Task = dict[str, Any]  # a problem and its plan: what a reply says of it, by the name of the field
 _Asked = dict[str, tuple[str, dict[str, Any]]]  # words and schema of each field of a reply
 _PAPER_PLANNER = """You are an experienced expert and designer of exam questions, and help \
 students break a hard problem into 2 to 5 simpler sub-questions: few for an easy problem, more for \
 a hard one, and none in too much detail. Each one builds on the one before it, and its hint says \
 what the student achieves by it; no hint tells the solution. Do not reason and do not think about \
-it: write the sub-questions at once, by your first impression."""
+it: write the sub-questions at once, by your first impression.\n\n"""
 _PAPER_GRADER = """You are an experienced expert and designer of exam questions. Compare the \
 problem and its sub-questions with the problems of known level. Adhere to the given sub-questions, \
-and make no new ones. Their credits sum to exactly 100."""
-
-
-class Example(NamedTuple):
-    """An exchange that shows the form of a reply: the input fields by name, and the reply."""
-
-    inputs: Mapping[str, str]
-    reply: str
+and make no new ones. Their credits sum to exactly 100.\n\n"""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerRequest(Generic[T_co]):
-    """One request to a planner, for a value of one type.
+    """One request to a planner, for a value of one type."""
 
-    Attributes:
-        predictor: Name of the planner's predictor.
-        node: Name of the node that the call is charged to.
-        inputs: Values of input fields by name. Fields that the signature lacks are not sent.
-        form: The form of the reply, in words.
-        schema: The form as a JSON schema, for servers that constrain decoding; None for no JSON.
-        examples: Exchanges to imitate while the predictor has no demos.
-        cap: Completion tokens, if fewer than usual are enough. The model is told not to think then.
-    """
-
-    predictor: str
-    node: str
-    inputs: dict[str, str]
-    form: str
-    schema: dict[str, Any] | None = field(repr=False)
-    examples: tuple[Example, ...] = ()
-    cap: int | None = None
+    predictor: str  # name of the planner's predictor
+    node: str  # name of the node that the call is charged to
+    inputs: dict[str, str]  # by the name of the field; those that the signature lacks are not sent
+    form: str  # the form of the reply, in words
+    schema: dict[str, Any] | None = field(repr=False)  # where a server constrains decoding to JSON
+    examples: Sequence[Exchange] = ()  # imitated while the predictor has no demos
+    cap: int | None = None  # tokens, if few are enough: the model is then told not to think
 
 
 def plan_request(
@@ -90,31 +73,26 @@ def plan_request(
         graded: Whether to ask for the steps' levels and credits, and an unknown level of the whole.
         tools: What the solver can call, a line for each tool.
     """
-    limit, inputs = settings.max_steps, _inputs(query, settings)
-    predictor, pattern, item = "decompose", '"part | hint"', _STEP
+    inputs, tasks = _inputs(query, settings), _similar_tasks(query, settings)
+    predictor, pattern, item, limit = "decompose", '"part | hint"', _STEP, settings.max_steps
     if tools:
         inputs["problem"] += "".join(["\nTools that can be called:", *(f"\n- {t}" for t in tools)])
     if graded:
         predictor, pattern = "fused", '{"question": "part | hint", "level": N, "credit": N}'
         item = _object(question=_STEP, level=_LEVEL, credit=_CREDIT)
+        tasks = [{**task, "steps": task["parts"]} for task in tasks]
     asked: _Asked = {"level": ("N", _LEVEL)} if graded and query["level"] is None else {}
     if settings.style != "paper" and settings.synthesis == "auto":
         asked["delivers"] = ('"last" or "all"', {"type": "string", "enum": ["last", "all"]})
     asked["steps"] = (f"[{pattern}, ...]", _array(item, min(2, limit), limit))
-    form, schema = _form_of(asked)
-    intro = f"{_PAPER_PLANNER}\n\n" if settings.style == "paper" else ""
-    form = f"{intro}Reply with JSON only: {form}, at most {limit} steps."
+    intro = _PAPER_PLANNER if settings.style == "paper" else ""
+    form, schema = _form_of(f"{intro}Reply with JSON only", asked)
+    form += f", at most {limit} steps."
     if settings.is_stepwise:  # independent steps run in parallel
         form += " Where a step does not need the one before it, add the numbers of those it needs: "
         form += '"part | hint | after 1".'
-    examples = []
-    for task in _similar_tasks(query, settings):
-        reply = {name: getattr(task, name) for name in asked}
-        if graded:
-            names = ("question", "level", "credit")
-            reply["steps"] = [dict(zip(names, part, strict=True)) for part in task.parts]
-        examples.append(Example(task.inputs(inputs), json.dumps(reply)))
-    return PlannerRequest(predictor, "plan", inputs, form, schema, tuple(examples))
+    examples = [_exchange(task, inputs, asked) for task in tasks]
+    return PlannerRequest(predictor, "plan", inputs, form, schema, examples)
 
 
 def estimate_request(
@@ -128,18 +106,16 @@ def estimate_request(
         settings: Settings of the run.
     """
     task, inputs, count = _similar_tasks(query, settings)[0], _inputs(query, settings), len(plan)
-    shown, level = task.inputs(inputs), ("<level of the whole problem>", _LEVEL)
+    level = ("<level of the whole problem>", _LEVEL)
     asked: _Asked = {"level": level} if query["level"] is None else {}
     if count:
         asked["levels"] = (f"<{count} levels, in order>", _array(_LEVEL, count, count))
         asked["credits"] = (f"<{count} credits, sum 100>", _array(_CREDIT, count, count))
         inputs["sub_questions"] = _numbered(step["question"] for step in plan)
-        shown["sub_questions"] = _numbered(text.partition(" | ")[0] for text in task.steps)
-    form, schema = _form_of(asked)
-    intro = f"{_PAPER_GRADER}\n\n" if settings.style == "paper" else ""
-    form = f"{intro}Reply with one line of JSON only: {form}"
-    example = Example(shown, json.dumps({name: getattr(task, name) for name in asked}))
-    return PlannerRequest("estimate", "estimate", inputs, form, schema, (example,))
+    intro = _PAPER_GRADER if settings.style == "paper" else ""
+    form, schema = _form_of(f"{intro}Reply with one line of JSON only", asked)
+    examples = [_exchange(task, inputs, asked)]
+    return PlannerRequest("estimate", "estimate", inputs, form, schema, examples)
 
 
 def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
@@ -150,18 +126,18 @@ def level_request(query: Query, settings: Settings) -> PlannerRequest[Level]:
         settings: Settings of the run.
     """
     inputs = _inputs(query, settings, brief=True)
-    intro, *parts = _LEVEL_LINE.split(inputs["examples"])
+    intro, *parts = re.split(r"(?m)^Level ([1-5]):", inputs["examples"])
     shown = [*zip(parts[1::2], parts[::2], strict=True)]
     if inputs["examples"] == LEVEL_RUBRIC:
-        shown = [(_LETTER.problem, "3"), ("What is the capital of Kenya?", "1"), (_HARDEST, "5")]
+        shown = [(_LETTER["problem"], "3"), ("What is the capital of Kenya?", "1"), (_HARDEST, "5")]
     elif intro.strip() or not parts:  # the user rewrote the examples
-        shown = [(_TANK.problem, f"{_TANK.level}")]
+        shown = [(_TANK["problem"], f"{_TANK['level']}")]
     else:
         inputs["examples"] = ""
         if inputs["domain"].casefold() in MATHEMATICS:  # `LEVEL_EXAMPLES` show it
             inputs["domain"] = ""
-        shown.sort(key=lambda example: _MIXED.index(example[1]))
-    examples = tuple(Example({"problem": text.strip()}, f"L{level}") for text, level in shown)
+        shown.sort(key=lambda pair: "31524".index(pair[1]))  # a rising order would be continued
+    examples = [({"problem": text.strip()}, f"L{level}") for text, level in shown]
     return PlannerRequest("level", "estimate", inputs, LEVEL_FORM, None, examples, cap=LEVEL_CAP)
 
 
@@ -194,14 +170,23 @@ def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[st
     }
 
 
+def _exchange(task: _Task, inputs: dict[str, str], asked: _Asked) -> Exchange:
+    """Return a task, with a level and parts where the inputs have them, and the reply to it."""
+    parts = _numbered(part["question"].partition(" | ")[0] for part in task["parts"])
+    level = f"level {task['level']} of 5"
+    fields = {"problem": task["problem"], "level": level, "sub_questions": parts}
+    shown = {name: text for name, text in fields.items() if inputs.get(name)}
+    return shown, json.dumps({name: task[name] for name in asked})
+
+
 def _numbered(questions: Iterable[str]) -> str:
     return "\n".join(f"{place}. {question}" for place, question in enumerate(questions, 1))
 
 
-def _form_of(asked: _Asked) -> tuple[str, dict[str, Any]]:
-    """Return the form of a JSON object in words, and as a schema."""
+def _form_of(lead: str, asked: _Asked) -> tuple[str, dict[str, Any]]:
+    """Return the form of a JSON object in words, after those that lead to it, and as a schema."""
     words = ", ".join(f'"{name}": {said}' for name, (said, _) in asked.items())
-    return f"{{{words}}}", _object(**{name: schema for name, (_, schema) in asked.items()})
+    return f"{lead}: {{{words}}}", _object(**{name: schema for name, (_, schema) in asked.items()})
 
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
@@ -213,75 +198,55 @@ def _array(items: dict[str, Any], minimum: int, maximum: int) -> dict[str, Any]:
     return {"type": "array", "items": items, "minItems": minimum, "maxItems": maximum}
 
 
-class _Task:  # those below were written for this package, and are part of no data set
-    """A task with its plan: parts with a level and a credit each. The hardest gives its level."""
-
-    def __init__(self, problem: str, *parts: tuple[str, int, int], delivers: str = "last") -> None:
-        self.problem, self.parts, self.delivers = problem, parts, delivers
-        self.steps, self.levels, self.credits = zip(*parts, strict=True)
-        self.level = max(self.levels)
-
-    def inputs(self, of: Mapping[str, str]) -> dict[str, str]:
-        """Return the task as input fields, with its level if the inputs of a question have one."""
-        return {"problem": self.problem, "level": f"level {self.level} of 5" if of["level"] else ""}
+def _task(text: str) -> _Task:
+    """Return a task with its plan: the problem, then each part after its level and its credit."""
+    problem, *lines = text.split("\n")
+    *numbers, steps = zip(*(line.split(" ", 2) for line in lines), strict=True)
+    levels, credit = ([*map(int, column)] for column in numbers)
+    rows = zip(steps, levels, credit, strict=True)
+    parts = [{"question": step, "level": level, "credit": part} for step, level, part in rows]
+    task = {"problem": problem, "delivers": "last", "level": max(levels), "parts": parts}
+    return {**task, "steps": steps, "levels": levels, "credits": credit}
 
 
-_TANK = _Task(
-    "A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How many hours "
-    "does it take to fill the tank?",
-    ("How many litres a minute are gained? | take the leak from the pump", 1, 20),
-    ("How many minutes does the tank take? | divide by what is gained a minute", 2, 50),
-    ("How many hours is that? | minutes of an hour", 1, 30),
-)
-_LETTER = _Task(
-    "Write a letter to a hotel about a noisy room, and ask for the price of one night back.",
-    ("Choose the facts to tell | what happened, when, who was told", 2, 20),
-    ("Decide what to ask for, and why | what was promised and not kept", 2, 25),
-    ("Write the letter | three short paragraphs, polite and firm", 3, 55),
-)
-_ESSAY = _Task(
-    "Write an essay of 500 words on whether schools should begin later in the morning.",
-    ("Write the opening, which asks the question | whom it concerns, why now", 2, 20),
-    ("Write the reasons for and against | sleep and marks, buses and parents", 3, 50),
-    ("Write the closing, which answers the question | weigh both sides", 3, 30),
-    delivers="all",
-)
-_FUNCTION = _Task(
-    "Write a Python function that returns the second largest number of a list, and a test for it.",
-    ("Decide what short lists and equal numbers give | list the cases", 2, 20),
-    ("Choose the algorithm | one pass, keep the two largest so far", 2, 25),
-    ("Write all that is asked for: the function and its test | every case, clear names", 3, 55),
-)
-_TRIP = _Task(
-    "Plan two days in Rome for a couple who walk slowly, for 300 euros.",
-    ("Choose the sights of each day | few, and close to each other", 2, 25),
-    ("Choose where to eat and sleep within the money | prices of each, and their sum", 3, 30),
-    ("Write the whole plan, day by day | times, ways, meals and costs", 3, 45),
-)
-_DAYS = _Task(  # shown where ``synthesis="join"`` is set: each part is one of the answer
-    "Plan three days in Rome for a couple who walk slowly, for 500 euros.",
-    ("Write day 1: arrival, and the old town | way there, hotel, dinner", 3, 35),
-    ("Write day 2: the Vatican, and a park | tickets, lunch between both, dinner", 3, 40),
-    ("Write day 3: a market, and the way home | time left, sum of all costs", 2, 25),
-    delivers="all",
-)
-_MILL = _Task(
-    "The mill burned in 1834, as the miller had left a lamp alight. A new one opened two years "
-    "later, of stone. How long was the town without a mill, and why?",
-    ("Find when the mill burned, and when the new one opened | dates of the text", 1, 30),
-    ("How long was the town without a mill? | from the one date to the other", 2, 25),
-    ("Answer the whole question: how long, and why | the reason stands in the text", 2, 45),
-)
-_PRODUCT = _Task(
-    "What are the last two digits of 3 * 33 * 333 * ..., a product of 50 such factors?",
-    ("What is the product modulo 4? | reduce each factor, as 100 is a multiple of 4", 3, 25),
-    ("What is the product modulo 25? | reduce each factor, and write equal ones as a power", 3, 45),
-    (
-        "Which number below 100 fits both? | join the results by the Chinese remainder theorem",
-        3,
-        30,
-    ),
-)
+_TANK = _task("""A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How \
+many hours does it take to fill the tank?
+1 20 How many litres a minute are gained? | take the leak from the pump
+2 50 How many minutes does the tank take? | divide by what is gained a minute
+1 30 How many hours is that? | minutes of an hour""")
+_LETTER = _task("""Write a letter to a hotel about a noisy room, and ask for the price of one \
+night back.
+2 20 Choose the facts to tell | what happened, when, who was told
+2 25 Decide what to ask for, and why | what was promised and not kept
+3 55 Write the letter | three short paragraphs, polite and firm""")
+_ESSAY = _task("""Write an essay of 500 words on whether schools should begin later in the morning.
+2 20 Write the opening, which asks the question | whom it concerns, why now
+3 50 Write the reasons for and against | sleep and marks, buses and parents
+3 30 Write the closing, which answers the question | weigh both sides""") | {"delivers": "all"}
+_FUNCTION = _task("""Write a Python function that returns the second largest number of a list, and \
+a test for it.
+2 20 Decide what short lists and equal numbers give | list the cases
+2 25 Choose the algorithm | one pass, keep the two largest so far
+3 55 Write all that is asked for: the function and its test | every case, clear names""")
+_TRIP = _task("""Plan two days in Rome for a couple who walk slowly, for 300 euros.
+2 25 Choose the sights of each day | few, and close to each other
+3 30 Choose where to eat and sleep within the money | prices of each, and their sum
+3 45 Write the whole plan, day by day | times, ways, meals and costs""")
+# Shown where ``synthesis="join"`` is set: each part is one of the answer.
+_DAYS = _task("""Plan three days in Rome for a couple who walk slowly, for 500 euros.
+3 35 Write day 1: arrival, and the old town | way there, hotel, dinner
+3 40 Write day 2: the Vatican, and a park | tickets, lunch between both, dinner
+2 25 Write day 3: a market, and the way home | time left, sum of all costs""") | {"delivers": "all"}
+_MILL = _task("""The mill burned in 1834, as the miller had left a lamp alight. A new one opened \
+two years later, of stone. How long was the town without a mill, and why?
+1 30 Find when the mill burned, and when the new one opened | dates of the text
+2 25 How long was the town without a mill? | from the one date to the other
+2 45 Answer the whole question: how long, and why | the reason stands in the text""")
+_PRODUCT = _task("""What are the last two digits of 3 * 33 * 333 * ..., a product of 50 such \
+factors?
+3 25 What is the product modulo 4? | reduce each factor, as 100 is a multiple of 4
+3 45 What is the product modulo 25? | reduce each factor, and write equal ones as a power
+3 30 Which number below 100 fits both? | join the results by the Chinese remainder theorem""")
 
 
 def _has_text(query: Query) -> bool:
@@ -289,10 +254,10 @@ def _has_text(query: Query) -> bool:
     return bool(query["reference"]) or "\n\n" in query["question"].strip()
 
 
-def _similar_tasks(query: Query, settings: Settings) -> tuple[_Task, ...]:
+def _similar_tasks(query: Query, settings: Settings) -> Sequence[_Task]:
     """Return tasks of two fields, the nearest last, where a model copies its form most."""
     if settings.style == "paper":
-        return (_PRODUCT,)
+        return [_PRODUCT]
     if query["domain"].casefold() in MATHEMATICS:
         return _TANK, _PRODUCT
     if not is_composed(query):

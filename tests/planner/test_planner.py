@@ -14,6 +14,7 @@ from pb_graph import Context, Planner, Settings, build_graph
 from pb_graph.errors import InputError, PlannerProgramError
 from pb_graph.planner.planner import PlannerAdapter, load_planner
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
+from pb_graph.planner.requests import PlannerRequest
 from pb_graph.planner.signatures import Decompose
 from pb_graph.program import PlannerProgram
 from pb_graph.styles import Example, Style
@@ -24,6 +25,7 @@ STEPS = [
     PlannedStep(question="First?", hint="look", after=[], level=2, credit=30),
     PlannedStep(question="Second?", after=[1], level=3, credit=70),
 ]
+REQUEST: PlannerRequest[Plan] = PlannerRequest("decompose", "plan", {}, "FORM", schema=None)
 DEMOS: dict[str, dict[str, Any]] = {
     "decompose": {"plan": Plan(steps=[PlannedStep(question="First?"), PlannedStep(question="2?")])},
     "estimate": {"difficulty": Difficulty(level=2, levels=[2, 3], credits=[30, 70])},
@@ -104,7 +106,7 @@ def tuned() -> Planner:
 
 def prompts(planner: Planner) -> list[list[dict[str, Any]]]:
     return [
-        PlannerAdapter("FORM").format(predictor.signature, predictor.demos, {"problem": "New"})
+        PlannerAdapter(REQUEST).format(predictor.signature, predictor.demos, {"problem": "New"})
         for _, predictor in planner.named_predictors()
         if predictor is not planner.solve  # which is never asked
     ]

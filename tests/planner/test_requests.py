@@ -18,7 +18,6 @@ from pb_graph.planner.planner import Planner, PlannerAdapter
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.requests import (
     LEVEL_RUBRIC,
-    Example,
     PlannerRequest,
     estimate_request,
     level_request,
@@ -35,7 +34,7 @@ STEPS = [
     for i, q in enumerate(("First?", "Second?"))
 ]
 FORM = "FORM OF THE REPLY"
-EXAMPLE = Example({"problem": "EXAMPLE PROBLEM", "level": "level 1 of 5"}, "EXAMPLE REPLY")
+EXAMPLE = ({"problem": "EXAMPLE PROBLEM", "level": "level 1 of 5"}, "EXAMPLE REPLY")
 PLAN = Plan(steps=[PlannedStep(question="First?", hint="look"), PlannedStep(question="Second?")])
 
 
@@ -50,8 +49,8 @@ def all_requests(about: Query) -> list[PlannerRequest[Any]]:
 
 def prompt(request: PlannerRequest[Any]) -> list[str]:
     signature = getattr(Planner(), request.predictor).signature
-    adapter = PlannerAdapter(request.form, request.examples)
-    return [message["content"] for message in adapter.format(signature, [], request.inputs)]
+    messages = PlannerAdapter(request).format(signature, [], request.inputs)
+    return [message["content"] for message in messages]
 
 
 class TestRequests:
@@ -63,8 +62,8 @@ class TestRequests:
     ) -> None:
         signature = getattr(Planner(), request_.predictor).signature
         assert sum(map(len, prompt(request_))) < 4 * 750  # about four characters a token
-        for example in request_.examples:
-            assert PlannerAdapter(request_.form).parse(signature, example.reply)
+        for _, reply in request_.examples:
+            assert PlannerAdapter(request_).parse(signature, reply)
 
     def test_a_plan_is_asked_for_with_the_level_and_the_domain_where_they_are_known(self) -> None:
         example, _, asked = prompt(plan_request(query(level=3), Settings()))[1::2]
@@ -86,10 +85,10 @@ class TestRequests:
         ]
         fused = plan_request(query(), Settings(), graded=True)
         assert set((fused.schema or {})["properties"]) == {"level", "delivers", "steps"}
-        assert Plan.read(fused.examples[0].reply).level == 2
+        assert Plan.read(fused.examples[0][1]).level == 2
         estimate = estimate_request(query(), [], Settings())
         assert set((estimate.schema or {})["properties"]) == {"level"}
-        assert Difficulty.read(estimate.examples[0].reply) == Difficulty(level=2)
+        assert Difficulty.read(estimate.examples[0][1]) == Difficulty(level=2)
 
     @pytest.mark.parametrize(
         ("question", "settings", "shown"),
@@ -107,23 +106,23 @@ class TestRequests:
     ) -> None:
         about = query(question=question, domain=Settings().domain)
         request = plan_request(about, Settings(**settings))
-        assert shown in request.examples[-1].inputs["problem"]
+        assert shown in request.examples[-1][0]["problem"]
         asks = "delivers" in (request.schema or {})["properties"]
         assert asks == ("synthesis" not in settings)
 
     def test_the_level_alone_is_asked_for_in_two_tokens_after_problems_of_known_level(self) -> None:
         request = level_request(query(), Settings())
         assert (request.cap, request.schema) == (2, None)
-        assert [Level.read(example.reply).level for example in request.examples] == [3, 1, 5, 2, 4]
+        assert [Level.read(reply).level for _, reply in request.examples] == [3, 1, 5, 2, 4]
         assert request.inputs["examples"] == ""
         of_law = level_request(query(domain="law"), Settings())
         assert len(of_law.examples) == 3
         assert of_law.inputs["examples"] == LEVEL_RUBRIC  # our problems are of mathematics
         own = Settings(level_examples="Level 2: Old\nproblem\nLevel 1: Older")
-        assert level_request(query(), own).examples == (
+        assert level_request(query(), own).examples == [
             ({"problem": "Older"}, "L1"),
             ({"problem": "Old\nproblem"}, "L2"),
-        )
+        ]
         told = Settings(level_examples="Sums are easy.")
         assert level_request(query(), told).inputs["examples"] == "Sums are easy."
 
@@ -141,8 +140,10 @@ class TestRequests:
 
 
 def render(demos: list[Any] | None = None, signature: Any = Decompose, **inputs: str) -> list[Any]:  # noqa: ANN401
-    adapter = PlannerAdapter(FORM, [EXAMPLE])
-    messages = adapter.format(signature, demos or [], {"problem": "What is 6 * 7?"} | inputs)
+    request: PlannerRequest[Plan] = PlannerRequest("decompose", "plan", {}, FORM, None, [EXAMPLE])
+    messages = PlannerAdapter(request).format(
+        signature, demos or [], {"problem": "What is 6 * 7?"} | inputs
+    )
     return [(message["role"], message["content"]) for message in messages]
 
 
