@@ -92,14 +92,8 @@ class Reply:
         return cls(**{**plain, **{name: tuple(plain[name]) for name in ("lost", "warnings")}})
 
 
-def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
-    """Return the tokens that a provider reported, else an estimate from the text, without a model.
-
-    Args:
-        message: The response.
-        prompt: The messages that it answers.
-        cap: The cap of the call.
-    """
+def _tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
+    """Return the tokens that a provider reported for a response, else an estimate of them."""
     usage: Any = message.usage_metadata or {}
     names = "input_tokens", "output_tokens", "total_tokens"
     given = [_whole_tokens(usage.get(name)) for name in names]
@@ -208,7 +202,7 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
             if tokens is None:
                 reserved.settle(0)
         else:
-            tokens = tokens_of(message, prompt, reserved.tokens)
+            tokens = _tokens_of(message, prompt, reserved.tokens)
         if tokens and (message is not None or tokens.is_measured):
             reserved.settle([tokens.most(call)])
     return Attempt(reserved, message, failure, tokens, time.perf_counter() - started)
