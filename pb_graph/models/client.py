@@ -30,8 +30,6 @@ from pb_graph.types import Charge, Purpose, ReportWarning
 T = TypeVar("T")
 _Make = Callable[[], Awaitable[T]]
 
-_TIMEOUTS = ("timeout", "request_timeout", "default_request_timeout")
-
 
 class ModelClient:
     """A model that can be called within a cap. `models` also has its fallbacks."""
@@ -113,7 +111,8 @@ class ChatClient(ModelClient):
         self._policy = policy or caps.policy_for(model)
         self._retry_policy = retry_policy or RetryPolicy()
         self._own_caps = caps_in({name: getattr(model, name) for name in model.model_fields_set})
-        limits = (getattr(model, name, None) for name in _TIMEOUTS)
+        names = ("timeout", "request_timeout", "default_request_timeout")
+        limits = (getattr(model, name, None) for name in names)
         limits = (getattr(limit, "read", limit) for limit in limits)  # of an httpx.Timeout
         self._timeout = next((limit for limit in limits if isinstance(limit, int | float)), 0)
         fields, copy = type(model).model_fields, copy_for_calls(model)
@@ -150,7 +149,7 @@ class ChatClient(ModelClient):
                 raise cast("Exception", done.error)
             if call.input:
                 learn_input(self.model, messages, self._arguments(options), done.tokens or call)
-            return self._read(done.message, thought_of(done.message), charge, options)
+            return self._read(done.message, charge, options)
 
         try:
             reply = await self._retry_policy.repeat(make, io, options.timeout, accounts)
@@ -164,14 +163,11 @@ class ChatClient(ModelClient):
             raise failure from failure.__cause__
         return replace(reply, lost=tuple(filter(None, failed)))
 
-    def _read(
-        self, message: AIMessage, thought: str, charge: Charge, options: CallOptions
-    ) -> Reply:
+    def _read(self, message: AIMessage, charge: Charge, options: CallOptions) -> Reply:
         output, cap = charge["usage"]["output_tokens"], charge["cap"]
         note = f"{self.name} ignored its cap of {cap} tokens and wrote {output}"
         ignored = ReportWarning(code="cap_ignored", message=note)
         sent = replace(options, cap=cap)
-        effort = describe_effort(self._arguments(sent), sent)
         return Reply(
             message.text if options.continue_last else without_thinking(message.text),
             charge["finish"],
@@ -179,8 +175,8 @@ class ChatClient(ModelClient):
             warnings=(ignored,) if output > cap else (),
             tool_message=message_to_dict(message) if message.tool_calls else None,
             message_id=message.id,
-            effort=effort,
-            thought=thought[-MAX_THOUGHT:],
+            effort=describe_effort(self._arguments(sent), sent),
+            thought=thought_of(message)[-MAX_THOUGHT:],
         )
 
     async def _send(

@@ -53,7 +53,6 @@ calls_of = attrgetter("_generate_with_cache", "_agenerate_with_cache")
 identity_of = attrgetter("_identifying_params")
 llm_type_of = attrgetter("_llm_type")
 ls_params_of = attrgetter("_get_ls_params")
-serialized_of = attrgetter("_serialized")  # cached by the model, and by copies that follow
 
 
 @dataclass(frozen=True, slots=True)
