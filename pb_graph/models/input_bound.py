@@ -262,10 +262,7 @@ def _texts(model: BaseChatModel, arguments: Mapping[str, Any]) -> Iterator[Any]:
 def _schema(tool: Any) -> Any:
     """Return a tool as JSON; raise InputError for one that the provider may run."""
     if not isinstance(tool, Mapping):
-        try:
-            return convert_to_openai_tool(tool)
-        except (ValueError, TypeError) as error:
-            _refuse(f"The tool {type(tool).__name__}", error)
+        return convert_to_openai_tool(tool)
     kind = tool.get("type", "custom")
     has_form = not tool.keys().isdisjoint(("function", "name", "parameters", "properties"))
     is_ours = (kind in ("function", "object") and has_form) or (kind == "custom" and "name" in tool)
@@ -294,9 +291,9 @@ def _read(content: Any) -> tuple[list[Any], int]:
     return texts, images
 
 
-def _refuse(what: str, cause: Exception | None = None) -> NoReturn:
+def _refuse(what: str) -> NoReturn:
     msg = f"{what} has no known bound of its input. Leave it out, or budget completion tokens."
-    raise InputError(msg) from cause
+    raise InputError(msg)
 
 
 def _json(value: Any) -> str:

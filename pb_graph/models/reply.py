@@ -1,7 +1,4 @@
-"""Wait for the reply to one call, and read its finish reason and its tokens.
-
-Tokens are measured where the provider reports them, else estimated from the text.
-"""
+"""Wait for the reply to one call; read its finish reason, and read or estimate its tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from threading import Thread
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
@@ -151,8 +148,7 @@ class _StreamWatch(BaseCallbackHandler):
             message.response_metadata.setdefault("model_provider", provider)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One attempt of a call, which is settled: what was reserved, and what came of it.
 
     A failed attempt has an error instead of a message, and no tokens unless it may be billed.
