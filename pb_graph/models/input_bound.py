@@ -127,7 +127,12 @@ def bound_input(
     bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(new)
     bound += sum(max(count(part.text), part.written) for part in new)
     if is_learned and counter is None:
-        learned = _learned_bound(key, [part.text for part in new], is_whole=not known)
+        # Bytes of a kind that was seen, such as words, have at most the tokens that were seen, with
+        # a margin. Others, such as digits, are a token each. The smallest prompt has a template.
+        most, odd, smallest = _ratios.get(key, (1.0, 0.0, 0))
+        ratio, size = min(1.0, most * _MARGIN), sum(_bytes(part.text) for part in new)
+        unlike = max(0.0, sum(_odd_bytes(part.text) for part in new) - odd * size)
+        learned = ceil(ratio * max(size, 0 if known else smallest) + (1 - ratio) * unlike)
         learned = max(learned, sum(part.written for part in new))
         bound = min(bound, tokens + _PER_REPLY + _LEARNED_PER_MESSAGE * len(new) + learned)
     shown = [*(part.text for part in parts), _json([others, arguments.get("cache_control")])]
@@ -137,19 +142,6 @@ def bound_input(
     tiers = (fields.get(name) for fields in given for name in surcharged)
     tier = next((f" ({tier})" for tier in tiers if tier in SURCHARGES), "")
     return Bill(key + tier, input=bound, written=bound, lasting=lasting, is_measured=False)
-
-
-def _learned_bound(key: str, texts: Sequence[str], *, is_whole: bool) -> int:
-    """Return the most tokens that texts may have, by the prompts of the same model."""
-    size = sum(map(_bytes, texts))
-    if key not in _ratios:
-        return size
-    most, odd, smallest = _ratios[key]
-    # Bytes of a kind that was seen, such as words, have at most the tokens that were seen, with a
-    # margin. Others, such as digits, are a token each. The template is that of the smallest prompt.
-    ratio = min(1.0, most * _MARGIN)
-    unlike = max(0.0, sum(map(_odd_bytes, texts)) - odd * size)
-    return ceil(ratio * max(size, smallest if is_whole else 0) + (1 - ratio) * unlike)
 
 
 def learn_input(

@@ -192,9 +192,8 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
             message = await send(reserved, watch)
             watch.mend(message, call.model.partition(":")[0])
         except Exception as error:  # noqa: BLE001 -- of the model, of which there are many kinds
-            failure, tokens = error, tokens_of_error(error)
-            if tokens is None and watch.has_begun:
-                tokens = Bill(call.model, is_measured=False)
+            begun = Bill(call.model, is_measured=False) if watch.has_begun else None
+            failure, tokens = error, tokens_of_error(error) or begun
             if tokens is None:
                 reserved.settle(0)
         else:
