@@ -149,7 +149,7 @@ class ChatClient(ModelClient):
                 raise cast("Exception", done.error)
             if call.input:
                 learn_input(self.model, messages, self._arguments(options), done.tokens or call)
-            return self._read(done.message, charge, options)
+            return self._read(done.message, thought_of(done.message), charge, options)
 
         try:
             reply = await self._retry_policy.repeat(make, io, options.timeout, accounts)
@@ -163,11 +163,14 @@ class ChatClient(ModelClient):
             raise failure from failure.__cause__
         return replace(reply, lost=tuple(filter(None, failed)))
 
-    def _read(self, message: AIMessage, charge: Charge, options: CallOptions) -> Reply:
+    def _read(
+        self, message: AIMessage, thought: str, charge: Charge, options: CallOptions
+    ) -> Reply:
         output, cap = charge["usage"]["output_tokens"], charge["cap"]
         note = f"{self.name} ignored its cap of {cap} tokens and wrote {output}"
         ignored = ReportWarning(code="cap_ignored", message=note)
         sent = replace(options, cap=cap)
+        effort = describe_effort(self._arguments(sent), sent)
         return Reply(
             message.text if options.continue_last else without_thinking(message.text),
             charge["finish"],
@@ -175,8 +178,8 @@ class ChatClient(ModelClient):
             warnings=(ignored,) if output > cap else (),
             tool_message=message_to_dict(message) if message.tool_calls else None,
             message_id=message.id,
-            effort=describe_effort(self._arguments(sent), sent),
-            thought=thought_of(message)[-MAX_THOUGHT:],
+            effort=effort,
+            thought=thought[-MAX_THOUGHT:],
         )
 
     async def _send(

@@ -145,10 +145,7 @@ def bound_input(
 
 
 def learn_input(
-    model: BaseChatModel,
-    messages: Sequence[BaseMessage],
-    arguments: Mapping[str, Any],
-    tokens: Bill,
+    model: BaseChatModel, messages: Sequence[BaseMessage], arguments: dict[str, Any], tokens: Bill
 ) -> None:
     """Remember the size of a prompt, after the call is settled.
 
