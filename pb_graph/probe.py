@@ -93,25 +93,7 @@ def probe(model: str | BaseChatModel | None = None) -> Probe:
     """
     chat = resolve(model_name(model), Settings()) if isinstance(model, str | None) else model
     result = Probe(chat)
-    result.findings = _check_count(result.ask(COUNT, CallOptions(24, thinking="off")))
-    if "output_cap" not in result.failed:
-        free = result.ask(PUZZLE, CallOptions(512, thinking="free"))
-        if not free.warnings:
-            result.findings["thinking_off"] = result.check_thinking(free)
-            return result
-        result.findings["output_cap"] = Finding("failed", free.warnings[0]["message"])
-    result.findings["thinking_off"] = Finding("inconclusive", "not asked: no cap is kept")
-    return result
-
-
-def _hidden(reply: Reply) -> int:
-    """Return the minimum number of thinking tokens: as reported, or more than the text can have."""
-    reasoning = reply.charge["usage"]["output_token_details"]["reasoning"]
-    return max(reasoning, reply.tokens - len(reply.text), 0)
-
-
-def _check_count(reply: Reply) -> dict[str, Finding]:
-    """Check the cap, the finish reason and the usage of a reply that has to be cut off."""
+    reply = result.ask(COUNT, CallOptions(24, thinking="off"))  # has to be cut off
     cap, tokens, length = reply.charge["cap"], reply.tokens, len(reply.text)
     is_over = tokens > cap or length > cap * _LONG_TOKEN
     is_cut, is_said = tokens == cap, reply.finish == "length"
@@ -119,8 +101,22 @@ def _check_count(reply: Reply) -> dict[str, Finding]:
     told: Verdict = "passed" if is_said else "failed"
     is_plausible = reply.charge["measured"] and tokens * _LONG_TOKEN >= length
     sizes = f"{tokens} tokens, {length} characters, for a cap of {cap}"
-    return {
+    result.findings = {
         "output_cap": Finding("failed" if is_over else capped, sizes),
         "cut_is_said": Finding(told if is_cut else "inconclusive", f"said: {reply.finish}"),
         "usage": Finding("passed" if is_plausible else "failed", sizes),
+        "thinking_off": Finding("inconclusive", "not asked: no cap is kept"),
     }
+    if not is_over:
+        free = result.ask(PUZZLE, CallOptions(512, thinking="free"))
+        if free.warnings:
+            result.findings["output_cap"] = Finding("failed", free.warnings[0]["message"])
+        else:
+            result.findings["thinking_off"] = result.check_thinking(free)
+    return result
+
+
+def _hidden(reply: Reply) -> int:
+    """Return the minimum number of thinking tokens: as reported, or more than the text can have."""
+    reasoning = reply.charge["usage"]["output_token_details"]["reasoning"]
+    return max(reasoning, reply.tokens - len(reply.text), 0)

@@ -66,27 +66,17 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
     return llama_cpp if server.is_served(address_of(model)) else openai_compatible
 
 
-def effort_level(
+def _effort_level(
     levels: Sequence[str], options: CallOptions, *, default: str | None, own: str | None = None
 ) -> str | None:
-    """Return the effort level to ask for, or None to leave the effort alone.
-
-    The level is the highest whose usual thinking tokens fit, else the lowest. It never exceeds the
-    model's default. The caller's own level is kept unless thinking is off.
-
-    Args:
-        levels: Levels that the model takes, lowest first.
-        options: The options of the call.
-        default: Level of the model if it is told none, where known.
-        own: Level that the caller has set.
-    """
+    """Return the highest level whose usual thinking fits, else the lowest; None to ask for none."""
     if not levels or options.is_free:
         return None
     room = options.thinking_room
     level = next((each for each in reversed(levels) if THINKING_TOKENS[each] <= room), levels[0])
-    if own is not None:
+    if own is not None:  # the caller's level is kept unless thinking is off
         is_asked = options.thinking == "off" and own != level
-    elif default is not None:
+    elif default is not None:  # of the model, which is never exceeded
         is_asked = THINKING_TOKENS[level] < THINKING_TOKENS.get(default, 0)
     else:  # a model with the level 'none' may not think, and another level would make it think
         is_asked = level == levels[0] or ("none" not in levels and level != levels[-1])
@@ -101,7 +91,7 @@ def openai(model: Any, options: CallOptions) -> dict[str, Any]:
     thinks = (model.profile or {}).get("reasoning_output") or _OTHER_REASONERS.fullmatch(name)
     levels = levels or (_COMMON_LEVELS if thinks else [])
     own = model.reasoning_effort or reasoning.get("effort")
-    level = effort_level(levels, options, default=default, own=own)
+    level = _effort_level(levels, options, default=default, own=own)
     if options.thinking == "low" and own is None and "low" in levels and "none" not in levels:
         level = "low"
     if level is None or "-pro" in name:  # takes only 'high', even if its profile has more levels
@@ -116,9 +106,8 @@ def openai_compatible(model: Any, options: CallOptions) -> dict[str, Any]:
     # Except for OpenAI's models, servers know the older name; some ignore the newer one, uncapped.
     name = (model.model_name or "").rpartition("/")[2]
     is_openais = uses_responses(model) or _OPENAI_NAMES.match(name)
-    return _openai_arguments(
-        model, options, "max_completion_tokens" if is_openais else "max_tokens"
-    )
+    cap_name = "max_completion_tokens" if is_openais else "max_tokens"
+    return _openai_arguments(model, options, cap_name)
 
 
 def deepseek(model: Any, options: CallOptions) -> dict[str, Any]:
@@ -127,7 +116,7 @@ def deepseek(model: Any, options: CallOptions) -> dict[str, Any]:
     is_own = model.reasoning_effort or "thinking" in (model.extra_body or {})
     if options.thinking == "off" or (options.is_tight and not is_own):
         return _openai_arguments(model, options, thinking=_DISABLED)
-    level = None if is_own else effort_level(["low", "high", "max"], options, default="high")
+    level = None if is_own else _effort_level(["low", "high", "max"], options, default="high")
     return _openai_arguments(model, options) | ({"reasoning_effort": level} if level else {})
 
 
@@ -196,7 +185,7 @@ def anthropic(model: Any, options: CallOptions) -> dict[str, Any]:
     sent |= {"max_tokens": options.cap} | ({"thinking": thinking} if thinking else {})
     levels, default = known_levels(model)
     # LangChain would turn adaptive thinking on for 'reasoning_effort'.
-    level = effort_level(levels, options, default=default, own=effort)
+    level = _effort_level(levels, options, default=default, own=effort)
     return {**sent, **({"output_config": {"effort": level}} if level else {})}
 
 
@@ -230,7 +219,7 @@ def gemini(model: Any, options: CallOptions) -> dict[str, Any]:
         return sent | {"thinking_budget": budget}
     levels, default = known_levels(model)
     levels = levels or (_COMMON_LEVELS if _NEW_GEMINIS.fullmatch(model.model) else [])
-    level = effort_level(levels, options, default=default, own=model.reasoning_effort)
+    level = _effort_level(levels, options, default=default, own=model.reasoning_effort)
     # Google takes no level beside a thinking budget.
     return sent if level is None or own is not None else sent | {"thinking_level": level}
 
@@ -282,19 +271,9 @@ def can_continue(model: BaseChatModel, policy: CapPolicy) -> bool:
 
 
 def continuing(
-    model: BaseChatModel,
-    messages: Sequence[BaseMessage],
-    arguments: dict[str, Any],
-    policy: CapPolicy,
-) -> tuple[BaseChatModel, Sequence[BaseMessage], dict[str, Any]]:
-    """Return the model, messages and arguments of a call that continues the last message.
-
-    Args:
-        model: The model.
-        messages: The prompt.
-        arguments: The arguments, as the policy gives them.
-        policy: The policy, for which `can_continue` holds.
-    """
+    model: Any, messages: Sequence[BaseMessage], arguments: dict[str, Any], policy: CapPolicy
+) -> tuple[Any, Sequence[BaseMessage], dict[str, Any]]:
+    """Return the model, messages and arguments of a call that continues the last message."""
     if policy is anthropic:  # refuses a space at the end
         return model, [*messages[:-1], AIMessage(messages[-1].text.rstrip())], arguments
     if policy is not deepseek:

@@ -30,8 +30,6 @@ from pb_graph.types import Charge, Purpose, ReportWarning
 T = TypeVar("T")
 _Make = Callable[[], Awaitable[T]]
 
-_TIMEOUTS = ("timeout", "request_timeout", "default_request_timeout")
-
 
 class ModelClient:
     """A model that can be called within a cap. `models` also has its fallbacks."""
@@ -113,7 +111,8 @@ class ChatClient(ModelClient):
         self._policy = policy or caps.policy_for(model)
         self._retry_policy = retry_policy or RetryPolicy()
         self._own_caps = caps_in({name: getattr(model, name) for name in model.model_fields_set})
-        limits = (getattr(model, name, None) for name in _TIMEOUTS)
+        names = ("timeout", "request_timeout", "default_request_timeout")
+        limits = (getattr(model, name, None) for name in names)
         limits = (getattr(limit, "read", limit) for limit in limits)  # of an httpx.Timeout
         self._timeout = next((limit for limit in limits if isinstance(limit, int | float)), 0)
         fields, copy = type(model).model_fields, copy_for_calls(model)

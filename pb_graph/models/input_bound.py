@@ -114,55 +114,40 @@ def bound_input(
         InputError: If what is sent has no bound: sound, files, tools or input of the provider.
     """
     arguments = arguments or {}
-    sent, counter = _sent(model, messages, arguments), _counter(model)
+    key, others, parts = _sent(model, messages, arguments)
+    counter = _counter(model)
     count = counter or _bytes
-    digests = digests_of(messages, sent[:3]) if is_learned else []
+    digests = digests_of(messages, (key, others)) if is_learned else []
     sizes = [(n, size) for n, digest in enumerate(digests, 1) if (size := _sizes.get(digest))]
     known, tokens = max(sizes, default=(0, 0))
     if not known:
-        tokens = (_TOOLS if sent.tools else 0) + sum(map(count, [*sent.tools, *sent.others]))
-    parts = sent.parts[known:]
-    tokens += sum(part.images for part in parts)
-    bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(parts)
-    bound += sum(max(count(part.text), part.written) for part in parts)
+        tokens = (_TOOLS if arguments.get("tools") else 0) + sum(map(count, others))
+    new = parts[known:]
+    tokens += sum(part.images for part in new)
+    bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(new)
+    bound += sum(max(count(part.text), part.written) for part in new)
     if is_learned and counter is None:
-        learned = _learned_bound(sent.key, [part.text for part in parts], is_whole=not known)
-        learned = max(learned, sum(part.written for part in parts))
-        bound = min(bound, tokens + _PER_REPLY + _LEARNED_PER_MESSAGE * len(parts) + learned)
-    shown = [part.text for part in sent.parts] + [
-        _json([sent.tools, arguments.get("cache_control")])
-    ]
+        # Bytes of a kind that was seen, such as words, have at most the tokens that were seen, with
+        # a margin. Others, such as digits, are a token each. The smallest prompt has a template.
+        most, odd, smallest = _ratios.get(key, (1.0, 0.0, 0))
+        ratio, size = min(1.0, most * _MARGIN), sum(_bytes(part.text) for part in new)
+        unlike = max(0.0, sum(_odd_bytes(part.text) for part in new) - odd * size)
+        learned = ceil(ratio * max(size, 0 if known else smallest) + (1 - ratio) * unlike)
+        learned = max(learned, sum(part.written for part in new))
+        bound = min(bound, tokens + _PER_REPLY + _LEARNED_PER_MESSAGE * len(new) + learned)
+    shown = [*(part.text for part in parts), _json([others, arguments.get("cache_control")])]
     lasting = bound if '"1h"' in "".join(shown) else 0  # of a prompt cache
     given = vars(model), arguments, *(f.get("extra_body") or {} for f in (vars(model), arguments))
     surcharged = "service_tier", "serviceTier", "inference_geo"
     tiers = (fields.get(name) for fields in given for name in surcharged)
     tier = next((f" ({tier})" for tier in tiers if tier in SURCHARGES), "")
-    return Bill(sent.key + tier, input=bound, written=bound, lasting=lasting, is_measured=False)
-
-
-def _learned_bound(key: str, texts: Sequence[str], *, is_whole: bool) -> int:
-    """Return the most tokens that texts may have, by the prompts of the same model."""
-    size = sum(map(_bytes, texts))
-    if key not in _ratios:
-        return size
-    most, odd, smallest = _ratios[key]
-    # Bytes of a kind that was seen, such as words, have at most the tokens that were seen, with a
-    # margin. Others, such as digits, are a token each. The template is that of the smallest prompt.
-    ratio = min(1.0, most * _MARGIN)
-    unlike = max(0.0, sum(map(_odd_bytes, texts)) - odd * size)
-    return ceil(ratio * max(size, smallest if is_whole else 0) + (1 - ratio) * unlike)
+    return Bill(key + tier, input=bound, written=bound, lasting=lasting, is_measured=False)
 
 
 def learn_input(
-    model: BaseChatModel,
-    messages: Sequence[BaseMessage],
-    arguments: Mapping[str, Any],
-    tokens: Bill,
+    model: BaseChatModel, messages: Sequence[BaseMessage], arguments: dict[str, Any], tokens: Bill
 ) -> None:
     """Remember the size of a prompt, after the call is settled.
-
-    A reply that is read again has not the tokens that it took to write: thinking is left out, and a
-    tool call is written anew.
 
     Args:
         model: The chat model.
@@ -172,17 +157,16 @@ def learn_input(
     """
     if not tokens.is_measured:
         return
-    sent = _sent(model, messages, arguments)
-    text = _json(([part.text for part in sent.parts], sent.tools, sent.others))
-    size, odd, digest = _bytes(text), _odd_bytes(text), digests_of(messages, sent[:3])[-1]
+    key, others, parts = _sent(model, messages, arguments)
+    text = _json(([part.text for part in parts], others))
+    size, odd, digest = _bytes(text), _odd_bytes(text), digests_of(messages, (key, others))[-1]
     with _lock:
         _sizes[digest] = tokens.input
         if len(_sizes) > _MAX_PROMPTS:
             _sizes.popitem(last=False)
-        if size >= _MIN_LEARNED and not any(part.images for part in sent.parts):
-            most, plain, least = _ratios.get(sent.key, (0.0, 1.0, size))
-            most = max(most, tokens.input / size)
-            _ratios[sent.key] = most, min(plain, odd / size), min(least, size)
+        if size >= _MIN_LEARNED and not any(part.images for part in parts):
+            most, plain, least = _ratios.get(key, (0.0, 1.0, size))
+            _ratios[key] = max(most, tokens.input / size), min(plain, odd / size), min(least, size)
 
 
 def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]:
@@ -213,17 +197,11 @@ class _Part(NamedTuple):
     written: int  # tokens that it took to write
 
 
-class _Sent(NamedTuple):
-    key: str  # of the model
-    tools: list[Any]
-    others: list[Any]  # texts besides the messages
-    parts: list[_Part]  # one for each message
-
-
-def _sent(model: BaseChatModel, messages: Sequence[BaseMessage], given: Mapping[str, Any]) -> _Sent:
-    """Read a call; raise InputError if it sends something that has no bound."""
-    key, parts = key_of(model), list[_Part]()
-    tools, others = [*map(_schema, given.get("tools") or ())], [*_texts(model, given)]
+def _sent(
+    model: BaseChatModel, messages: Sequence[BaseMessage], given: Mapping[str, Any]
+) -> tuple[str, list[Any], list[_Part]]:
+    """Return the key of a model, what is sent besides the messages, and a part for each message."""
+    key, others, parts = key_of(model), [*_texts(model, given)], list[_Part]()
     name = plain_name(key)
     image = next((most for form, most in _IMAGES if re.search(rf"\b({form})", name)), 0)
     for message in messages:
@@ -238,11 +216,11 @@ def _sent(model: BaseChatModel, messages: Sequence[BaseMessage], given: Mapping[
             usage = message.usage_metadata
             written = usage["output_tokens"] if usage else 0  # hidden reasoning may be sent back
         parts.append(_Part(_json(text), images * image, written))
-    return _Sent(key, tools, others, parts)
+    return key, others, parts
 
 
 def _texts(model: BaseChatModel, arguments: Mapping[str, Any]) -> Iterator[Any]:  # noqa: C901
-    """Yield what is sent besides the messages and the tools; refuse what has no bound."""
+    """Yield what is sent besides the messages; raise InputError for what has no bound."""
     fields = vars(model)
     if found := _SEARCHING.search(name_of(model)):
         _refuse(f"A model whose name has {found[0]!r}")
@@ -252,9 +230,8 @@ def _texts(model: BaseChatModel, arguments: Mapping[str, Any]) -> Iterator[Any]:
     yield fields.get("system", "")  # Bedrock's
     # The arguments of a class that is not known here may have any name.
     is_known = policy_for(model) is not POLICIES["generic"]
-    sent = {**arguments, "tools": None}
     own = {name: value for name, value in fields.items() if not _FREE.fullmatch(plain_field(name))}
-    bodies = [sent, *(value for name, value in own.items() if is_merged(name, value))]
+    bodies = [arguments, *(value for name, value in own.items() if is_merged(name, value))]
     while bodies:
         body = bodies.pop()
         for name, value in body.items():
@@ -267,17 +244,14 @@ def _texts(model: BaseChatModel, arguments: Mapping[str, Any]) -> Iterator[Any]:
                 continue
             elif _MERGED.fullmatch(plain) and is_merged(name, value):
                 bodies.append(value)
-            elif is_known or body is not sent:
+            elif is_known or body is not arguments:
                 _refuse(name)
 
 
 def _schema(tool: Any) -> Any:
     """Return a tool as JSON; raise InputError for one that the provider may run."""
     if not isinstance(tool, Mapping):
-        try:
-            return convert_to_openai_tool(tool)
-        except (ValueError, TypeError) as error:
-            _refuse(f"The tool {type(tool).__name__}", error)
+        return convert_to_openai_tool(tool)
     kind = tool.get("type", "custom")
     has_form = not tool.keys().isdisjoint(("function", "name", "parameters", "properties"))
     is_ours = (kind in ("function", "object") and has_form) or (kind == "custom" and "name" in tool)
@@ -306,9 +280,9 @@ def _read(content: Any) -> tuple[list[Any], int]:
     return texts, images
 
 
-def _refuse(what: str, cause: Exception | None = None) -> NoReturn:
+def _refuse(what: str) -> NoReturn:
     msg = f"{what} has no known bound of its input. Leave it out, or budget completion tokens."
-    raise InputError(msg) from cause
+    raise InputError(msg)
 
 
 def _json(value: Any) -> str:

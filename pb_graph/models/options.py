@@ -1,7 +1,4 @@
-"""Describe one model call: its options, and the chat model object that is called.
-
-No provider's package is imported here: a model is known by the names of its classes.
-"""
+"""Describe one model call: its options, and the chat model, known by the names of its classes."""
 
 from __future__ import annotations
 
@@ -10,15 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import attrgetter
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
 from pb_graph.types import Purpose
-
-M = TypeVar("M", bound=BaseChatModel)
 
 Thinking = Literal["free", "low", "bounded", "off"]
 """The limit on thinking before an answer, for providers that let callers set one.
@@ -53,7 +48,6 @@ calls_of = attrgetter("_generate_with_cache", "_agenerate_with_cache")
 identity_of = attrgetter("_identifying_params")
 llm_type_of = attrgetter("_llm_type")
 ls_params_of = attrgetter("_get_ls_params")
-serialized_of = attrgetter("_serialized")  # cached by the model, and by copies that follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +204,7 @@ def describe_effort(arguments: Mapping[str, Any], options: CallOptions) -> str |
     return None
 
 
-def copy_for_calls(model: M) -> M:
+def copy_for_calls(model: BaseChatModel) -> BaseChatModel:
     """Return a copy of a chat model whose calls keep the caps in their arguments.
 
     A model that gives several answers at once gives one, as each could cost the cap. Its client

@@ -1,7 +1,4 @@
-"""Wait for the reply to one call, and read its finish reason and its tokens.
-
-Tokens are measured where the provider reports them, else estimated from the text.
-"""
+"""Wait for the reply to one call; read its finish reason, and read or estimate its tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from threading import Thread
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
@@ -92,14 +89,8 @@ class Reply:
         return cls(**{**plain, **{name: tuple(plain[name]) for name in ("lost", "warnings")}})
 
 
-def tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
-    """Return the tokens that a provider reported, else an estimate from the text, without a model.
-
-    Args:
-        message: The response.
-        prompt: The messages that it answers.
-        cap: The cap of the call.
-    """
+def _tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
+    """Return the tokens that a provider reported for a response, else an estimate of them."""
     usage: Any = message.usage_metadata or {}
     names = "input_tokens", "output_tokens", "total_tokens"
     given = [_whole_tokens(usage.get(name)) for name in names]
@@ -157,8 +148,7 @@ class _StreamWatch(BaseCallbackHandler):
             message.response_metadata.setdefault("model_provider", provider)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One attempt of a call, which is settled: what was reserved, and what came of it.
 
     A failed attempt has an error instead of a message, and no tokens unless it may be billed.
@@ -202,13 +192,12 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
             message = await send(reserved, watch)
             watch.mend(message, call.model.partition(":")[0])
         except Exception as error:  # noqa: BLE001 -- of the model, of which there are many kinds
-            failure, tokens = error, tokens_of_error(error)
-            if tokens is None and watch.has_begun:
-                tokens = Bill(call.model, is_measured=False)
+            begun = Bill(call.model, is_measured=False) if watch.has_begun else None
+            failure, tokens = error, tokens_of_error(error) or begun
             if tokens is None:
                 reserved.settle(0)
         else:
-            tokens = tokens_of(message, prompt, reserved.tokens)
+            tokens = _tokens_of(message, prompt, reserved.tokens)
         if tokens and (message is not None or tokens.is_measured):
             reserved.settle([tokens.most(call)])
     return Attempt(reserved, message, failure, tokens, time.perf_counter() - started)

@@ -26,7 +26,7 @@ from pb_graph import InputError, build_graph
 from pb_graph.errors import ModelCallError
 from pb_graph.local import server as local
 from pb_graph.models import caps
-from pb_graph.models.caps import CapPolicy, effort_level, policy_for
+from pb_graph.models.caps import CapPolicy, _effort_level, policy_for
 from pb_graph.models.client import ChatClient, RetryPolicy
 from pb_graph.models.options import (
     THINKING_TOKENS,
@@ -126,12 +126,12 @@ class TestThinking:
     @pytest.mark.parametrize(("cap", "level"), [(1364, "minimal"), (1365, "low"), (9215, "low")])
     def test_the_level_is_the_highest_that_fits(self, cap: int, level: str) -> None:
         levels = ["minimal", "low", "medium", "high"]
-        assert effort_level(levels, CallOptions(cap), default="high") == level
-        assert effort_level(levels, CallOptions(cap, thinking="free"), default="high") is None
+        assert _effort_level(levels, CallOptions(cap), default="high") == level
+        assert _effort_level(levels, CallOptions(cap, thinking="free"), default="high") is None
 
     @given(st.integers(1, 200_000), st.sampled_from(["low", "medium", "high"]))
     def test_effort_is_never_raised(self, cap: int, default: str) -> None:
-        level = effort_level(["low", "medium", "high"], CallOptions(cap), default=default)
+        level = _effort_level(["low", "medium", "high"], CallOptions(cap), default=default)
         assert level is None or THINKING_TOKENS[level] < THINKING_TOKENS[default]
 
     def test_the_effort_that_a_call_asks_for_is_told_with_its_reason(self) -> None:

@@ -33,7 +33,7 @@ from pb_graph.models.provider_errors import (
     status_of,
     to_model_call_error,
 )
-from pb_graph.models.reply import BLOCKING, Reply, finish_of, run_sync, tokens_of
+from pb_graph.models.reply import BLOCKING, Reply, _tokens_of, finish_of, run_sync
 from tests.support.chat_model import HTTPError, ScriptedChat
 
 PROMPT = [HumanMessage("What is 6 * 7? " * 20)]
@@ -52,7 +52,7 @@ def test_what_a_provider_reports_is_taken_and_the_details_are_parts_of_it() -> N
     read: Any = {"cache_read": 2, "cache_creation": 0, "ephemeral_5m_input_tokens": 5}
     read["ephemeral_1h_input_tokens"] = 20  # told apart, as its price is
     details = usage(12, output_token_details={"reasoning": 9}, input_token_details=read)
-    bill = tokens_of(AIMessage("42", usage_metadata=details), PROMPT, 1000)
+    bill = _tokens_of(AIMessage("42", usage_metadata=details), PROMPT, 1000)
     assert bill == Bill(input=30, output=12, reasoning=9, cached=2, written=25, lasting=20)
     assert Bill.of("m", bill.usage()) == replace(bill, model="m")
 
@@ -111,7 +111,7 @@ def test_usage_is_a_plausible_whole_number_else_estimated_from_all_that_was_writ
 ) -> None:
     reply = AIMessage(**{"content": FORTY, **message})
     reply.usage_metadata = told
-    bill = tokens_of(reply, PROMPT, 1000)
+    bill = _tokens_of(reply, PROMPT, 1000)
     assert (bill.output, bill.is_measured) == (tokens, is_measured)
     assert bill.input == 30 or (not is_measured and 60 <= bill.input <= 100)
 
