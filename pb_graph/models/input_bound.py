@@ -251,7 +251,10 @@ def _texts(model: BaseChatModel, arguments: Mapping[str, Any]) -> Iterator[Any]:
 def _schema(tool: Any) -> Any:
     """Return a tool as JSON; raise InputError for one that the provider may run."""
     if not isinstance(tool, Mapping):
-        return convert_to_openai_tool(tool)
+        try:
+            return convert_to_openai_tool(tool)
+        except (ValueError, TypeError):  # such as a tool object of a provider's SDK
+            _refuse(f"The tool {type(tool).__name__}")
     kind = tool.get("type", "custom")
     has_form = not tool.keys().isdisjoint(("function", "name", "parameters", "properties"))
     is_ours = (kind in ("function", "object") and has_form) or (kind == "custom" and "name" in tool)

@@ -291,6 +291,7 @@ class TestBoundOfTheInput:
                 "tool 'web_search', which the provider runs",
             ),
             ("?", {"tools": [{"google_search": {}}]}, "tool 'google_search'"),
+            ("?", {"tools": [object()]}, "tool object"),  # of a provider's SDK
             ([{"type": "audio", "base64": "AA=="}], {}, "'audio'"),
             ([{"type": "input_file", "file_id": "f"}], {}, "'input_file'"),
             ([{"type": "tool_result", "content": [{"type": "document"}]}], {}, "'document'"),
