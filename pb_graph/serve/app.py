@@ -69,7 +69,12 @@ class Endpoint:
     async def complete_chat(self, request: Request) -> Response:
         """Answer a question, whole or as server-sent events. A disconnect ends the run."""
         self._admit(request)
-        chat = ChatRequest.read(await _read_body(request))
+        received = bytearray()
+        async for part in request.stream():
+            received += part
+            if len(received) > MAX_BODY:
+                raise HTTPException(413, f"the body has more than {MAX_BODY} bytes: send less")
+        chat = ChatRequest.read(bytes(received))
         # If a client leaves, Starlette cancels an anyio scope, in which LangGraph cannot clean up.
         # So the run is an asyncio task of its own.
         events: asyncio.Queue[bytes] = asyncio.Queue()
@@ -221,16 +226,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-async def _read_body(request: Request) -> bytes:
-    """Return the body; refuse one that is too large before all of it is read."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY:
-            raise HTTPException(413, f"the body has more than {MAX_BODY} bytes: send less")
-    return bytes(body)
 
 
 async def _cancel_without_client(run: asyncio.Task[Report], request: Request) -> None:
