@@ -262,14 +262,13 @@ class Answer:
     ask: Callable[[Request, CallLimits], Awaitable[Response]]  # makes one call
     # Decides what follows when only the reserve is left; None for a last answer.
     on_used_up: Callable[[errors.BudgetUsedUpError], Awaitable[Decision]] | None = None
-    decision: Decision | None = None  # of a run that has paused here before
     by_tool: bool = False  # whether the answer is a tool call: the finishing call keeps its tools
 
-    async def respond(self) -> Response:
-        """Return the model's answer or tool calls; else a message that the budget is used up."""
+    async def respond(self, decision: Decision | None = None) -> Response:
+        """Return the answer or tool calls, after the decision on an earlier pause; else why not."""
         account = self.limits.accounts[0]
         least = self._least(_ENOUGH, 0.1) if self.on_used_up else self._least(_MIN_CALL, 0.3)
-        share, decision, response = self.limits.reserve, self.decision, None
+        share, response = self.limits.reserve, None
         limits = replace(self.limits, keep=reserve_of(account, share), at_least=least)
         while decision in (None, "raise"):
             try:

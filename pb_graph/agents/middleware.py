@@ -206,7 +206,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         asks = None if self.on_used_up == "answer" else on_used_up
         pauses = [entry["pause"] for entry in log.entries if "pause" in entry]
         decision = read_decision(account, pauses[0]) if pauses else None
-        response = await Answer(request, limits, ask, asks, decision).respond()
+        response = await Answer(request, limits, ask, asks).respond(decision)
         calls = sum(len(m.tool_calls) for m in response.result if isinstance(m, AIMessage))
         new = subtract_spending(account.spending, state.get("tokens_by_model") or {})
         update = {"tokens_spent": _output(new), "tokens_by_model": new}
