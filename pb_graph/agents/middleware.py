@@ -193,8 +193,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         async def on_used_up(error: BudgetUsedUpError) -> Decision:
             if self.on_used_up == "error":
                 raise error
-            prompt = str(request.messages[-1].text) if request.messages else ""
-            pause = pause_of(account, error, prompt)
+            pause = pause_of(account, error, request.messages[-1].text if request.messages else "")
             await log.add(account, pause=pause)
             return read_decision(account, pause)
 
