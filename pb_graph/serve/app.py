@@ -250,8 +250,7 @@ async def _error(_: Request, error: Exception) -> Response:
         status, code, message = 500, "", "the server failed; its log says why"
     document = {"message": message, "type": kind, "param": None, "code": code or None}
     once = {"x-should-retry": "false"} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
-    headers = getattr(error, "headers", None) or once
-    return _json({"error": document, **report}, status, **headers)
+    return _json({"error": document, **report}, status, **(getattr(error, "headers", None) or once))
 
 
 def _event(document: Mapping[str, Any]) -> bytes:
