@@ -61,8 +61,7 @@ class CallLimits:
     at_least: int = 1  # fewest completion tokens that are worth a call
     reserve: float = 0  # share of the first account that its calls keep for the last answer
     is_last: bool = False  # the last answer: no thinking, no notes, and a prompt that is shortened
-    # Rounds of tool calls between notes about the budget; 0: only when little is left; None: never.
-    tell_every: int | None = None
+    tell_every: int = 1  # rounds of tool calls between notes about the budget; 0: only if it is low
     # Takes a request's digest, and makes its call unless the reply was paid for before a kill.
     once: Callable[[str, Callable[[], Awaitable[AIMessage]]], Awaitable[AIMessage]] | None = None
 
@@ -133,8 +132,8 @@ class Call:
         caps = *options.caps_in(given), self.limits.per_call, profile.get("max_output_tokens")
         self._cap: int | None = min(filter(None, caps), default=None)
         self._made, self._prompt = _prepared(self.model), [*self.messages]
-        last, tell_every = self._prompt[-1] if self._prompt else None, self.limits.tell_every
-        self._is_told = tell_every is not None and isinstance(last, HumanMessage | ToolMessage)
+        last = self._prompt[-1] if self._prompt and not self.limits.is_last else None
+        self._is_told = isinstance(last, HumanMessage | ToolMessage)
         # A note is sent again where it stood: a provider's prompt cache knows a prompt by its
         # beginning, and a note that later calls leave out would void the cache from there on.
         for place, answer in enumerate(self.messages[1:]):
@@ -145,7 +144,6 @@ class Call:
         return await self.limits.once(digests_of(self.messages, self._made.key)[-1], self._message)
 
     async def _message(self) -> AIMessage:
-        """Make the call within its accounts, and learn the size of its prompt."""
         limits, made, cap, io = self.limits, self._made, self._cap, self.io
         accounts = limits.accounts
         needs_input = any(account.needs_input for account in accounts)
@@ -262,16 +260,15 @@ class Answer:
     request: Request
     limits: CallLimits  # of each call
     ask: Callable[[Request, CallLimits], Awaitable[Response]]  # makes one call
-    by_tool: bool = False  # whether the answer is a tool call: the finishing call keeps its tools
     # Decides what follows when only the reserve is left; None for a last answer.
     on_used_up: Callable[[errors.BudgetUsedUpError], Awaitable[Decision]] | None = None
-    decision: Decision | None = None  # of a run that has paused here before
+    by_tool: bool = False  # whether the answer is a tool call: the finishing call keeps its tools
 
-    async def respond(self) -> Response:
-        """Return the model's answer or tool calls; else a message that the budget is used up."""
+    async def respond(self, decision: Decision | None = None) -> Response:
+        """Return the answer or tool calls, after the decision on an earlier pause; else why not."""
         account = self.limits.accounts[0]
         least = self._least(_ENOUGH, 0.1) if self.on_used_up else self._least(_MIN_CALL, 0.3)
-        share, decision, response = self.limits.reserve, self.decision, None
+        share, response = self.limits.reserve, None
         limits = replace(self.limits, keep=reserve_of(account, share), at_least=least)
         while decision in (None, "raise"):
             try:
@@ -291,30 +288,27 @@ class Answer:
     async def _finish(self, first: AIMessage | None) -> Response:
         """Return the final answer, out of the reserve, after what was written so far."""
         least = self._least(_MIN_ANSWER // 2 if first else _MIN_ANSWER, 0.1)
-        limits = replace(self.limits, at_least=least, is_last=True, tell_every=None)
+        limits = replace(self.limits, at_least=least, is_last=True)
         form, settings = self.request.response_format, self.request.model_settings
         is_parsed = self.by_tool or settings.get("response_format") is not None  # no plain message
         is_typed = is_parsed or form is not None  # so that it must come in one piece
         begun = None if is_typed or not (first and first.text) else first
         try:
             final = await self._ask(self._ending(begun), limits)
-        except errors.BudgetUsedUpError as error:
-            if is_parsed:
+        except Exception as error:
+            note = error.note if isinstance(error, errors.BudgetUsedUpError) else None
+            if is_parsed or (note is None and not begun):  # the tokens of what has begun are paid
                 raise
-            return ModelResponse([_unfinished(first or AIMessage(""), error.note)])
-        except Exception:
-            if not begun:
-                raise
-            return ModelResponse([_unfinished(begun)])  # its tokens are paid for
+            return ModelResponse([_unfinished(first or AIMessage(""), note or "")])
         said = last = _message_of(final)
         finish, is_empty = finish_of(last), not (last.text or last.tool_calls)
         is_open = finish == "length" or (is_empty and finish == "stop")
         if not is_typed and last.tool_calls:  # it was given no tools
             last, is_open = _without_tool_calls(last), True
         if first:  # the usage of both calls; a structured answer is whole in the second
-            content: Any = last.content
-            if begun:
-                content = _joined(begun.content, content) if content else begun.content
+            content: Any = (begun or last).content
+            if begun and last.content:
+                content = _joined(begun.content, last.content)
             usage = [answer.usage_metadata for answer in (first, last)]
             both = add_usage(*usage) if any(usage) else None
             last = last.model_copy(update={"content": content, "usage_metadata": both})

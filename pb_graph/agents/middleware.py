@@ -121,26 +121,21 @@ class _Log:
 
 
 class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
-    """Limit the tokens or dollars of an agent and its sub-agents.
+    """Limit the tokens or dollars of an agent, and of its sub-agents that have this middleware.
 
-    Each model call reserves its cap in the budget before it is made, and is settled after it. A
-    part of the budget is reserved for the final answer: when a call is truncated, or only the
-    reserve is left, the model is asked once more, without tools, to finish.
-
-    Sub-agents with this middleware draw on the budget of the agent that called them, and so do
-    `plan_and_budget_tool` and `BudgetedChatModel`. Agents without the middleware are not limited.
-
-    The retries of the provider's SDK are turned off, as they cannot be counted; use LangChain's
-    `ModelRetryMiddleware`. `tokens_spent` and `tokens_by_model` in the agent's output count the
-    run. A resumed run continues with its account, also in another process.
+    Each model call reserves its cap in the budget before it is made, and is settled after it. When
+    a call is truncated, or only the reserve is left, the model is asked once more, without tools,
+    to finish. `plan_and_budget_tool` and `BudgetedChatModel` draw on the same budget.
+    `tokens_spent` and `tokens_by_model` in the agent's output count the run, also a resumed one.
+    Retries of the provider's SDK, which cannot be counted, are off: use `ModelRetryMiddleware`.
 
     Args:
         budget: Completion tokens of each run, or a `Budget` that all runs with it spend together.
         per_call: Most completion tokens of a single call; needed if several runs share a `Budget`.
         reserve: Share of the budget reserved for the final answer.
-        on_used_up: Action when only the reserve is left. ``"answer"`` asks for the final
-            answer, ``"pause"`` interrupts the agent with a `BudgetPause` until it is resumed
-            with a `BudgetDecision`, ``"error"`` raises `BudgetUsedUpError`.
+        on_used_up: Action when only the reserve is left. ``"answer"`` asks for the final answer,
+            ``"pause"`` interrupts with a `BudgetPause` until the agent is resumed with a
+            `BudgetDecision`, ``"error"`` raises `BudgetUsedUpError`.
         tell_every: Rounds of tool calls between two notes about the remaining budget, which the
             model always gets when less than a fifth is left; 0: only then.
 
@@ -174,72 +169,31 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         self.on_used_up = on_used_up
         self._runs: dict[str, Budget] = {}
 
-    def before_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> dict[str, Any]:
+    def before_agent(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002
         """Start a new account. A resumed run keeps its account."""
-        del state, runtime
-        empty: dict[str, Any] = {"tokens_spent": Overwrite(0), "tokens_by_model": Overwrite({})}
-        return {**empty, "budget_total": 0.0, "token_budget_run": uuid4().hex}
+        spent = {"tokens_spent": Overwrite(0), "tokens_by_model": Overwrite({})}
+        return {**spent, "budget_total": 0.0, "token_budget_run": uuid4().hex}
 
-    def after_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> None:
+    def after_agent(self, state: TokenBudgetState, runtime: Runtime[Any]) -> None:  # noqa: ARG002
         """Close the run's account."""
-        del runtime
         self._runs.pop(state.get("token_budget_run", ""), None)
 
     def wrap_model_call(self, request: Request, handler: Handler) -> Result:
         """Make one model call within the budget, and a second one if the first was truncated."""
-        return run_sync(self._response(request, handler, BLOCKING))
+        return run_sync(self.awrap_model_call(request, handler, BLOCKING))
 
-    async def awrap_model_call(self, request: Request, handler: Handler) -> Result:
+    async def awrap_model_call(self, request: Request, handler: Handler, io: IO = ASYNC) -> Result:
         """Make one model call within the budget, and a second one if the first was truncated."""
-        return await self._response(request, handler, ASYNC)
 
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
-        """Make a tool call; the agents that the tool runs share its part of the budget."""
-        return run_sync(self._result(request, handler, BLOCKING))
-
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
-        """Make a tool call; the agents that the tool runs share its part of the budget."""
-        return await self._result(request, handler, ASYNC)
-
-    def _account(self, state: Mapping[str, Any], log: _Log | None = None) -> Budget:
-        """Return the account of a run: the existing one, else one that starts from the state."""
-        run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
-        total = state.get("budget_total", 0)
-        last = log.entries[-1] if log and log.entries else {}  # before the node was cut off
-        if last and _output(last["tokens"]) > _output(earlier):
-            earlier, total = last["tokens"], max(total, last["total"])
-        enclosing = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
-        with _LOCK:
-            account = self._runs.get(run)  # also knows attempts that left no trace in the state
-            is_elsewhere = account is not None and enclosing and account.parent is not enclosing[0]
-            # Tools of this step have ended in another process. Enclosing tools know of them.
-            is_behind = account is not None and _output(account.spending) < _output(earlier)
-            if account is None or is_elsewhere or (is_behind and _TOOL_LOGS.get()):
-                account = cast("Budget", open_run(self.budget, run=run, earlier=earlier))
-                kept = state.get("budget_reserve") or reserve_of(account, self._limits.reserve)
-                account.keep(kept)
-                if run:
-                    self._runs[run] = account
-                if len(self._runs) > _MAX_RUNS:
-                    del self._runs[next(iter(self._runs))]
-            elif is_behind:
-                account.charge(subtract_spending(earlier, account.spending))
-            if total > account.total:
-                account.raise_to(total)  # a decision in an earlier process raised it
-            return account
-
-    async def _response(self, request: Request, handler: Handler, io: IO) -> Result:
         async def ask(request: Request, limits: CallLimits) -> Response:
             parts = {part.name: getattr(request, part.name) for part in fields(request)}
             parts["model"] = charged(request.model, limits)
-            answer: Response = await io.call(handler, handler, BudgetedModelRequest(**parts))
-            return answer
+            return cast("Response", await io.call(handler, handler, BudgetedModelRequest(**parts)))
 
         async def on_used_up(error: BudgetUsedUpError) -> Decision:
             if self.on_used_up == "error":
                 raise error
-            prompt = str(request.messages[-1].text) if request.messages else ""
-            pause = pause_of(account, error, prompt)
+            pause = pause_of(account, error, request.messages[-1].text if request.messages else "")
             await log.add(account, pause=pause)
             return read_decision(account, pause)
 
@@ -248,11 +202,10 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         account = self._account(state, log)
         once = partial(log.once, account, run) if log.journal else None
         limits = replace(self._limits, accounts=accounts_in_scope(account), once=once)
-        answer = Answer(request, limits, ask)
-        answer.on_used_up = None if self.on_used_up == "answer" else on_used_up
-        if pauses := [entry["pause"] for entry in log.entries if "pause" in entry]:
-            answer.decision = read_decision(account, pauses[0])
-        response = await answer.respond()
+        asks = None if self.on_used_up == "answer" else on_used_up
+        pauses = [entry["pause"] for entry in log.entries if "pause" in entry]
+        decision = read_decision(account, pauses[0]) if pauses else None
+        response = await Answer(request, limits, ask, asks).respond(decision)
         calls = sum(len(m.tool_calls) for m in response.result if isinstance(m, AIMessage))
         new = subtract_spending(account.spending, state.get("tokens_by_model") or {})
         update = {"tokens_spent": _output(new), "tokens_by_model": new}
@@ -260,7 +213,14 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         update |= {"budget_per_tool_call": account.left / max(1, calls)}
         return ExtendedModelResponse(response, Command(update=update))
 
-    async def _result(self, request: ToolCallRequest, handler: Handler, io: IO) -> Any:
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
+        """Make a tool call; the agents that the tool runs share its part of the budget."""
+        return run_sync(self.awrap_tool_call(request, handler, BLOCKING))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Handler, io: IO = ASYNC
+    ) -> Any:
+        """Make a tool call; the agents that the tool runs share its part of the budget."""
         log = await _Log(io, request.tool_call["id"]).read()
         runs: dict[str, Spending] = {}  # what was spent below, if the tool was cut off before
         for entry in log.entries:
@@ -293,6 +253,33 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         if isinstance(result, Command) and result.graph is None and isinstance(result.update, dict):
             return replace(result, update={**result.update, **spent})
         return result
+
+    def _account(self, state: Mapping[str, Any], log: _Log | None = None) -> Budget:
+        """Return the account of a run: the existing one, else one that starts from the state."""
+        run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
+        total = state.get("budget_total", 0)
+        last = log.entries[-1] if log and log.entries else {}  # before the node was cut off
+        if last and _output(last["tokens"]) > _output(earlier):
+            earlier, total = last["tokens"], max(total, last["total"])
+        enclosing = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
+        with _LOCK:
+            account = self._runs.get(run)  # also knows attempts that left no trace in the state
+            is_elsewhere = account is not None and enclosing and account.parent is not enclosing[0]
+            # Tools of this step have ended in another process. Enclosing tools know of them.
+            is_behind = account is not None and _output(account.spending) < _output(earlier)
+            if account is None or is_elsewhere or (is_behind and _TOOL_LOGS.get()):
+                account = cast("Budget", open_run(self.budget, run=run, earlier=earlier))
+                kept = state.get("budget_reserve") or reserve_of(account, self._limits.reserve)
+                account.keep(kept)
+                if run:
+                    self._runs[run] = account
+                if len(self._runs) > _MAX_RUNS:
+                    del self._runs[next(iter(self._runs))]
+            elif is_behind:
+                account.charge(subtract_spending(earlier, account.spending))
+            if total > account.total:
+                account.raise_to(total)  # a decision in an earlier process raised it
+            return account
 
 
 def _output(spending: Spending) -> int:

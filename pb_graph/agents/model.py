@@ -22,7 +22,7 @@ from pb_graph.budget.account import Budget, accounts_in_scope
 from pb_graph.errors import InputError
 from pb_graph.models.client import RetryPolicy
 from pb_graph.models.options import identity_of, llm_type_of, ls_params_of, name_of
-from pb_graph.models.reply import ASYNC, BLOCKING, run_sync
+from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 
 _OPENED = BeforeValidator(lambda given: Budget(given) if isinstance(given, int) else given)
 
@@ -33,8 +33,7 @@ class BudgetedChatModel(BaseChatModel):
     It does for a model what `TokenBudgetMiddleware` does for an agent. Part of the budget is
     reserved for the final answer: at creation, or at the first call if the budget comes from
     `use_budget`. When that is used up, too, the answer is a message that says so; structured output
-    raises `BudgetUsedUpError`. The retries of the provider's SDK are turned off, as they cannot be
-    counted. `retry_policy` limits the retries after transient faults, within the budget.
+    raises `BudgetUsedUpError`.
 
     Attributes:
         model: The chat model. It is not changed. Call ``bind``, ``with_retry`` and
@@ -43,7 +42,7 @@ class BudgetedChatModel(BaseChatModel):
             the host's run is within (`pb_graph.budget.use_budget`).
         per_call: Completion tokens of a single call; `None` for no further limit.
         reserve: Share of the budget set aside for its last answer; 0 for a worker's model.
-        retry_policy: How often a failed call is made again.
+        retry_policy: Retries after transient faults, instead of those of the provider's SDK.
     """
 
     model: BaseChatModel
@@ -69,7 +68,7 @@ class BudgetedChatModel(BaseChatModel):
         """The model with the callbacks of this model, and the limits of each call."""
         heard = {name: getattr(self, name) for name in ("callbacks", "tags", "metadata")}
         accounts = (self.budget,) if isinstance(self.budget, Budget) else ()
-        own = CallLimits(accounts, per_call=self.per_call, reserve=self.reserve, tell_every=1)
+        own = CallLimits(accounts, per_call=self.per_call, reserve=self.reserve)
         return self.model.model_copy(update=heard), own
 
     @property
@@ -112,20 +111,18 @@ class BudgetedChatModel(BaseChatModel):
         return super().with_structured_output(schema, **options)
 
     def _generate(
-        self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **given: Any
     ) -> ChatResult:
-        return run_sync(self._agenerate(messages, stop, run_manager, io=BLOCKING, **settings))
+        return run_sync(self._agenerate(messages, stop, run_manager, io=BLOCKING, **given))
 
     async def _agenerate(
-        self, messages: Any, stop: Any = None, run_manager: Any = None, **settings: Any
+        self, messages: Any, stop: Any = None, run_manager: Any = None, io: IO = ASYNC, **given: Any
     ) -> ChatResult:
-        io = settings.pop("io", ASYNC)
-
         async def ask(request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
             # The model's cache, rate limiter and streaming callbacks apply. `invoke` would start
             # a second run, and usage callbacks would count the call twice.
-            given = request.model, request.messages, stop, run_manager, request.model_settings
-            return ModelResponse([await Call(limits, *given, io).reply()])
+            parts = request.model, request.messages, stop, run_manager, request.model_settings
+            return ModelResponse([await Call(limits, *parts, io).reply()])
 
         plain, own = self.budgeted
         accounts = accounts_in_scope(*own.accounts or (None,))
@@ -133,7 +130,7 @@ class BudgetedChatModel(BaseChatModel):
             msg = "There is no budget. Give BudgetedChatModel one, or run it in use_budget(budget)."
             raise InputError(msg)
         self._keep(accounts[0])
-        request = ModelRequest(model=plain, messages=messages, model_settings=settings)
+        request = ModelRequest(model=plain, messages=messages, model_settings=given)
         answer = Answer(request, replace(own, accounts=accounts), ask, by_tool=self._by_tool)
         response = await self.retry_policy.repeat(answer.respond, io, longest=60.0)
         return ChatResult(generations=[ChatGeneration(message=each) for each in response.result])

@@ -39,7 +39,6 @@ def plan_and_budget_tool(
 ) -> BaseTool:
     """Create a tool that runs the graph; its artifact is the report.
 
-    Besides the question, an agent may give ``limit``: the most tokens that the call is worth to it.
     If a question cannot be answered, the agent gets the reason as text. The agent's callbacks and
     configuration reach the graph, and an interrupt within the graph pauses the agent.
 
@@ -52,7 +51,7 @@ def plan_and_budget_tool(
         **options: The other arguments of `build_graph`.
 
     Returns:
-        A tool that takes a question and an optional limit.
+        A tool that takes a question and, optionally, the most tokens that it is worth: ``limit``.
 
     Raises:
         InputError: If `limit` is neither a number nor a `Budget`, or an option is a setting.
@@ -73,19 +72,18 @@ def plan_and_budget_tool(
             raise InputError(msg)
         graph = build_graph(model_or_graph, **options)
 
-    async def answer(io: IO, question: str, config: RunnableConfig, most: int | None) -> Answer:
+    async def asolve(
+        question: str, config: RunnableConfig, limit: int | None = None, io: IO = ASYNC
+    ) -> Answer:
         try:
-            with use_budget(open_run(own, limit=most)):
+            with use_budget(open_run(own, limit=limit)):
                 out = await io.call(graph.invoke, graph.ainvoke, {"question": question}, config)
         except (InputError, NoAnswerError) as error:
             return str(error), getattr(error, "report", None)
         return out["answer"], out["report"]
 
     def solve(question: str, config: RunnableConfig, limit: TokenLimit = None) -> Answer:
-        return run_sync(answer(BLOCKING, question, config, limit))
-
-    async def asolve(question: str, config: RunnableConfig, limit: TokenLimit = None) -> Answer:
-        return await answer(ASYNC, question, config, limit)
+        return run_sync(asolve(question, config, limit, BLOCKING))
 
     return StructuredTool.from_function(
         solve, asolve, name=name, description=description, response_format="content_and_artifact"

@@ -55,6 +55,7 @@ class Endpoint:
         ]
         # Starlette takes the handler of the nearest class.
         handled: Any = dict.fromkeys((HTTPException, errors.PlanAndBudgetError, Exception), _error)
+        handled[ClientDisconnect] = lambda *_: Response(status_code=_CLIENT_LEFT)
         return Starlette(routes=routes, exception_handlers=handled)
 
     async def list_models(self, request: Request) -> Response:
@@ -68,7 +69,12 @@ class Endpoint:
     async def complete_chat(self, request: Request) -> Response:
         """Answer a question, whole or as server-sent events. A disconnect ends the run."""
         self._admit(request)
-        chat = ChatRequest.read(await _read_body(request))
+        received = bytearray()
+        async for part in request.stream():
+            received += part
+            if len(received) > MAX_BODY:
+                raise HTTPException(413, f"the body has more than {MAX_BODY} bytes: send less")
+        chat = ChatRequest.read(bytes(received))
         # If a client leaves, Starlette cancels an anyio scope, in which LangGraph cannot clean up.
         # So the run is an asyncio task of its own.
         events: asyncio.Queue[bytes] = asyncio.Queue()
@@ -78,21 +84,21 @@ class Endpoint:
         first = await events.get()  # an error before the first model call ends has its own status
         leaving.cancel()
         if run.cancelled():
-            raise HTTPException(_CLIENT_LEFT)
-        if not (first and chat.stream):
+            raise ClientDisconnect
+        if not first:
             return _json(chat.whole(run.result()))
 
         async def body() -> AsyncGenerator[bytes]:
             event = first
             try:
-                yield _event(chat.chunk({"role": "assistant", "content": ""}))
+                yield chat.chunk({"role": "assistant", "content": ""})
                 while event:
                     yield event
                     event = await events.get()
                 try:
                     ending = chat.ending(run.result())
                 except Exception as error:  # noqa: BLE001 -- told to the client
-                    ending = _event(_refusal(error)[1])
+                    ending = b"data: %b\n\n" % bytes((await _error(request, error)).body)
                 yield ending + b"data: [DONE]\n\n"
             finally:
                 run.cancel()
@@ -100,7 +106,6 @@ class Endpoint:
         return StreamingResponse(body(), 200, {"cache-control": "no-cache"}, "text/event-stream")
 
     async def _run(self, chat: ChatRequest, tell: Callable[[bytes], None]) -> Report:
-        """Run the graph, send the events of a stream, and return the report."""
         shown, context = "", Context(settings=chat.to_settings(), limit=chat.limit)
         modes: Any = ["values", "messages", "custom"] if chat.stream else ["values"]
         run: Any = self.graph.astream(chat.to_input(), context=context, stream_mode=modes)
@@ -112,7 +117,7 @@ class Endpoint:
             elif mode == "messages" and isinstance(data[0], AIMessage) and data[0].text:
                 gap = "\n\n" if shown not in ("", data[0].id) else ""  # a forced ending follows
                 shown = data[0].id or ""
-                tell(_event(chat.chunk({"content": gap + data[0].text})))
+                tell(chat.chunk({"content": gap + data[0].text}))
         return cast("Report", state["report"])  # the last node either writes it or raises
 
     def _admit(self, request: Request) -> None:
@@ -185,15 +190,16 @@ class ChatRequest(BaseModel, extra="allow"):
         choice = {"message": message, "finish_reason": _finish_reason(report)}
         return self._frame("chat.completion", choice) | self._account(report)
 
-    def chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
-        """Return a chunk of a stream with the fields that it adds to the message."""
-        return self._frame("chat.completion.chunk", {"delta": delta, "finish_reason": finish})
+    def chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> bytes:
+        """Return the event of a chunk with the fields that it adds to the message."""
+        choice = {"delta": delta, "finish_reason": finish}
+        return _event(self._frame("chat.completion.chunk", choice))
 
     def ending(self, report: Report) -> bytes:
         """Return the events of the last chunk and, if requested, of usage and report."""
-        last = _event(self.chunk({}, _finish_reason(report)))
+        last = self.chunk({}, _finish_reason(report))
         if (self.stream_options or {}).get("include_usage") or self.report:
-            return last + _event(self._frame("chat.completion.chunk") | self._account(report))
+            last += _event(self._frame("chat.completion.chunk") | self._account(report))
         return last
 
     def _frame(self, kind: str, *choices: dict[str, Any]) -> dict[str, Any]:
@@ -222,19 +228,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-async def _read_body(request: Request) -> bytes:
-    """Return the body; refuse one that is too large before all of it is read."""
-    body = bytearray()
-    try:
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_BODY:
-                raise HTTPException(413, f"the body has more than {MAX_BODY} bytes: send less")
-    except ClientDisconnect as left:
-        raise HTTPException(_CLIENT_LEFT) from left
-    return bytes(body)
-
-
 async def _cancel_without_client(run: asyncio.Task[Report], request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
@@ -242,14 +235,7 @@ async def _cancel_without_client(run: asyncio.Task[Report], request: Request) ->
 
 
 async def _error(_: Request, error: Exception) -> Response:
-    """Answer with an error; OpenAI's clients are told not to retry the request."""
-    status, body = _refusal(error)
-    once = {"x-should-retry": "false"} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
-    return _json(body, status, **(getattr(error, "headers", None) or once))
-
-
-def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
-    """Return the HTTP status and the body of an error, with OpenAI's names for types and codes."""
+    """Answer with an error in OpenAI's names; its clients are told not to retry the request."""
     status, kind, code, message = 502, "server_error", "model_unavailable", str(error)
     report = {}
     if isinstance(error, HTTPException | errors.InputError):
@@ -263,7 +249,8 @@ def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
         logging.getLogger(__name__).error("a request failed", exc_info=error)
         status, code, message = 500, "", "the server failed; its log says why"
     document = {"message": message, "type": kind, "param": None, "code": code or None}
-    return status, {"error": document, **report}
+    once = {"x-should-retry": "false"} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
+    return _json({"error": document, **report}, status, **(getattr(error, "headers", None) or once))
 
 
 def _event(document: Mapping[str, Any]) -> bytes:
