@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, WrapValidator
 from pydantic_core.core_schema import ValidationInfo
 
 from pb_graph.budget.account import Budget
@@ -49,12 +49,20 @@ _PAPER = LevelTable()  # the paper's budgets by level
 _listed = Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))
 _Style = Literal["auto", "draft", "calculation", "concise", "prose", "plain", "answer", "paper"]
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
-_KINDS = {
+_SENTENCES = {
     "limit": "a limit is a whole number of completion tokens, at least 1, such as 4000, or one of "
     '{"usd": 0.02} and {"total_tokens": 6000}',
     "budget": "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, "
     'such as {"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}',
 }
+
+
+def _explain(value: object, validate: Callable[[object], object], info: ValidationInfo) -> object:
+    """Replace pydantic's errors for each kind of budget or limit by one sentence."""
+    try:
+        return validate(value)
+    except ValidationError as error:
+        raise ValueError(_SENTENCES[info.field_name or ""]) from error
 
 
 class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
@@ -72,19 +80,18 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     """All sub-questions in one call, or one call for each (plan_and_budget only). None: by the
     class of the model; stepwise for a large one."""
     plan_from: Level | None = None
-    """The lowest level that is decomposed. Below this level the plan is one step, without a call
-    for a plan. 1: always, as in the paper. None, if it is set: never; else by the class of the
-    model."""
+    """The lowest level that is decomposed; below it the plan is one step, without a call for a
+    plan. 1: always, as in the paper. None, if it is set: never; else by the class of the model."""
     planning: Literal["two_call", "fused"] = "fused"
     """fused: one planner call writes the plan with its levels and credits. two_call: a second call
     judges them, as in the paper."""
     schedule: Literal[ScheduleName, "bam"] | Schedule = "weighted"
     """How the budget is split across the sub-questions: a name, or a name with parameters, such as
     {"name": "polynomial", "power": 3}."""
-    limit: Limit | _Tokens | None = None
+    limit: Annotated[Limit | _Tokens | None, WrapValidator(_explain)] = None
     """The most that a question may cost, planning included: completion tokens, or {"usd": 0.02} or
     {"total_tokens": 6000}, which count the input."""
-    budget: BudgetRule | _Tokens | None = None
+    budget: Annotated[BudgetRule | _Tokens | None, WrapValidator(_explain)] = None
     """Solving tokens of a question: a number, or a rule by level. None: the paper's budgets by
     level, at least what the asked length needs (2 a word, 45 a sentence, 1,000 a page, 300 a day of
     a trip), or no budget if the method has none. A budget that you set also limits methods of one
@@ -112,26 +119,13 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     """Time limit of a call in seconds, and the longest Retry-After to wait for. A chat model object
     keeps its own time limit. None: 120 seconds, or an hour for a local model."""
     max_retries: int = Field(default=3, ge=0, le=10)
-    """Retries of a call that was refused or never sent (rate limit, server error, no connection). A
-    call that may have been billed is not repeated. The max_retries of a model object are turned
-    off."""
+    """Retries of a call that was refused or never sent (rate limit, server error, no connection),
+    not of one that may have been billed. The max_retries of a model object are turned off."""
     domain: str = Field(default="general problem solving", min_length=1, max_length=200)
-    """The field of the questions: told to the planner; some domains set the style and the
-    totals."""
+    """The field of the questions, told to the planner; some set the style and the totals."""
     level_examples: str | None = Field(default=None, max_length=8000)
     """Example problems of known level for the planner, one a line: 'Level 1: …' to 'Level 5: …'.
     '': no examples. None: the package's own, from mathematics."""
-
-    @field_validator("budget", "limit", mode="wrap")
-    @classmethod
-    def _explain(
-        cls, value: object, validate: Callable[[object], object], info: ValidationInfo
-    ) -> object:
-        """Replace pydantic's errors for each kind of budget or limit by one sentence."""
-        try:
-            return validate(value)
-        except ValidationError as error:
-            raise ValueError(_KINDS[info.field_name or ""]) from error
 
     @classmethod
     def read(cls, value: object) -> Self:
