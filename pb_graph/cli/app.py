@@ -95,9 +95,9 @@ def _graph(
 @app.command()
 def models() -> None:
     """List the local models (Apache-2.0) and whether their weights are downloaded."""
-    for model in weights.CATALOG.values():
-        state = "downloaded" if weights.installed(model.name) else "not downloaded"
-        typer.echo(f"local:{model.name:<20} {model.bytes / 2**20:>5.0f} MiB  {state}")
+    for name, model in weights.CATALOG.items():
+        state = "downloaded" if weights.installed(name) else "not downloaded"
+        typer.echo(f"local:{name:<20} {model.bytes / 2**20:>5.0f} MiB  {state}")
 
 
 @app.command()

