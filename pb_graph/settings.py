@@ -29,18 +29,14 @@ def _known_method(name: str) -> str:
 ClassName = Literal["small", "large", "thinking"]
 """A class of models, with defaults of its own: `pb_graph.models.classes`."""
 
-PLANNED = "plan_and_budget"
-"""The default method."""
-MIN_SHARE = 24
-"""Smallest share of a step in tokens, where the budget allows; the paper has none."""
-LEVEL_CAP = 2
-"""Cap of the call for the level: a letter and a digit, as small models answer with a bare digit."""
+PLANNED = "plan_and_budget"  # the default method
+MIN_SHARE = 24  # tokens, the smallest share of a step where the budget allows; the paper has none
+LEVEL_CAP = 2  # tokens of the call for the level: a letter and a digit, or a small model's digit
 
 _DOMAIN_STYLES = {"arithmetic": "calculation", "mathematics": "concise"}  # that `auto` stands for
 _DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # An answer that is cut off is mostly lost: read off answers without a cap.
     "mathematics": {"budget": 700},
-    # These tasks need no working, so the level is not estimated and nothing is planned.
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
@@ -83,19 +79,16 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     """The lowest level that is decomposed; below it the plan is one step, without a call for a
     plan. 1: always, as in the paper. None, if it is set: never; else by the class of the model."""
     planning: Literal["two_call", "fused"] = "fused"
-    """fused: one planner call writes the plan with its levels and credits. two_call: a second call
-    judges them, as in the paper."""
+    """fused: one call plans and grades the steps. two_call: one call for each, as in the paper."""
     schedule: Literal[ScheduleName, "bam"] | Schedule = "weighted"
-    """How the budget is split across the sub-questions: a name, or a name with parameters, such as
-    {"name": "polynomial", "power": 3}."""
+    """How the budget is split over the steps: a name, or {"name": "polynomial", "power": 3}."""
     limit: Annotated[Limit | _Tokens | None, WrapValidator(_explain)] = None
     """The most that a question may cost, planning included: completion tokens, or {"usd": 0.02} or
     {"total_tokens": 6000}, which count the input."""
     budget: Annotated[BudgetRule | _Tokens | None, WrapValidator(_explain)] = None
     """Solving tokens of a question: a number, or a rule by level. None: the paper's budgets by
     level, at least what the asked length needs (2 a word, 45 a sentence, 1,000 a page, 300 a day of
-    a trip), or no budget if the method has none. A budget that you set also limits methods of one
-    call."""
+    a trip), or none if the method has none. A set budget also limits methods of one call."""
     enforcement: Literal["prompt", "force"] = "force"
     """prompt: the model is only told its budget. force: each call has a hard cap, and a call that
     reaches its cap is asked for its result, unless `reserve` is 0."""

@@ -121,8 +121,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 ) -> None:
     """Serve an endpoint with OpenAI's protocol that answers each question within a budget.
 
-    The model's name in a request is a method, such as vanilla. Clients send PB_API_KEY as their
-    key.
+    The model's name in a request is a method, such as vanilla. The key of clients is PB_API_KEY.
     """
     if not (find_spec("starlette") and find_spec("uvicorn")):
         exits.fail(f"serve needs starlette and uvicorn. {how_to_install('serve')}")

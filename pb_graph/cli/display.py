@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,7 +16,7 @@ from pb_graph.cli.options import printable
 if TYPE_CHECKING:
     from pb_graph.graph import PlanAndBudgetGraph
     from pb_graph.state import Input
-    from pb_graph.types import Report, SubQuestion
+    from pb_graph.types import Report
 
 _PLANNING = ("plan", "estimate")
 
@@ -27,10 +27,7 @@ class Display:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._spinner = Spinner("dots")
-        self._steps: list[SubQuestion] = []
-        self._level: int | None = None
-        self._budget: int | None = None
-        self._shares: dict[int, int] = {}
+        self._known: dict[str, Any] = {}  # the last level, budget, steps and shares
         self._spent: dict[int, str] = {}
         self._tokens = self._solving = self._calls = 0
 
@@ -41,7 +38,6 @@ class Display:
             graph: Graph that answers the question.
             inputs: The question, with its level if the user gave one.
         """
-        data: Any = {}
         run: Any = graph.astream(inputs, stream_mode=["custom", "values"])
         try:
             with Live(get_renderable=self._draw, console=self._console, transient=True):
@@ -49,10 +45,9 @@ class Display:
                     if mode == "custom":
                         self._show(data)
         finally:
-            if self._steps:
+            if "steps" in self._known:
                 self._console.print(self._plan())
-        report: Report = data["report"]  # the last node either writes it or raises
-        return report
+        return cast("Report", data["report"])  # the last node either writes it or raises
 
     def describe_spending(self) -> str:
         """Return a sentence with the cost of the run so far."""
@@ -89,13 +84,10 @@ class Display:
             self._tokens += tokens
             self._solving += 0 if event["node"] in _PLANNING else tokens
         elif kind in {*_PLANNING, "allocate"}:
-            self._steps = event.get("steps") or self._steps
-            self._budget = event.get("budget", self._budget)
-            self._shares |= enumerate(event.get("shares", ()))
-            level, source = event.get("level"), event.get("level_source", "given")
-            if self._level is None and level is not None:
-                self._level = level
-                self._console.print(f"Level {level} of 5 ({source})")
+            if event.get("level") and "level" not in self._known:
+                source = event.get("level_source", "given")
+                self._console.print(f"Level {event['level']} of 5 ({source})")
+            self._known |= {name: value for name, value in event.items() if value}
         elif kind == "step_started":
             self._spent[event["index"]] = "…"
         elif kind == "step_done":
@@ -104,18 +96,20 @@ class Display:
 
     def _draw(self) -> RenderableType:
         self._spinner.update(text=f"{self._tokens:,} completion tokens")
-        return Group(self._plan(), self._spinner) if self._steps else self._spinner
+        return Group(self._plan(), self._spinner) if "steps" in self._known else self._spinner
 
     def _plan(self) -> Table:
-        names, count = ("level", "credit", "share", "spent"), len(self._steps)
+        names, steps = ("level", "credit", "share", "spent"), self._known["steps"]
         numbers = (Column(name, justify="right", no_wrap=True) for name in names)
         table = Table("#", "step", *numbers, box=None, header_style="bold", pad_edge=False)
-        for index, step in enumerate(self._steps):
-            cells = map(_format, (step["level"], step["credit"], self._shares.get(index)))
+        count, shares = len(steps), dict(enumerate(self._known.get("shares", ())))
+        for index, step in enumerate(steps):
+            cells = map(_format, (step["level"], step["credit"], shares.get(index)))
             spent = _format(self._solving) if count == 1 else self._spent.get(index, "")
             table.add_row(str(index + 1), safe(step["question"]), *cells, spent)
         if count > 1:  # the tokens of a step in a single call are unknown
-            table.add_row("", "all", "", "", _format(self._budget), _format(self._solving))
+            totals = (None, None, self._known.get("budget"), self._solving)
+            table.add_row("", "all", *map(_format, totals))
         return table
 
 

@@ -90,12 +90,8 @@ Method = Annotated[str | None, _budget(help=f"plan_and_budget (default), or a ba
 Level = Annotated[int | None, _budget(help="Difficulty, 1 to 5. Default: estimated.")]
 Budget = Annotated[int | None, _budget(help="Completion tokens for solving. Default: by level.")]
 Limit = Annotated[int | None, _budget(min=1, help="Most completion tokens, planning included.")]
-LimitUsd = Annotated[
-    float | None, _budget(min=1e-6, help="Most dollars, input and planning included.")
-]
-Plan = Annotated[
-    bool, _budget("--plan", help="Plan at every level, and solve each step on its own.")
-]
+LimitUsd = Annotated[float | None, _budget(min=1e-6, help="Most dollars, with input and planning.")]
+Plan = Annotated[bool, _budget("--plan", help="Plan at every level; solve each step on its own.")]
 Sets = Annotated[
     list[str] | None,
     _budget("--set", metavar="NAME=VALUE", help="A setting: schedule=linear; repeatable."),
