@@ -66,7 +66,6 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
             if as_json:
                 typer.echo(json.dumps(error.report, ensure_ascii=False))
             raise
-    display.close_with(report)
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=False))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -30,7 +30,7 @@ class Display:
         self._tokens = self._solving = self._calls = 0
 
     async def follow(self, graph: PlanAndBudgetGraph, inputs: Input) -> Report:
-        """Run a graph, and return the report. The plan stays on the screen if the run fails.
+        """Run a graph, print its result, and return the report. A failed run leaves its plan.
 
         Args:
             graph: Graph that answers the question.
@@ -45,14 +45,7 @@ class Display:
         finally:
             if "steps" in self._known:
                 self._console.print(self._plan())
-        return cast("Report", data["report"])  # the last node either writes it or raises
-
-    def describe_spending(self) -> str:
-        """Return a sentence with the cost of the run so far."""
-        return f"{self._tokens:,} completion tokens were spent in {_calls(self._calls)}."
-
-    def close_with(self, report: Mapping[str, Any]) -> None:
-        """Print the result, the working below it, the warnings, and a line with the spending."""
+        report: Report = data["report"]  # the last node either writes it or raises
         answer, result = report["answer"], report["result"] or report["answer"].strip()
         self._console.print("", safe(result, "bold"), "", sep="\n")
         if result != answer.strip():
@@ -67,6 +60,11 @@ class Display:
             f"{_calls(usage['calls'])}, {usage['seconds']:.1f} s",
             style="dim",
         )
+        return report
+
+    def describe_spending(self) -> str:
+        """Return a sentence with the cost of the run so far."""
+        return f"{self._tokens:,} completion tokens were spent in {_calls(self._calls)}."
 
     def _show(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]

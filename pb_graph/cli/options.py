@@ -18,8 +18,7 @@ import typer
 from pb_graph import __version__
 from pb_graph.errors import InputError, PlanAndBudgetError
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
-"""Exit codes."""
+FAILED, USAGE, INTERRUPTED = 1, 2, 130  # exit codes
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
 
