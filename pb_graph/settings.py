@@ -20,9 +20,8 @@ from pb_graph.types import Query
 def _known_method(name: str) -> str:
     """Return the name of a method; raise InputError, which lists the known ones, for any other."""
     if name not in METHODS:
-        close = did_you_mean(name, METHODS)
-        msg = f"there is no method {name!r}; available: {', '.join(METHODS)}{close}"
-        raise InputError(msg)
+        msg = f"there is no method {name!r}; available: {', '.join(METHODS)}"
+        raise InputError(msg + did_you_mean(name, METHODS))
     return name
 
 
@@ -128,9 +127,8 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
             InputError: If `value` is neither, or a field is unknown or wrong.
         """
         if isinstance(value, Mapping) and (unknown := sorted(set(value) - set(cls.model_fields))):
-            close = did_you_mean(unknown[0], cls.model_fields)
-            msg = f"unknown setting {unknown[0]}; available: {', '.join(cls.model_fields)}{close}"
-            raise InputError(msg)
+            msg = f"unknown setting {unknown[0]}; available: {', '.join(cls.model_fields)}"
+            raise InputError(msg + did_you_mean(unknown[0], cls.model_fields))
         try:
             return cls.model_validate(value)
         except ValidationError as error:
@@ -138,10 +136,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
 
     @classmethod
     def paper(cls, method: str = PLANNED, **changes: Any) -> Self:  # noqa: ANN401 -- fields
-        """Return the settings of a method in the paper's tables.
-
-        Every question is planned, the model is only told its budget, shares are rounded down (Eq.
-        7), and planner and solver are told what the templates of the paper's appendix say.
+        """Return the settings of a method in the paper's tables: docs/concepts/methods.md.
 
         Args:
             method: One of the paper's five methods.
@@ -306,9 +301,6 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
 class Context:
     """Choices of one run: ``graph.invoke(..., context=Context(...))``, or an assistant's config.
 
-    A host graph with its own context has a `Context`, or a mapping of its fields, in the field
-    ``plan_and_budget``.
-
     Attributes:
         settings: Settings of the run. The fields that are set here replace those of the graph.
         model: A chat model, or ``provider:model``, that solves.
@@ -325,7 +317,7 @@ class Context:
 
     @classmethod
     def resolve(cls, value: object) -> Self:
-        """Return the context of a run, also from that of a host graph, a mapping or an object.
+        """Return a run's context, also from the field ``plan_and_budget`` of a host's own context.
 
         Raises:
             InputError: If the settings or the limit are wrong, or the context has another type.
@@ -336,9 +328,8 @@ class Context:
         if value is None or isinstance(value, Mapping):
             value = cls(**value or {})
         if not isinstance(value, cls):
-            msg = f"The context of a run must be a Context, not {value!r:.100}. "
-            msg += "Give settings as context=Context(settings=...)."
-            raise InputError(msg)
+            msg = f"The context of a run must be a Context, not {value!r:.100}. Give settings as "
+            raise InputError(msg + "context=Context(settings=...).")
         require_limit("a context's limit", value.limit)
         settings = None if value.settings is None else Settings.read(value.settings)  # maybe JSON
         return replace(value, settings=settings)
@@ -348,6 +339,5 @@ def require_limit(name: str, value: object) -> int | Budget | None:
     """Return the limit that an argument gives; raise InputError for every other value."""
     if value is None or isinstance(value, Budget) or (type(value) is int and value >= 1):
         return value
-    msg = f"{name} must be completion tokens, such as 4000, or a Budget, such as "
-    msg += f"Budget(usd=0.50), not {value!r:.100}"
-    raise InputError(msg)
+    msg = f"{name} must be completion tokens, such as 4000, or a Budget, such as Budget(usd=0.50), "
+    raise InputError(msg + f"not {value!r:.100}")

@@ -52,8 +52,7 @@ class Display:
             self._console.print(safe(answer, "dim"), "", sep="\n")
         for warning in report["warnings"]:
             self._console.print(safe(f"note: {warning['message']}", "yellow"))
-        usage = report["usage"]
-        planning = sum(usage["by_node"].get(node, {}).get("output_tokens", 0) for node in _PLANNING)
+        usage, planning = report["usage"], self._tokens - self._solving
         self._console.print(
             f"{usage['output_tokens']:,} of at most {report['limit']:,} completion tokens "
             f"(planning {planning:,}){'' if usage['measured'] else ', partly estimated'}; "

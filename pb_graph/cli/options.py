@@ -8,10 +8,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
-from typing import Annotated, NoReturn
+from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 
@@ -28,8 +27,7 @@ def printable(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
-@dataclass(frozen=True, slots=True)
-class Exits:
+class Exits(NamedTuple):
     """Ends a program's commands with one line on standard error."""
 
     program: str

@@ -15,10 +15,9 @@ import sys
 import zipfile
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pb_graph.errors import ModelSetupError, UnknownModelError, did_you_mean, how_to_install
 
@@ -26,8 +25,7 @@ LOCAL_PREFIX: Final = "local:"
 _EXTRA: Final = ("xllamacpp", "huggingface_hub", "filelock")
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModel:
+class LocalModel(NamedTuple):
     """A model of the catalog, under Apache-2.0."""
 
     sha256: str  # of the GGUF file
@@ -87,9 +85,7 @@ def installed(name: str) -> Path | None:
 
 
 def fetch(name: str, *, rehash: bool = False) -> Path:
-    """Return the path of verified weights; fetch them if they are missing or damaged.
-
-    A progress bar on stderr shows the download. Other processes that fetch the same model wait.
+    """Return the path of verified weights; one process fetches them if missing or damaged.
 
     Args:
         name: A name of the catalog.
