@@ -25,9 +25,7 @@ def _known_method(name: str) -> str:
     return name
 
 
-ClassName = Literal["small", "large", "thinking"]
-"""A class of models, with defaults of its own: `pb_graph.models.classes`."""
-
+ClassName = Literal["small", "large", "thinking"]  # the defaults of each: models/classes.py
 PLANNED = "plan_and_budget"  # the default method
 MIN_SHARE = 24  # tokens, the smallest share of a step where the budget allows; the paper has none
 LEVEL_CAP = 2  # tokens of the call for the level: a letter and a digit, or a small model's digit
@@ -72,8 +70,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     """The class of the solver, whose defaults apply where a setting is not set. None: found by the
     model's name, its profile or its first reply."""
     execution: Literal["single_pass", "stepwise"] | None = None
-    """All sub-questions in one call, or one call for each (plan_and_budget only). None: by the
-    class of the model; stepwise for a large one."""
+    """One call for all steps, or one each (plan_and_budget only). None: by the model's class."""
     plan_from: Level | None = None
     """The lowest level that is decomposed; below it the plan is one step, without a call for a
     plan. 1: always, as in the paper. None, if it is set: never; else by the class of the model."""
@@ -92,13 +89,11 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     """prompt: the model is only told its budget. force: each call has a hard cap, and a call that
     reaches its cap is asked for its result, unless `reserve` is 0."""
     reserve: int | None = Field(default=None, ge=0)
-    """Tokens of a share that are kept for the result; 0: a call ends at its cap. None: by the class
-    of the model; 48, and 256 for a thinking one."""
+    """Tokens of a share for the result; 0: a call ends at its cap. None: by the model's class."""
     cutoff: int = Field(default=8192, gt=0)
     """Hard limit of completion tokens for each call."""
     planner_cap: int | None = Field(default=None, gt=0)
-    """Hard limit of completion tokens for a planner call. None: by the class of the planner; 384
-    for a small one, 512 for a large and 2,048 for a thinking one."""
+    """Cap of a planner's call. None: by its class; 384, 512 (large) or 2,048 (thinking)."""
     synthesis: Literal["auto", "last_step", "join", "call"] = "auto"
     """How the answer is made of the parts of a stepwise plan. last_step: the last part gives it.
     join: the parts are the answer, one behind the other, without a call. call: a further call

@@ -86,8 +86,9 @@ def _graph(
         msg = "review_plan pauses for a host that can answer: use the graph from Python"
         raise InputError(msg)
     model = model_name(model)  # fail early if the name is wrong
-    for name in {model, parts["planner"] or model}:
-        weights.fetch_if_named(name)
+    names = {name.removeprefix(weights.LOCAL_PREFIX) for name in (model, parts["planner"] or model)}
+    for name in names & weights.CATALOG.keys():
+        weights.fetch(name)  # its progress bar stands above the plan
     return build_graph(model, settings=settings, planner_program=tuned, **parts)
 
 
@@ -146,7 +147,6 @@ def probe(model: Annotated[str, typer.Argument(help="'provider:model' or 'local:
     from pb_graph import probe as probing  # noqa: PLC0415 -- what a probe needs takes a second
 
     with exits.handle_errors():
-        weights.fetch_if_named(model)
         result = probing.probe(model)
     for name, (verdict, observed) in result.findings.items():
         typer.echo(f"{verdict:<12} {probing.CHECKS[name]}: {printable(observed)}")

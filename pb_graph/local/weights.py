@@ -122,12 +122,6 @@ def fetch(name: str, *, rehash: bool = False) -> Path:
     return target
 
 
-def fetch_if_named(name: str) -> None:
-    """Fetch the weights of a model that is named ``local:NAME`` in the catalog."""
-    if (local := name.removeprefix(LOCAL_PREFIX)) in CATALOG:
-        fetch(local)
-
-
 def require_extra() -> None:
     """Raise ModelSetupError if the extra ``[local]`` is not installed."""
     if missing := [module for module in _EXTRA if find_spec(module) is None]:
