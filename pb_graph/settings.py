@@ -312,7 +312,7 @@ class Context:
 
     @classmethod
     def resolve(cls, value: object) -> Self:
-        """Return a run's context, also from the field ``plan_and_budget`` of a host's own context.
+        """Return a run's context, also that in the field ``plan_and_budget`` of a host's context.
 
         Raises:
             InputError: If the settings or the limit are wrong, or the context has another type.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -12,9 +12,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from pb_graph.cli.options import printable
-from pb_graph.graph import PlanAndBudgetGraph
-from pb_graph.state import Input
-from pb_graph.types import Report
+
+if TYPE_CHECKING:
+    from pb_graph.graph import PlanAndBudgetGraph
+    from pb_graph.state import Input
+    from pb_graph.types import Report
 
 _PLANNING = ("plan", "estimate")
 
