@@ -64,11 +64,9 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     method: Annotated[str, AfterValidator(_known_method), _listed] = PLANNED
     """How a question is answered."""
     style: _Style | None = None
-    """How the solver writes; docs/concepts/methods.md describes each style. auto: by the domain.
-    None: auto for plan_and_budget, paper for its baselines."""
+    """How the solver writes: docs/concepts/methods.md. auto: by the domain. None: the method's."""
     model_class: ClassName | None = None
-    """The class of the solver, whose defaults apply where a setting is not set. None: found by the
-    model's name, its profile or its first reply."""
+    """The solver's class, with its defaults. None: found by its name, profile or first reply."""
     execution: Literal["single_pass", "stepwise"] | None = None
     """One call for all steps, or one each (plan_and_budget only). None: by the model's class."""
     plan_from: Level | None = None
@@ -95,9 +93,8 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     planner_cap: int | None = Field(default=None, gt=0)
     """Cap of a planner's call. None: by its class; 384, 512 (large) or 2,048 (thinking)."""
     synthesis: Literal["auto", "last_step", "join", "call"] = "auto"
-    """How the answer is made of the parts of a stepwise plan. last_step: the last part gives it.
-    join: the parts are the answer, one behind the other, without a call. call: a further call
-    writes it. auto: join or last_step, as the plan says."""
+    """How the parts of a stepwise plan become the answer. last_step: the last gives it. join: one
+    behind the other. call: a further call writes it. auto: join or last_step, as the plan says."""
     review_plan: bool = False
     """Interrupt the run so that a person can review the plan and its budgets."""
     max_steps: int = Field(default=5, ge=1, le=20)
