@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, WrapValidator
 from pydantic_core.core_schema import ValidationInfo
 
 from pb_graph.budget.account import Budget
@@ -20,27 +20,20 @@ from pb_graph.types import Query
 def _known_method(name: str) -> str:
     """Return the name of a method; raise InputError, which lists the known ones, for any other."""
     if name not in METHODS:
-        close = did_you_mean(name, METHODS)
-        msg = f"there is no method {name!r}; available: {', '.join(METHODS)}{close}"
-        raise InputError(msg)
+        msg = f"there is no method {name!r}; available: {', '.join(METHODS)}"
+        raise InputError(msg + did_you_mean(name, METHODS))
     return name
 
 
-ClassName = Literal["small", "large", "thinking"]
-"""A class of models, with defaults of its own: `pb_graph.models.classes`."""
-
-PLANNED = "plan_and_budget"
-"""The default method."""
-MIN_SHARE = 24
-"""Smallest share of a step in tokens, where the budget allows; the paper has none."""
-LEVEL_CAP = 2
-"""Cap of the call for the level: a letter and a digit, as small models answer with a bare digit."""
+ClassName = Literal["small", "large", "thinking"]  # the defaults of each: models/classes.py
+PLANNED = "plan_and_budget"  # the default method
+MIN_SHARE = 24  # tokens, the smallest share of a step where the budget allows; the paper has none
+LEVEL_CAP = 2  # tokens of the call for the level: a letter and a digit, or a small model's digit
 
 _DOMAIN_STYLES = {"arithmetic": "calculation", "mathematics": "concise"}  # that `auto` stands for
 _DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # An answer that is cut off is mostly lost: read off answers without a cap.
     "mathematics": {"budget": 700},
-    # These tasks need no working, so the level is not estimated and nothing is planned.
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }
 """Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
@@ -49,12 +42,20 @@ _PAPER = LevelTable()  # the paper's budgets by level
 _listed = Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))
 _Style = Literal["auto", "draft", "calculation", "concise", "prose", "plain", "answer", "paper"]
 _Tokens = Annotated[int, Field(strict=True, ge=1)]
-_KINDS = {
+_SENTENCES = {
     "limit": "a limit is a whole number of completion tokens, at least 1, such as 4000, or one of "
     '{"usd": 0.02} and {"total_tokens": 6000}',
     "budget": "a budget is a whole number of tokens, at least 1, such as 400, or a rule by level, "
     'such as {"rule": "level_table", "tokens": {"1": 200, "2": 250, "3": 350, "4": 450, "5": 600}}',
 }
+
+
+def _explain(value: object, validate: Callable[[object], object], info: ValidationInfo) -> object:
+    """Replace pydantic's errors for each kind of budget or limit by one sentence."""
+    try:
+        return validate(value)
+    except ValidationError as error:
+        raise ValueError(_SENTENCES[info.field_name or ""]) from error
 
 
 class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
@@ -63,47 +64,37 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     method: Annotated[str, AfterValidator(_known_method), _listed] = PLANNED
     """How a question is answered."""
     style: _Style | None = None
-    """How the solver writes; docs/concepts/methods.md describes each style. auto: by the domain.
-    None: auto for plan_and_budget, paper for its baselines."""
+    """How the solver writes: docs/concepts/methods.md. auto: by the domain. None: the method's."""
     model_class: ClassName | None = None
-    """The class of the solver, whose defaults apply where a setting is not set. None: found by the
-    model's name, its profile or its first reply."""
+    """The solver's class, with its defaults. None: found by its name, profile or first reply."""
     execution: Literal["single_pass", "stepwise"] | None = None
-    """All sub-questions in one call, or one call for each (plan_and_budget only). None: by the
-    class of the model; stepwise for a large one."""
+    """One call for all steps, or one each (plan_and_budget only). None: by the model's class."""
     plan_from: Level | None = None
-    """The lowest level that is decomposed. Below this level the plan is one step, without a call
-    for a plan. 1: always, as in the paper. None, if it is set: never; else by the class of the
-    model."""
+    """The lowest level that is decomposed; below it the plan is one step, without a call for a
+    plan. 1: always, as in the paper. None, if it is set: never; else by the class of the model."""
     planning: Literal["two_call", "fused"] = "fused"
-    """fused: one planner call writes the plan with its levels and credits. two_call: a second call
-    judges them, as in the paper."""
+    """fused: one call plans and grades the steps. two_call: one call for each, as in the paper."""
     schedule: Literal[ScheduleName, "bam"] | Schedule = "weighted"
-    """How the budget is split across the sub-questions: a name, or a name with parameters, such as
-    {"name": "polynomial", "power": 3}."""
-    limit: Limit | _Tokens | None = None
+    """How the budget is split over the steps: a name, or {"name": "polynomial", "power": 3}."""
+    limit: Annotated[Limit | _Tokens | None, WrapValidator(_explain)] = None
     """The most that a question may cost, planning included: completion tokens, or {"usd": 0.02} or
     {"total_tokens": 6000}, which count the input."""
-    budget: BudgetRule | _Tokens | None = None
+    budget: Annotated[BudgetRule | _Tokens | None, WrapValidator(_explain)] = None
     """Solving tokens of a question: a number, or a rule by level. None: the paper's budgets by
     level, at least what the asked length needs (2 a word, 45 a sentence, 1,000 a page, 300 a day of
-    a trip), or no budget if the method has none. A budget that you set also limits methods of one
-    call."""
+    a trip), or none if the method has none. A set budget also limits methods of one call."""
     enforcement: Literal["prompt", "force"] = "force"
     """prompt: the model is only told its budget. force: each call has a hard cap, and a call that
     reaches its cap is asked for its result, unless `reserve` is 0."""
     reserve: int | None = Field(default=None, ge=0)
-    """Tokens of a share that are kept for the result; 0: a call ends at its cap. None: by the class
-    of the model; 48, and 256 for a thinking one."""
+    """Tokens of a share for the result; 0: a call ends at its cap. None: by the model's class."""
     cutoff: int = Field(default=8192, gt=0)
     """Hard limit of completion tokens for each call."""
     planner_cap: int | None = Field(default=None, gt=0)
-    """Hard limit of completion tokens for a planner call. None: by the class of the planner; 384
-    for a small one, 512 for a large and 2,048 for a thinking one."""
+    """Cap of a planner's call. None: by its class; 384, 512 (large) or 2,048 (thinking)."""
     synthesis: Literal["auto", "last_step", "join", "call"] = "auto"
-    """How the answer is made of the parts of a stepwise plan. last_step: the last part gives it.
-    join: the parts are the answer, one behind the other, without a call. call: a further call
-    writes it. auto: join or last_step, as the plan says."""
+    """How the parts of a stepwise plan become the answer. last_step: the last gives it. join: one
+    behind the other. call: a further call writes it. auto: join or last_step, as the plan says."""
     review_plan: bool = False
     """Interrupt the run so that a person can review the plan and its budgets."""
     max_steps: int = Field(default=5, ge=1, le=20)
@@ -112,26 +103,13 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     """Time limit of a call in seconds, and the longest Retry-After to wait for. A chat model object
     keeps its own time limit. None: 120 seconds, or an hour for a local model."""
     max_retries: int = Field(default=3, ge=0, le=10)
-    """Retries of a call that was refused or never sent (rate limit, server error, no connection). A
-    call that may have been billed is not repeated. The max_retries of a model object are turned
-    off."""
+    """Retries of a call that was refused or never sent (rate limit, server error, no connection),
+    not of one that may have been billed. The max_retries of a model object are turned off."""
     domain: str = Field(default="general problem solving", min_length=1, max_length=200)
-    """The field of the questions: told to the planner; some domains set the style and the
-    totals."""
+    """The field of the questions, told to the planner; some set the style and the totals."""
     level_examples: str | None = Field(default=None, max_length=8000)
     """Example problems of known level for the planner, one a line: 'Level 1: …' to 'Level 5: …'.
     '': no examples. None: the package's own, from mathematics."""
-
-    @field_validator("budget", "limit", mode="wrap")
-    @classmethod
-    def _explain(
-        cls, value: object, validate: Callable[[object], object], info: ValidationInfo
-    ) -> object:
-        """Replace pydantic's errors for each kind of budget or limit by one sentence."""
-        try:
-            return validate(value)
-        except ValidationError as error:
-            raise ValueError(_KINDS[info.field_name or ""]) from error
 
     @classmethod
     def read(cls, value: object) -> Self:
@@ -141,9 +119,8 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
             InputError: If `value` is neither, or a field is unknown or wrong.
         """
         if isinstance(value, Mapping) and (unknown := sorted(set(value) - set(cls.model_fields))):
-            close = did_you_mean(unknown[0], cls.model_fields)
-            msg = f"unknown setting {unknown[0]}; available: {', '.join(cls.model_fields)}{close}"
-            raise InputError(msg)
+            msg = f"unknown setting {unknown[0]}; available: {', '.join(cls.model_fields)}"
+            raise InputError(msg + did_you_mean(unknown[0], cls.model_fields))
         try:
             return cls.model_validate(value)
         except ValidationError as error:
@@ -151,10 +128,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
 
     @classmethod
     def paper(cls, method: str = PLANNED, **changes: Any) -> Self:  # noqa: ANN401 -- fields
-        """Return the settings of a method in the paper's tables.
-
-        Every question is planned, the model is only told its budget, shares are rounded down (Eq.
-        7), and planner and solver are told what the templates of the paper's appendix say.
+        """Return the settings of a method in the paper's tables: docs/concepts/methods.md.
 
         Args:
             method: One of the paper's five methods.
@@ -319,9 +293,6 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
 class Context:
     """Choices of one run: ``graph.invoke(..., context=Context(...))``, or an assistant's config.
 
-    A host graph with its own context has a `Context`, or a mapping of its fields, in the field
-    ``plan_and_budget``.
-
     Attributes:
         settings: Settings of the run. The fields that are set here replace those of the graph.
         model: A chat model, or ``provider:model``, that solves.
@@ -338,7 +309,7 @@ class Context:
 
     @classmethod
     def resolve(cls, value: object) -> Self:
-        """Return the context of a run, also from that of a host graph, a mapping or an object.
+        """Return a run's context, also that in the field ``plan_and_budget`` of a host's context.
 
         Raises:
             InputError: If the settings or the limit are wrong, or the context has another type.
@@ -349,9 +320,8 @@ class Context:
         if value is None or isinstance(value, Mapping):
             value = cls(**value or {})
         if not isinstance(value, cls):
-            msg = f"The context of a run must be a Context, not {value!r:.100}. "
-            msg += "Give settings as context=Context(settings=...)."
-            raise InputError(msg)
+            msg = f"The context of a run must be a Context, not {value!r:.100}. Give settings as "
+            raise InputError(msg + "context=Context(settings=...).")
         require_limit("a context's limit", value.limit)
         settings = None if value.settings is None else Settings.read(value.settings)  # maybe JSON
         return replace(value, settings=settings)
@@ -361,6 +331,5 @@ def require_limit(name: str, value: object) -> int | Budget | None:
     """Return the limit that an argument gives; raise InputError for every other value."""
     if value is None or isinstance(value, Budget) or (type(value) is int and value >= 1):
         return value
-    msg = f"{name} must be completion tokens, such as 4000, or a Budget, such as "
-    msg += f"Budget(usd=0.50), not {value!r:.100}"
-    raise InputError(msg)
+    msg = f"{name} must be completion tokens, such as 4000, or a Budget, such as Budget(usd=0.50), "
+    raise InputError(msg + f"not {value!r:.100}")

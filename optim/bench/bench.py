@@ -31,7 +31,7 @@ from optim.scorers import Score, Scorer
 from pb_graph.budget.bill import most_billed, usage_of
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.local import server, weights
+from pb_graph.local import server
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy, known_policy
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
@@ -117,7 +117,6 @@ def _client(
     else:
         name = label = model_name(spec)
         file = name.removeprefix(LOCAL_PREFIX)
-        weights.fetch_if_named(name)
         model = resolve(name, settings, **sampling)
         if file != name:
             label = LOCAL_PREFIX + server.public_name(file)

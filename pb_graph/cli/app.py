@@ -66,7 +66,6 @@ def solve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
             if as_json:
                 typer.echo(json.dumps(error.report, ensure_ascii=False))
             raise
-    display.close_with(report)
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=False))
 
@@ -87,17 +86,18 @@ def _graph(
         msg = "review_plan pauses for a host that can answer: use the graph from Python"
         raise InputError(msg)
     model = model_name(model)  # fail early if the name is wrong
-    for name in {model, parts["planner"] or model}:
-        weights.fetch_if_named(name)
+    names = {name.removeprefix(weights.LOCAL_PREFIX) for name in (model, parts["planner"] or model)}
+    for name in names & weights.CATALOG.keys():
+        weights.fetch(name)  # its progress bar stands above the plan
     return build_graph(model, settings=settings, planner_program=tuned, **parts)
 
 
 @app.command()
 def models() -> None:
     """List the local models (Apache-2.0) and whether their weights are downloaded."""
-    for model in weights.CATALOG.values():
-        state = "downloaded" if weights.installed(model.name) else "not downloaded"
-        typer.echo(f"local:{model.name:<20} {model.bytes / 2**20:>5.0f} MiB  {state}")
+    for name, model in weights.CATALOG.items():
+        state = "downloaded" if weights.installed(name) else "not downloaded"
+        typer.echo(f"local:{name:<20} {model.bytes / 2**20:>5.0f} MiB  {state}")
 
 
 @app.command()
@@ -121,8 +121,7 @@ def serve(  # noqa: PLR0913, PLR0917 -- one parameter for each option
 ) -> None:
     """Serve an endpoint with OpenAI's protocol that answers each question within a budget.
 
-    The model's name in a request is a method, such as vanilla. Clients send PB_API_KEY as their
-    key.
+    The model's name in a request is a method, such as vanilla. The key of clients is PB_API_KEY.
     """
     if not (find_spec("starlette") and find_spec("uvicorn")):
         exits.fail(f"serve needs starlette and uvicorn. {how_to_install('serve')}")
@@ -148,7 +147,6 @@ def probe(model: Annotated[str, typer.Argument(help="'provider:model' or 'local:
     from pb_graph import probe as probing  # noqa: PLC0415 -- what a probe needs takes a second
 
     with exits.handle_errors():
-        weights.fetch_if_named(model)
         result = probing.probe(model)
     for name, (verdict, observed) in result.findings.items():
         typer.echo(f"{verdict:<12} {probing.CHECKS[name]}: {printable(observed)}")

@@ -16,7 +16,7 @@ from typing import Any
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall, UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, tool
 from rich.bar import Bar
@@ -56,13 +56,11 @@ class ScriptedModel(FakeListChatModel):
         count, is_cut = len(written), len(written) < len(words)
         jobs = range(self.rounds[done] if tools and not is_cut else 0)
         calls = [ToolCall(name=tools[0], args={"job": f"job {n}"}, id=f"{done} {n}") for n in jobs]
-        message = AIMessage(
-            " ".join(written),
-            tool_calls=calls,
-            usage_metadata={"input_tokens": 9, "output_tokens": count, "total_tokens": count + 9},
-            response_metadata={"finish_reason": "length" if is_cut else "stop"},
-        )
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        usage = UsageMetadata(input_tokens=9, output_tokens=count, total_tokens=count + 9)
+        end = {"finish_reason": "length" if is_cut else "stop"}
+        text = " ".join(written)
+        reply = AIMessage(text, tool_calls=calls, usage_metadata=usage, response_metadata=end)
+        return ChatResult(generations=[ChatGeneration(message=reply)])
 
 
 class CheckAfterEachCall(AgentMiddleware[AgentState[Any], Any]):
@@ -125,11 +123,8 @@ def draw(runs: Sequence[Run]) -> Table:
 
 def play(console: Console) -> list[Run]:
     """Play the three runs on a console, and return them."""
-    runs = [
-        Run("no budget"),
-        Run("check after calls", [CheckAfterEachCall()]),
-        Run("shared Budget", [TokenBudgetMiddleware(Budget(BUDGET))]),
-    ]
+    runs = [Run("no budget"), Run("check after calls", [CheckAfterEachCall()])]
+    runs.append(Run("shared Budget", [TokenBudgetMiddleware(Budget(BUDGET))]))
     with Live(get_renderable=lambda: draw(runs), console=console, transient=True):
         for run in runs:
             asyncio.run(run.play())

@@ -16,7 +16,7 @@ from pb_graph.cli.options import printable
 if TYPE_CHECKING:
     from pb_graph.graph import PlanAndBudgetGraph
     from pb_graph.state import Input
-    from pb_graph.types import Report, SubQuestion
+    from pb_graph.types import Report
 
 _PLANNING = ("plan", "estimate")
 
@@ -27,21 +27,17 @@ class Display:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._spinner = Spinner("dots")
-        self._steps: list[SubQuestion] = []
-        self._level: int | None = None
-        self._budget: int | None = None
-        self._shares: dict[int, int] = {}
+        self._known: dict[str, Any] = {}  # the last level, budget, steps and shares
         self._spent: dict[int, str] = {}
         self._tokens = self._solving = self._calls = 0
 
     async def follow(self, graph: PlanAndBudgetGraph, inputs: Input) -> Report:
-        """Run a graph, and return the report. The plan stays on the screen if the run fails.
+        """Run a graph, print its result, and return the report. A failed run leaves its plan.
 
         Args:
             graph: Graph that answers the question.
             inputs: The question, with its level if the user gave one.
         """
-        data: Any = {}
         run: Any = graph.astream(inputs, stream_mode=["custom", "values"])
         try:
             with Live(get_renderable=self._draw, console=self._console, transient=True):
@@ -49,31 +45,27 @@ class Display:
                     if mode == "custom":
                         self._show(data)
         finally:
-            if self._steps:
+            if "steps" in self._known:
                 self._console.print(self._plan())
         report: Report = data["report"]  # the last node either writes it or raises
-        return report
-
-    def describe_spending(self) -> str:
-        """Return a sentence with the cost of the run so far."""
-        return f"{self._tokens:,} completion tokens were spent in {_calls(self._calls)}."
-
-    def close_with(self, report: Mapping[str, Any]) -> None:
-        """Print the result, the working below it, the warnings, and a line with the spending."""
         answer, result = report["answer"], report["result"] or report["answer"].strip()
         self._console.print("", safe(result, "bold"), "", sep="\n")
         if result != answer.strip():
             self._console.print(safe(answer, "dim"), "", sep="\n")
         for warning in report["warnings"]:
             self._console.print(safe(f"note: {warning['message']}", "yellow"))
-        usage = report["usage"]
-        planning = sum(usage["by_node"].get(node, {}).get("output_tokens", 0) for node in _PLANNING)
+        usage, planning = report["usage"], self._tokens - self._solving
         self._console.print(
             f"{usage['output_tokens']:,} of at most {report['limit']:,} completion tokens "
             f"(planning {planning:,}){'' if usage['measured'] else ', partly estimated'}; "
             f"{_calls(usage['calls'])}, {usage['seconds']:.1f} s",
             style="dim",
         )
+        return report
+
+    def describe_spending(self) -> str:
+        """Return a sentence with the cost of the run so far."""
+        return f"{self._tokens:,} completion tokens were spent in {_calls(self._calls)}."
 
     def _show(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
@@ -89,13 +81,10 @@ class Display:
             self._tokens += tokens
             self._solving += 0 if event["node"] in _PLANNING else tokens
         elif kind in {*_PLANNING, "allocate"}:
-            self._steps = event.get("steps") or self._steps
-            self._budget = event.get("budget", self._budget)
-            self._shares |= enumerate(event.get("shares", ()))
-            level, source = event.get("level"), event.get("level_source", "given")
-            if self._level is None and level is not None:
-                self._level = level
-                self._console.print(f"Level {level} of 5 ({source})")
+            if event.get("level") and "level" not in self._known:
+                source = event.get("level_source", "given")
+                self._console.print(f"Level {event['level']} of 5 ({source})")
+            self._known |= {name: value for name, value in event.items() if value}
         elif kind == "step_started":
             self._spent[event["index"]] = "…"
         elif kind == "step_done":
@@ -104,18 +93,20 @@ class Display:
 
     def _draw(self) -> RenderableType:
         self._spinner.update(text=f"{self._tokens:,} completion tokens")
-        return Group(self._plan(), self._spinner) if self._steps else self._spinner
+        return Group(self._plan(), self._spinner) if "steps" in self._known else self._spinner
 
     def _plan(self) -> Table:
-        names, count = ("level", "credit", "share", "spent"), len(self._steps)
+        names, steps = ("level", "credit", "share", "spent"), self._known["steps"]
         numbers = (Column(name, justify="right", no_wrap=True) for name in names)
         table = Table("#", "step", *numbers, box=None, header_style="bold", pad_edge=False)
-        for index, step in enumerate(self._steps):
-            cells = map(_format, (step["level"], step["credit"], self._shares.get(index)))
+        count, shares = len(steps), dict(enumerate(self._known.get("shares", ())))
+        for index, step in enumerate(steps):
+            cells = map(_format, (step["level"], step["credit"], shares.get(index)))
             spent = _format(self._solving) if count == 1 else self._spent.get(index, "")
             table.add_row(str(index + 1), safe(step["question"]), *cells, spent)
         if count > 1:  # the tokens of a step in a single call are unknown
-            table.add_row("", "all", "", "", _format(self._budget), _format(self._solving))
+            totals = (None, None, self._known.get("budget"), self._solving)
+            table.add_row("", "all", *map(_format, totals))
         return table
 
 

@@ -8,18 +8,16 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
-from typing import Annotated, NoReturn
+from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 
 from pb_graph import __version__
 from pb_graph.errors import InputError, PlanAndBudgetError
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
-"""Exit codes."""
+FAILED, USAGE, INTERRUPTED = 1, 2, 130  # exit codes
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
 
@@ -29,8 +27,7 @@ def printable(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
-@dataclass(frozen=True, slots=True)
-class Exits:
+class Exits(NamedTuple):
     """Ends a program's commands with one line on standard error."""
 
     program: str
@@ -90,12 +87,8 @@ Method = Annotated[str | None, _budget(help=f"plan_and_budget (default), or a ba
 Level = Annotated[int | None, _budget(help="Difficulty, 1 to 5. Default: estimated.")]
 Budget = Annotated[int | None, _budget(help="Completion tokens for solving. Default: by level.")]
 Limit = Annotated[int | None, _budget(min=1, help="Most completion tokens, planning included.")]
-LimitUsd = Annotated[
-    float | None, _budget(min=1e-6, help="Most dollars, input and planning included.")
-]
-Plan = Annotated[
-    bool, _budget("--plan", help="Plan at every level, and solve each step on its own.")
-]
+LimitUsd = Annotated[float | None, _budget(min=1e-6, help="Most dollars, with input and planning.")]
+Plan = Annotated[bool, _budget("--plan", help="Plan at every level; solve each step on its own.")]
 Sets = Annotated[
     list[str] | None,
     _budget("--set", metavar="NAME=VALUE", help="A setting: schedule=linear; repeatable."),

