@@ -49,19 +49,14 @@ class BudgetPause(TypedDict):
     """The end of the message that the model was about to be asked, or the question."""
 
 
-class BudgetDecision(BaseModel):
+class BudgetDecision(BaseModel, use_attribute_docstrings=True):
     """The value that resumes a paused run: `Command(resume={"action": "raise", "by": 2000})`."""
 
-    action: Decision = Field(
-        description="raise: go on with more. finish: give a final answer out of the reserve. stop: "
-        "end with a message."
-    )
-    by: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="For raise: tokens or dollars, in the budget's unit.",
-    )
+    action: Decision
+    """raise: go on with more. finish: give a final answer out of the reserve. stop: end with a
+    message."""
+    by: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """For raise: tokens or dollars, in the budget's unit."""
 
     @model_validator(mode="after")
     def _has_amount(self) -> Self:
