@@ -31,8 +31,7 @@ Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
 Program = PlannerProgram | str | Path | Any
 """The planner's prompts: a `Planner`, a `PlannerProgram` or its path, or an object with ``prompts``
 and ``settings``, such as `optim.tuning.GraphProgram`. `Any`, as importing `Planner` loads DSPy."""
-Role = Literal["solver", "easy", "planner", "estimator"]
-"""The task that a model is asked to do."""
+Role = Literal["solver", "easy", "planner", "estimator"]  # what a model is asked to do
 
 _MAX_KNOWN = 1000  # a service may give each run its own model, and runs may be abandoned
 

@@ -126,8 +126,7 @@ class Journal:
         self._asked[digest] += 1
         key = str(uuid5(self._task, f"{digest} {self._asked[digest]}"))
         if self._stored is None:
-            saver = self._saver
-            found = await self._io.call(saver.get_tuple, saver.aget_tuple, self._config)
+            found = await self._io.call(self._saver.get_tuple, self._saver.aget_tuple, self._config)
             writes = (found.pending_writes if found else None) or []
             self._stored = {name: entry for name, channel, entry in writes if channel == _CHANNEL}
         return key, self._stored.get(key)

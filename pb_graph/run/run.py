@@ -31,7 +31,7 @@ from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_to
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 from pb_graph.tasks import is_composed
-from pb_graph.types import EASY, Finish, Purpose, Query, Spending, WarningCode
+from pb_graph.types import EASY, Finish, Purpose, Query, ReportWarning, Spending, WarningCode
 
 Prompt = Sequence[PromptMessage | BaseMessage]
 
@@ -226,8 +226,7 @@ class Run:
             return FoundClass(given, "given")
         if isinstance(model, str | None) and (name := model_name(model)).startswith(LOCAL_PREFIX):
             return find_class(name)  # without loading its weights
-        client = await self.client(role)
-        return class_of_any(client.classes, self.parts.replied)
+        return class_of_any((await self.client(role)).classes, self.parts.replied)
 
     def _model(self, role: Role) -> Model:
         """Return the model of a role; one that the run names does all the solving, or planning."""
@@ -276,9 +275,8 @@ class Run:
             note = f"{lost} attempt(s) ended without reporting their tokens; "
             self.warn("unknown_bill", note + "each may be billed up to its cap")
         if notes := self._warnings.items():
-            self._update["warnings"] = [
-                {"code": code, "message": f"{node}: {text}"} for text, code in notes
-            ]
+            rows = [ReportWarning(code=code, message=f"{node}: {text}") for text, code in notes]
+            self._update["warnings"] = rows
         return self._update
 
     async def _work(
