@@ -66,9 +66,8 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
         settings: `Settings` or its fields. None means those of ``planner_program`` or the defaults.
         planner_program: A tuned `Planner` or `optim.tuning.GraphProgram`, or a saved one as a
             `PlannerProgram` or the path of its file.
-        checkpointer: For threads and interrupts, unless a host graph has one. When a process dies
-            or a checkpointer fails, at most the call in flight is paid again with
-            ``durability="sync"``; with ``"async"``, LangGraph's default, the whole question may be.
+        checkpointer: For threads, interrupts and runs that are killed, unless a host graph has one:
+            docs/recipes/durability.md.
         model_class: The class of ``model``: ``"small"``, ``"large"`` or ``"thinking"``. None finds
             the class by the name or the profile of the model, or by its first reply.
         cap_policy: The policy that turns a cap into call arguments, or its name, such as ``"vllm"``
@@ -129,7 +128,7 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     return PlanAndBudgetGraph(**vars(compiled))  # as `CompiledStateGraph.copy` makes one
 
 
-NodeFunction = Callable[[Any, Run], State | Awaitable[State]]
+_Function = Callable[[Any, Run], State | Awaitable[State]]
 _EDGES = {START: "intake", "estimate": "allocate", "solve": "allocate"}
 _EDGES |= {"answer": "finish", "synthesize": "finish", "no_answer": END}
 _NEXT_NODES = {
@@ -149,11 +148,10 @@ class Node(Runnable[Any, State | Command[str]]):
     Args:
         function: Takes the state, or the `SolveTask` that was sent, and the run, and returns keys
             of the state. Its name is the node's. A coroutine only awaits methods of its `Run`.
-        is_entry: Whether this is the first node, which takes the settings of the graph and of the
-            context. The others, also of a resumed run, take those that it left in the state.
+        is_entry: Whether the settings are those of graph and context, not those in the state.
     """
 
-    def __init__(self, function: NodeFunction, parts: GraphParts, *, is_entry: bool) -> None:
+    def __init__(self, function: _Function, parts: GraphParts, *, is_entry: bool) -> None:
         self.name: str = function.__name__
         self._function, self._parts, self._is_entry = function, parts, is_entry
 

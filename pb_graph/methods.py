@@ -15,8 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from pb_graph.errors import InputError
 
-PAPER = "Plan and Budget, arXiv:2505.16122"
-"""The source of the paper's own methods."""
+PAPER = "Plan and Budget, arXiv:2505.16122"  # the source of the paper's own methods
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -1,8 +1,4 @@
-"""The planner program as one JSON file without a pickle, and without the address of a model.
-
-`Planner.save` writes the prompts alone; ``pb-optim tune`` adds the settings that they were measured
-with, and the record of the tuning, which `optim.tuning.run` reads.
-"""
+"""The planner program as one JSON file without a pickle, and without the address of a model."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ class PlannerProgram(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
     Attributes:
         state: State of each predictor, as ``dspy.Module.dump_state`` returns it.
         settings: Settings of the measurement, for a graph that is built without settings.
-        tuning: Record of the tuning, plain JSON; None for prompts that were written by hand.
+        tuning: Record of ``pb-optim tune``, plain JSON; None for prompts written by hand.
     """
 
     format: Literal["plan-and-budget planner"] = "plan-and-budget planner"

@@ -27,8 +27,7 @@ class Input(TypedDict, total=False):
     answer_format: Annotated[str, EphemeralValue(str)]
     domain: Annotated[str, EphemeralValue(str)]
     level: Annotated[int, EphemeralValue(int)]
-    budget: Annotated[int, EphemeralValue(int)]
-    """Solving tokens of this question, in place of ``Settings.budget``."""
+    budget: Annotated[int, EphemeralValue(int)]  # solving tokens, in place of ``Settings.budget``
 
 
 class Output(TypedDict):
@@ -37,40 +36,31 @@ class Output(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
     answer: str
     report: types.Report
+    # With a ``response_format``: the answer as JSON of that type; None if it does not fit.
     structured_response: NotRequired[Any]
-    """With a ``response_format``: the answer as JSON of that type; None if it does not fit."""
 
 
 class State(Input, total=False):
     """The state between input and output."""
 
-    settings: dict[str, Any]
-    """The settings of this run as JSON, so that a resumed run keeps the ones it began with."""
+    settings: dict[str, Any]  # of this run as JSON, so that a resumed run keeps its own
     query: types.Query
     plan: list[types.SubQuestion]
-    limit: int | None
-    """Completion tokens that the question cannot exceed; a reviewer or a decision may raise it."""
-    planning_bound: int
-    """The part of the first limit that is for planning."""
+    limit: int | None  # the most completion tokens; a reviewer or a decision may raise this limit
+    planning_bound: int  # the part of the first limit that is for planning
     level_source: types.LevelSource | None
-    model_class_source: str
-    """Source of the class of the solver, as in the report."""
-    thinking_room: int
-    """Tokens of the limit for a solver that may turn out to think, as nothing tells its class."""
-    shares: list[int]
-    """Tokens of each step; empty while the budget is not split."""
+    model_class_source: str  # what told the class of the solver, as in the report
+    thinking_room: int  # tokens of the limit for a solver of unknown class that may think
+    shares: list[int]  # tokens of each step; empty while the budget is not split
     results: Annotated[list[types.StepResult], operator.add]
     charges: Annotated[list[types.Charge], operator.add]
     warnings: Annotated[list[types.ReportWarning], operator.add]
-    run_id: str
-    """Identity of the run, so that enclosing accounts count its earlier spending once."""
-    budget_used_up: Annotated[bool, operator.or_]
-    """True if a call was refused because the budget was used up."""
+    run_id: str  # so that enclosing accounts count the earlier spending of a run once
+    budget_used_up: Annotated[bool, operator.or_]  # whether a call was refused because of that
     effort: str | None
     answer: str
     finish: types.Finish | None
-    answer_id: str | None
-    """Id of the streamed message that showed the answer; None if it was not streamed."""
+    answer_id: str | None  # of the streamed message that showed the answer, if there was one
     report: types.Report
     structured_response: Any
 
@@ -80,7 +70,5 @@ class SolveTask(State):
 
     index: int
     share: int
-    closes: bool
-    """True if the step also has to give the final answer."""
-    spent: types.Spending
-    """Tokens that the run may have been billed before this step was sent, by model."""
+    closes: bool  # whether the step also has to give the final answer
+    spent: types.Spending  # what the run may have been billed before this step was sent

@@ -31,8 +31,7 @@ Model = BaseChatModel | Runnable[Any, Any] | ModelClient | str | None
 Program = PlannerProgram | str | Path | Any
 """The planner's prompts: a `Planner`, a `PlannerProgram` or its path, or an object with ``prompts``
 and ``settings``, such as `optim.tuning.GraphProgram`. `Any`, as importing `Planner` loads DSPy."""
-Role = Literal["solver", "easy", "planner", "estimator"]
-"""The task that a model is asked to do."""
+Role = Literal["solver", "easy", "planner", "estimator"]  # what a model is asked to do
 
 _MAX_KNOWN = 1000  # a service may give each run its own model, and runs may be abandoned
 
@@ -52,12 +51,6 @@ class GraphParts:
     Provider models are made at once, so that a wrong name or a missing key shows when the graph is
     built. Local models, and the default, wait for the first question: a module-level graph must be
     importable without loading a gigabyte.
-
-    Attributes:
-        refused: Models that will not answer: the HTTP status by run and model.
-        replied: Whether a model, by its key, brought thinking.
-        accounts: The accounts of limits, by run and limit: all nodes of a run share them.
-        written: The settings that a node read or wrote last, as JSON and as `Settings`.
     """
 
     settings: Settings
@@ -69,14 +62,15 @@ class GraphParts:
     answer_type: AnswerType | None = None
     tools: tuple[BaseTool, ...] = ()
     on_used_up: OnUsedUp = "answer"
+    # Models that will not answer: the HTTP status by run and model.
     refused: dict[tuple[str, str], int | None] = field(default_factory=dict)
-    replied: dict[str, bool] = field(default_factory=dict)
+    replied: dict[str, bool] = field(default_factory=dict)  # whether a model brought thinking
+    # By run and limit: all nodes of a run share them.
     accounts: dict[tuple[str, Any], Budget] = field(default_factory=dict)
-    written: tuple[Any, Settings] = field(init=False)
+    written: tuple[Any, Settings] = field(init=False)  # the last by a node, also as JSON
     _made: dict[Hashable, tuple[Any, Any]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make the models and the planner."""
         self.written = None, self.settings
         for model in self.models.values():
             is_local = isinstance(model, str) and model_name(model).startswith(LOCAL_PREFIX)

@@ -49,19 +49,14 @@ class BudgetPause(TypedDict):
     """The end of the message that the model was about to be asked, or the question."""
 
 
-class BudgetDecision(BaseModel):
+class BudgetDecision(BaseModel, use_attribute_docstrings=True):
     """The value that resumes a paused run: `Command(resume={"action": "raise", "by": 2000})`."""
 
-    action: Decision = Field(
-        description="raise: go on with more. finish: give a final answer out of the reserve. stop: "
-        "end with a message."
-    )
-    by: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="For raise: tokens or dollars, in the budget's unit.",
-    )
+    action: Decision
+    """raise: go on with more. finish: give a final answer out of the reserve. stop: end with a
+    message."""
+    by: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """For raise: tokens or dollars, in the budget's unit."""
 
     @model_validator(mode="after")
     def _has_amount(self) -> Self:
@@ -131,8 +126,7 @@ class Journal:
         self._asked[digest] += 1
         key = str(uuid5(self._task, f"{digest} {self._asked[digest]}"))
         if self._stored is None:
-            saver = self._saver
-            found = await self._io.call(saver.get_tuple, saver.aget_tuple, self._config)
+            found = await self._io.call(self._saver.get_tuple, self._saver.aget_tuple, self._config)
             writes = (found.pending_writes if found else None) or []
             self._stored = {name: entry for name, channel, entry in writes if channel == _CHANNEL}
         return key, self._stored.get(key)

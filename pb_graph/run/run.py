@@ -31,7 +31,7 @@ from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_to
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 from pb_graph.tasks import is_composed
-from pb_graph.types import EASY, Finish, Purpose, Query, Spending, WarningCode
+from pb_graph.types import EASY, Finish, Purpose, Query, ReportWarning, Spending, WarningCode
 
 Prompt = Sequence[PromptMessage | BaseMessage]
 
@@ -50,22 +50,15 @@ class BudgetedReply(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Run:
-    """The part of a run that one node sees: it charges each call, and repeats none on a restart.
-
-    Attributes:
-        settings: The settings of the run. A node may replace them for the nodes after it.
-        state: The state before the node, or the `SolveTask` that was sent.
-        limit: The limit of the context, else that of the graph.
-        goto: The next nodes, which a node writes where no edge of the graph says them.
-    """
+    """The part of a run that one node sees: it charges each call, and repeats none on a restart."""
 
     parts: GraphParts
-    settings: Settings
+    settings: Settings  # of the run; a node may replace them for the nodes after it
     context: Context
     io: IO
-    state: Mapping[str, Any]
-    limit: int | Budget | None = None
-    goto: str | list[Send] = ""
+    state: Mapping[str, Any]  # before the node, or the `SolveTask` that was sent
+    limit: int | Budget | None = None  # of the context, else that of the graph
+    goto: str | list[Send] = ""  # the next nodes, where no edge of the graph says them
     _update: State = field(default_factory=State)
     _warnings: dict[str, WarningCode] = field(default_factory=dict)
 
@@ -80,11 +73,12 @@ class Run:
             ModelCallError: If the call and its retries fail.
         """
         level, cap = options.purpose.level, min(options.cap, self.settings.cutoff)
-        options = replace(options, cap=cap, timeout=self.settings.timeout or TIMEOUT)
+        stream = options.stream and not options.tools  # else a text may be no answer
+        timeout = self.settings.timeout or TIMEOUT
+        options = replace(options, cap=cap, timeout=timeout, stream=stream)
         client = await self.client("easy" if level is not None and level <= EASY else "solver")
-        messages = convert_to_messages(prompt)
-        thinks = self.settings.model_class == "thinking"
-        if thinks and not all(map(takes_system_message, client.models)):
+        messages, models = convert_to_messages(prompt), client.models
+        if self.settings.model_class == "thinking" and not all(map(takes_system_message, models)):
             messages = without_system(messages)
         reply = await self.call(client, messages, options)
         if options.stream and reply.message_id:
@@ -112,10 +106,14 @@ class Run:
         if asked in refused:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
-        purpose, tools = options.purpose, [tool.name for tool in options.tools]
-        wishes = [options.thinking, options.schema, options.sampling, options.continue_last, tools]
-        contents = [(message.type, message.content) for message in messages]
-        request = [contents, wishes, purpose.node, purpose.step]
+        request: list[Any] = [
+            options.thinking,
+            options.schema,
+            options.sampling,
+            options.continue_last,
+        ]
+        request += [options.purpose.node, options.purpose.step, *(t.name for t in options.tools)]
+        request += [(message.type, message.content) for message in messages]
         key, stored = await self.journal.find(request) if self.journal else ("", None)
         try:
             with use_budget(self.budget):
@@ -132,8 +130,7 @@ class Run:
                 self._update["budget_used_up"] = True
             self._charge(failure)
             raise
-        for note in reply.warnings:
-            self._warnings[note["message"]] = note["code"]
+        self._warnings |= {note["message"]: note["code"] for note in reply.warnings}
         self._charge(reply)
         return reply
 
@@ -166,46 +163,44 @@ class Run:
         """
         within, room = await self._with_room(budget)
         is_capped = within is not None and self.settings.enforcement == "force"
-        forces, stream = is_capped and self.settings.reserve != 0, closing and not compute
+        forces = is_capped and self.settings.reserve != 0
         free: Thinking = "low" if self.settings.style == "paper" else "free"
         # A budget that the prompt states must not change other arguments.
         thinking = thinking or ("bounded" if is_capped else free)
         cap = max(1, min(self.cap_for(within), self.budget.tokens_left()))
-        # Set aside, so that other questions and steps of a shared budget leave it.
-        kept = self.budget.grant(self._reserve(cap, closing=closing) if forces else 0)
-        tools = self.parts.tools
-        options = CallOptions(cap - int(kept.left), thinking=thinking, tools=tools, purpose=purpose)
-        options = replace(options, stream=stream and not tools)  # else a text may be no answer
+        stream = closing and not compute
+        options = CallOptions(cap, thinking=thinking, purpose=purpose, stream=stream)
         forced: Reply | None = None
-        with kept:
-            prompt, reply, tokens, left = await self._work(prompt, options, cap, kept)
-            finish: Finish = "length" if reply.finish == "length" else "stop"
-            if compute and finish == "stop" and (answer := compute(reply.text, query)):
-                return BudgetedReply(answer, tokens, finish)
-            is_thought = room > 0 and finish == "length" and _has_thought(reply)
+        # Set aside, so that other questions and steps of a shared budget leave it.
+        with self.budget.grant(self._reserve(cap, closing=closing) if forces else 0) as kept:
+            first = replace(options, cap=cap - int(kept.left), tools=self.parts.tools)
+            prompt, reply, tokens, left = await self._work(prompt, first, cap, kept)
+            if compute and reply.finish != "length" and (answer := compute(reply.text, query)):
+                return BudgetedReply(answer, tokens, "stop")
+            is_thought = room > 0 and reply.finish == "length" and _has_thought(reply)
             is_open = compute is not None and stated_answer(reply.text) is None
             is_open = is_open or self._is_unfinished(reply, query, forces=forces, closing=closing)
             if is_open and not is_thought:
                 if left >= 2 * int(kept.left):  # as much is left beside it
                     kept.close()
                 cap = int(kept.left) or min(left, self.budget.tokens_left())
-                ending = replace(options, cap=cap, stream=stream)
+                ending = replace(options, cap=cap)
                 with use_budget(kept if kept.left else None):
                     forced = await self._force(prompt, reply, query, ending, closing=closing)
-            if forced:
-                tokens += forced.tokens
-                # A text that is cut off twice, or closed by the mark of a thought, was a thought.
-                is_cut = forced.finish == "length" and not stated_answer(forced.text)
-                is_thought = room > 0 and is_cut
-                if is_thought or (forced.thought and not _has_thought(reply)):
-                    reply = replace(reply, text="")
+        if forced:
+            tokens += forced.tokens
+            # A text that is cut off twice, or closed by the mark of a thought, was a thought.
+            is_cut = forced.finish == "length" and not stated_answer(forced.text)
+            is_thought = room > 0 and is_cut
+            if is_thought or (forced.thought and not _has_thought(reply)):
+                reply = replace(reply, text="", thought="")
+        ended = _joined(reply, None if is_thought else forced, tokens, closing=closing)
         if not is_thought:
-            return _with_ending(reply, forced, finish, tokens, closing=closing)
+            return ended
         self.parts.replied[(await self.client("solver")).key] = True
         same: Any = {"closing": closing, "thinking": thinking, "compute": compute}
         again = await self.call_within_budget(prompt, budget, query, purpose, **same)
-        text, finish = (again.text, again.finish) if again.text else (reply.text, finish)
-        return BudgetedReply(text, again.tokens + tokens, finish)
+        return (again if again.text else ended)._replace(tokens=tokens + again.tokens)
 
     async def _with_room(self, budget: int | None) -> tuple[int | None, int]:
         """Return a budget, and the tokens beside it for a model that may turn out to think."""
@@ -231,8 +226,7 @@ class Run:
             return FoundClass(given, "given")
         if isinstance(model, str | None) and (name := model_name(model)).startswith(LOCAL_PREFIX):
             return find_class(name)  # without loading its weights
-        client = await self.client(role)
-        return class_of_any(client.classes, self.parts.replied)
+        return class_of_any((await self.client(role)).classes, self.parts.replied)
 
     def _model(self, role: Role) -> Model:
         """Return the model of a role; one that the run names does all the solving, or planning."""
@@ -281,9 +275,8 @@ class Run:
             note = f"{lost} attempt(s) ended without reporting their tokens; "
             self.warn("unknown_bill", note + "each may be billed up to its cap")
         if notes := self._warnings.items():
-            self._update["warnings"] = [
-                {"code": code, "message": f"{node}: {text}"} for text, code in notes
-            ]
+            rows = [ReportWarning(code=code, message=f"{node}: {text}") for text, code in notes]
+            self._update["warnings"] = rows
         return self._update
 
     async def _work(
@@ -291,25 +284,24 @@ class Run:
     ) -> tuple[Prompt, Reply, int, int]:
         """Ask and use tools; return the last prompt, its reply, all tokens and those left."""
         thinks = self.settings.model_class == "thinking" and options.thinking_room >= MIN_THINKING
-        tokens, rounds = 0, 0
-        while True:
+        tokens = 0
+        for rounds in range(MAX_ROUNDS + 1):
             try:
                 reply = await self.ask(prompt, options)
             except BudgetUsedUpError:
                 if kept.left < 1:
                     raise
                 kept.close()  # the prompt may fit into the budget once, but not twice
-                options = replace(options, cap=max(1, left))
-                continue
-            charges, rounds = reply.charges, rounds + 1
+                reply = await self.ask(prompt, replace(options, cap=max(1, left)))
+            charges = reply.charges
             tokens, left = tokens + spent(charges), left - most_billed(charges)
-            if not reply.tool_message or rounds > MAX_ROUNDS:
+            if not reply.tool_message or rounds == MAX_ROUNDS:
                 break
             if (unspent := left - int(kept.left)) < 1:
                 break
             account = self.budget.limit(tokens=unspent)
             with use_budget(account):
-                found = await use_tools(reply.tool_message, self.parts.tools, self.journal, self.io)
+                found = await use_tools(reply.tool_message, options.tools, self.journal, self.io)
             prompt, used = [*prompt, *found], int(account.spent + account.unknown)
             tokens, left = tokens + int(account.spent), left - used
             options = replace(options, cap=max(1, unspent - used))
@@ -328,7 +320,7 @@ class Run:
             return None
         prompt = without_tools(prompt, shortened=bool(reply.text))
         schema = self.parts.answer_type.schema if closing and self.parts.answer_type else None
-        options = replace(options, thinking="off", tools=(), schema=schema)
+        options = replace(options, thinking="off", schema=schema)
         thought = reply.thought if self.settings.model_class == "thinking" else ""
         asked = forced_answer_prompt(prompt, reply.text, query, is_final=closing, thought=thought)
         try:
@@ -370,10 +362,9 @@ def _has_thought(reply: Reply) -> bool:
     return bool(reply.thought or reply.charge["usage"]["output_token_details"].get("reasoning"))
 
 
-def _with_ending(
-    reply: Reply, forced: Reply | None, finish: Finish, tokens: int, *, closing: bool
-) -> BudgetedReply:
+def _joined(reply: Reply, forced: Reply | None, tokens: int, *, closing: bool) -> BudgetedReply:
     """Return a reply with its forced ending; a final answer keeps the working that led to it."""
+    finish: Finish = "length" if reply.finish == "length" else "stop"
     has_ended = finish == "stop" and not reply.tool_message
     if forced is None or not forced.text:
         # A model that ended by itself and never closed its thought has answered in it.
@@ -389,12 +380,12 @@ def class_of_any(classes: Mapping[str, FoundClass], replied: Mapping[str, bool])
         classes: The classes of a model and of its fallbacks, by their keys.
         replied: Whether replies of a model, by its key, have brought thinking.
     """
-    found = []
+
+    def room(found: FoundClass) -> tuple[bool, ...]:
+        return found.name == "thinking", found.source == "default", found.name == "large"
+
+    found = {**classes}
     for key, own in classes.items():
-        thinks = replied.get(key)
-        if thinks or (own.source == "default" and thinks is False):
-            found.append(FoundClass("thinking" if thinks else own.name, "reply"))
-        else:
-            found.append(own)
-    rooms = [(name == "thinking", source == "default", name == "large") for name, source in found]
-    return found[rooms.index(max(rooms))]
+        if (thinks := replied.get(key)) or (own.source == "default" and thinks is False):
+            found[key] = FoundClass("thinking" if thinks else own.name, "reply")
+    return max(found.values(), key=room)

@@ -14,12 +14,9 @@ from pb_graph.models.reply import IO
 from pb_graph.run.resume import Journal
 from pb_graph.tasks import ends_of
 
-MAX_ROUNDS = 8
-"""Calls of a step that may end in tool calls; the next call has to give the result."""
-LONG_TEXT = 24_000
-"""Characters of a text that is sent whole only once for a step."""
-MAX_RESULT = 20_000
-"""Characters of a tool's result that the solver is shown."""
+MAX_ROUNDS = 8  # calls of a step that may end in tool calls; the next has to give the result
+LONG_TEXT = 24_000  # characters of a text that is sent whole only once for a step
+MAX_RESULT = 20_000  # characters of a tool's result that the solver is shown
 
 
 def without_tools(messages: Sequence[Any], *, shortened: bool) -> list[Any]:
@@ -80,9 +77,8 @@ async def _call_tool(tools: Sequence[BaseTool], call: ToolCall, io: IO) -> str:
     tool = next((tool for tool in tools if tool.name == call["name"]), None)
     if tool is None:
         return f"There is no tool {call['name']!r}; there are: {', '.join(t.name for t in tools)}"
-    request: dict[str, Any] = {**call, "type": "tool_call"}
     try:
-        result = await io.call(tool.invoke, tool.ainvoke, request)
+        result = await io.call(tool.invoke, tool.ainvoke, call)
     except GraphBubbleUp:  # an interrupt, which LangGraph handles
         raise
     except Exception as error:  # noqa: BLE001 -- the model can react to any error of a tool
