@@ -105,6 +105,7 @@ def is_composed(query: Query) -> bool:
     return domain == TRAVEL or _composes(ends_of(query["question"])) or bool(asked_length(query))
 
 
+@lru_cache(maxsize=64)  # each prompt of a question asks again
 def _composes(text: str) -> bool:
     """Return whether a text asks for another text; an aside of a question for a number does not."""
     counts = bool(_COUNTS.search(text))

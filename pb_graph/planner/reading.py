@@ -215,6 +215,7 @@ def _rank(listed: _List, steps: list[dict[str, Any]]) -> int:
     return 3 if 2 * asking >= len(steps) else 2 * is_bare
 
 
+@lru_cache  # of names that each step has
 def _letters(name: object) -> str:
     """Return the letters of a name, without "sub" and the ending of a plural."""
     letters = "".join(filter(str.isalpha, str(name).casefold()))
