@@ -141,7 +141,7 @@ def asked_length(query: Query) -> int | None:
     return _length_in("\n".join(filter(None, parts)), query["domain"].casefold(), len(given) // 2)
 
 
-@lru_cache(maxsize=64)  # each prompt of a question asks again
+@lru_cache(maxsize=64)
 def _length_in(text: str, domain: str, given: int) -> int | None:
     if domain in MATHEMATICS:
         return None
