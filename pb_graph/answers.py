@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -57,6 +58,7 @@ _IS = re.compile(r"\A(?:therefore,?\s*)?(?:the\s+)?(?:final\s+)?answer\s+is\s*:?
 _MAX_LENGTH = 20_000  # characters read from the end, where the answer stands
 
 
+@lru_cache(maxsize=16)  # of a reply it is asked several times
 def without_thinking(output: str) -> str:
     """Return a text without the thinking that it begins with, and without its stop tokens.
 

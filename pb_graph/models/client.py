@@ -132,7 +132,8 @@ class ChatClient(ModelClient):
         enclosing = ACCOUNTS.get()
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
         accounts = [own, *enclosing[1:]]  # `own` limits all attempts together
-        options = replace(options, cap=min([options.cap, *self._own_caps]))
+        if self._own_caps:
+            options = replace(options, cap=min([options.cap, *self._own_caps]))
         send, failed = partial(self._send, messages, options, io), list[Charge | None]()
 
         async def make() -> Reply:
@@ -161,7 +162,7 @@ class ChatClient(ModelClient):
                 raise
             failure = to_model_call_error(error, self.model, lost, len(failed))
             raise failure from failure.__cause__
-        return replace(reply, lost=tuple(filter(None, failed)))
+        return replace(reply, lost=tuple(filter(None, failed))) if failed else reply
 
     def _read(
         self, message: AIMessage, thought: str, charge: Charge, options: CallOptions
