@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, WrapValidator
 from pydantic_core.core_schema import ValidationInfo
@@ -31,14 +31,12 @@ MIN_SHARE = 24  # tokens, the smallest share of a step where the budget allows; 
 LEVEL_CAP = 2  # tokens of the call for the level: a letter and a digit, or a small model's digit
 
 _DOMAIN_STYLES = {"arithmetic": "calculation", "mathematics": "concise"}  # that `auto` stands for
-_DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+_DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {  # of `PLANNED`: docs/measured.md says why
     # An answer that is cut off is mostly lost: read off answers without a cap.
     "mathematics": {"budget": 700},
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }
-"""Defaults of `PLANNED` in some domains (docs/measured.md has the reasons)."""
 
-_SHAPES = {name: Schedule(name=name) for name in (*get_args(ScheduleName), "bam")}
 _PAPER = LevelTable()  # the paper's budgets by level
 _listed = Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))
 _Style = Literal["auto", "draft", "calculation", "concise", "prose", "plain", "answer", "paper"]
@@ -147,8 +145,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
         """Return these settings, updated with the fields that the settings of a run set."""
         if changes is None:
             return self
-        changed = {name: getattr(changes, name) for name in changes.model_fields_set}
-        return self.model_copy(update=changed)
+        return self.model_copy(update={n: getattr(changes, n) for n in changes.model_fields_set})
 
     def set_fields(self, **options: Any) -> dict[str, Any]:  # noqa: ANN401 -- pydantic's
         """Return the fields that were set, as `model_dump` does; the others follow the domain."""
@@ -193,7 +190,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     @property
     def shape(self) -> Schedule:
         """The schedule with its parameters."""
-        return _SHAPES[self.schedule] if isinstance(self.schedule, str) else self.schedule
+        return Schedule(name=self.schedule) if isinstance(self.schedule, str) else self.schedule
 
     @property
     def is_paper(self) -> bool:
@@ -247,15 +244,12 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
         return self.splits_budget and self.execution == "stepwise"
 
     def bounds(self, query: Query) -> tuple[int, int]:
-        """Return the most completion tokens that planning and solving a question can cost.
-
-        Each planner call may be repeated once for its form. Without a level, the largest counts.
-        """
+        """Return the most completion tokens of planning and of solving; of any level if unknown."""
         level, planning = query["level"], 0
         budget = self.budget_for(level) if self.has_budget else None
         if self.is_planned(level):
             is_estimated = self.needs_credits and self.planning == "two_call"
-            planning = self.planner_room * (4 if is_estimated else 2)
+            planning = self.planner_room * (4 if is_estimated else 2)  # a wrong form: asked again
         if level is None and self.needs_level:
             planning += LEVEL_CAP + 2 * self.planner_room
         if budget is not None and self.enforcement == "force":
