@@ -33,13 +33,13 @@ _BAR, _SCALE = 30, 3 * BUDGET  # characters of a full bar, and the tokens that f
 _ANSWER = "Supplier 5 is the cheapest. Final answer: supplier 5"
 
 
-class ScriptedModel(FakeListChatModel):
+class _ScriptedModel(FakeListChatModel):
     """Calls its tool as often as each of its rounds says, then answers. A token is a word."""
 
     run: Any  # pays for the tokens
     rounds: Sequence[int]
 
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ANN401, D102 -- inherited
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ANN401 -- inherited
         return self.bind(tools=[tool.name for tool in tools], **kwargs)
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:  # noqa: ANN401
@@ -63,13 +63,12 @@ class ScriptedModel(FakeListChatModel):
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
 
-class CheckAfterEachCall(AgentMiddleware[AgentState[Any], Any]):
+class _CheckAfterEachCall(AgentMiddleware[AgentState[Any], Any]):
     """Add up the bills of all agents, and end the run once they exceed the budget."""
 
     spent = 0
 
     async def aafter_model(self, state: AgentState[Any], runtime: object) -> None:  # noqa: ARG002
-        """Count the call that has just ended."""
         message: Any = state["messages"][-1]
         self.spent += message.usage_metadata["output_tokens"]
         if self.spent > BUDGET:
@@ -99,7 +98,7 @@ class Run:
             return await ask(job, search, [1] * _SEARCHES, f"{job} is done")
 
         async def ask(job: str, its_tool: BaseTool, rounds: list[int], answer: str) -> str:
-            model = ScriptedModel(run=self, rounds=rounds, responses=[answer])
+            model = _ScriptedModel(run=self, rounds=rounds, responses=[answer])
             agent = create_agent(model, [its_tool], middleware=self.middleware)
             out = await agent.ainvoke({"messages": [HumanMessage(job)]})
             return str(out["messages"][-1].text)
@@ -123,7 +122,7 @@ def draw(runs: Sequence[Run]) -> Table:
 
 def play(console: Console) -> list[Run]:
     """Play the three runs on a console, and return them."""
-    runs = [Run("no budget"), Run("check after calls", [CheckAfterEachCall()])]
+    runs = [Run("no budget"), Run("check after calls", [_CheckAfterEachCall()])]
     runs.append(Run("shared Budget", [TokenBudgetMiddleware(Budget(BUDGET))]))
     with Live(get_renderable=lambda: draw(runs), console=console, transient=True):
         for run in runs:
