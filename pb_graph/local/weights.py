@@ -92,8 +92,7 @@ def fetch(name: str, *, rehash: bool = False) -> Path:
         rehash: Whether to hash a file again that was verified before and has not changed since.
 
     Raises:
-        ModelSetupError: If the name is unknown, the ``[local]`` extra is missing, no source
-            delivers the right bytes, or the disk is full or read-only.
+        ModelSetupError: If the name is unknown, the extra is missing, or fetching or storing fails.
     """
     model = find(name)
     require_extra()
