@@ -148,12 +148,12 @@ def _split(tokens: int, steps: list[SubQuestion], state: State, settings: Settin
 
 def _next_wave(state: State, settings: Settings) -> str | list[Send]:
     """Return the next tasks: the review, a ``solve`` for each step of a wave, or an answer."""
-    plan, limit = state["plan"], state["limit"]
+    plan, limit, charges = state["plan"], state["limit"], state["charges"]
     if settings.has_plan and settings.review_plan:
         return "review"
     if not settings.splits_budget or (not settings.is_stepwise and len(plan) > 1):
         return "answer"
-    if limit is not None and spent(state["charges"]) >= limit:
+    if limit is not None and spent(charges) >= limit:
         return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
     gives_answer, wave = settings.synthesis in {"auto", "last_step"}, list[Send]()
@@ -167,8 +167,7 @@ def _next_wave(state: State, settings: Settings) -> str | list[Send]:
             if earlier["index"] in needs:
                 needs |= {*earlier["depends_on"]}
         if place not in results and needs <= results.keys():
-            found = [results[index] for index in sorted(needs)]
             own = {"index": place, "share": state["shares"][place], "closes": closes}
-            known = {"results": found, "spent": spending(state["charges"])}
+            known = {"results": [results[n] for n in sorted(needs)], "spent": spending(charges)}
             wave.append(Send("solve", {**shared, **own, **known}))
     return wave or "synthesize"

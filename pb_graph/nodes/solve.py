@@ -75,12 +75,11 @@ async def _closing_call(state: State, answers: list[StepResult], run: Run) -> Bu
     purpose = Purpose("synthesize", level=query["level"])
     try:
         reply = await run.call_within_budget(prompt, budget, query, purpose)
+        if reply.text:
+            return reply
+        run.warn("empty_reply", "the reply was empty")
     except ModelCallError as failure:
         run.warn(failure.code, str(failure))
-        return None
-    if reply.text:
-        return reply
-    run.warn("empty_reply", "the reply was empty")
     return None
 
 
