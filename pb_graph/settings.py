@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, WrapValidator
 from pydantic_core.core_schema import ValidationInfo
@@ -37,6 +37,7 @@ _DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {  # of `PLANNED`: docs/meas
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }
 
+_SHAPES = {name: Schedule(name=name) for name in (*get_args(ScheduleName), "bam")}
 _PAPER = LevelTable()  # the paper's budgets by level
 _listed = Field(json_schema_extra=lambda schema: schema.update(enum=list(METHODS)))
 _Style = Literal["auto", "draft", "calculation", "concise", "prose", "plain", "answer", "paper"]
@@ -190,7 +191,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     @property
     def shape(self) -> Schedule:
         """The schedule with its parameters."""
-        return Schedule(name=self.schedule) if isinstance(self.schedule, str) else self.schedule
+        return _SHAPES[self.schedule] if isinstance(self.schedule, str) else self.schedule
 
     @property
     def is_paper(self) -> bool:
