@@ -85,8 +85,6 @@ class Probe:
 def probe(model: str | BaseChatModel | None = None) -> Probe:
     """Probe a model's endpoint, given as for `build_graph`, with at most 6 calls and 2,000 tokens.
 
-    A server that ignores a cap is asked nothing more, because no limit would hold.
-
     Raises:
         ModelSetupError: If no model has this name.
         ModelCallError: If the endpoint refuses a plain call.

@@ -85,9 +85,6 @@ def schedule_weights(
 ) -> list[float]:
     """Return the positional weight rho_j of each of `m` sub-questions (the paper's decay table).
 
-    With j counted from 0: `uniform` and `weighted` 1, `linear` m - j, `polynomial` (m - j)^power,
-    `exponential` gamma^j, `cosine` 0.5 (1 + cos(pi j / (m - 1))) + epsilon, and 1 if m is 1.
-
     Args:
         name: Name of the schedule.
         m: Number of sub-questions, at least 1.
@@ -188,8 +185,7 @@ def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) 
     """Return the allocation that leaves the least uncertainty, sum_j c_j / b_j^beta_j (Eq. 5).
 
     At the optimum one more token has the same value everywhere: c_j beta_j / b_j^(beta_j + 1) is
-    one multiplier lambda for all j, found by bisection of its logarithm. This also holds for
-    different beta, where the paper's closed form (Eq. 6) is not optimal, and for beta below 1.
+    one multiplier, found by bisection. The paper's closed form (Eq. 6) is optimal for one beta.
 
     Args:
         c: Uncertainty of each sub-question after one token, above 0.
