@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -314,7 +315,8 @@ class Context:
             fields = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
             value = fields.get("plan_and_budget")
         if value is None or isinstance(value, Mapping):
-            value = cls(**value or {})
+            with suppress(TypeError):  # of a field that a context does not have
+                value = cls(**value or {})
         if not isinstance(value, cls):
             msg = f"The context of a run must be a Context, not {value!r:.100}. Give settings as "
             raise InputError(msg + "context=Context(settings=...).")

@@ -117,7 +117,9 @@ def test_our_context_is_found_in_that_of_a_host(found: object, context: Context)
     assert Context.resolve(found) == context
 
 
-@pytest.mark.parametrize("wrong", [Settings(), {"plan_and_budget": 7}])
+@pytest.mark.parametrize(
+    "wrong", [Settings(), {"plan_and_budget": 7}, {"plan_and_budget": {"setings": {}}}]
+)
 def test_what_stands_in_the_place_of_a_context_is_not_ignored(wrong: object) -> None:
     with pytest.raises(InputError, match=r"Give settings as context=Context\(settings="):
         Context.resolve(wrong)

@@ -198,8 +198,9 @@ def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) 
     Raises:
         InputError: If an argument is not above 0, or the two lists differ in length.
     """
-    if not c or min(*c, *beta, total) <= 0:
-        msg = f"c, beta and total must be above 0, not {list(c)}, {list(beta)} and {total}"
+    if not c or len(c) != len(beta) or min(*c, *beta, total) <= 0:
+        msg = "c, beta and total must be above 0, and c and beta of one length, not "
+        msg += f"{list(c)}, {list(beta)} and {total}"
         raise InputError(msg)
     gains = [(log(a * b), b + 1) for a, b in zip(c, beta, strict=True)]
     # At `low` one sub-question takes the total; at `high` none takes more than an equal share.

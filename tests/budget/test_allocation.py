@@ -138,7 +138,8 @@ def test_the_allocation_of_least_uncertainty_is_the_exact_optimum(
 
 
 @pytest.mark.parametrize(
-    ("c", "beta", "total"), [([], [], 10), ([1, 0], [1, 1], 10), ([1], [-1], 10), ([1], [1], 0)]
+    ("c", "beta", "total"),
+    [([], [], 10), ([1, 0], [1, 1], 10), ([1], [-1], 10), ([1], [1], 0), ([1, 1], [1], 10)],
 )
 def test_a_model_of_uncertainty_that_is_not_positive_is_refused(
     c: list[float], beta: list[float], total: float
