@@ -220,13 +220,21 @@ class Run:
         return await self.parts.client(self._model(role), self.settings, self.io)
 
     async def class_of(self, role: Role) -> FoundClass:
-        """Return the class of the model of a role, and what told it."""
+        """Return the class of the model of a role, and what told it.
+
+        Each fallback may have to answer: among them, the class that needs the most room.
+        """
         model, given = self._model(role), self.settings.model_class
         if given and (role == "solver" or model is self._model("solver")):
             return FoundClass(given, "given")
         if isinstance(model, str | None) and (name := model_name(model)).startswith(LOCAL_PREFIX):
             return find_class(name)  # without loading its weights
-        return class_of_any((await self.client(role)).classes, self.parts.replied)
+        found = {**(await self.client(role)).classes}
+        for key, own in found.items():
+            thinks = self.parts.replied.get(key)
+            if thinks or (own.source == "default" and thinks is False):
+                found[key] = FoundClass("thinking" if thinks else own.name, "reply")
+        return max(found.values(), key=_room)
 
     def _model(self, role: Role) -> Model:
         """Return the model of a role; one that the run names does all the solving, or planning."""
@@ -373,19 +381,5 @@ def _joined(reply: Reply, forced: Reply | None, tokens: int, *, closing: bool) -
     return BudgetedReply(text, tokens, finish if has_ended and reply.text else "forced")
 
 
-def class_of_any(classes: Mapping[str, FoundClass], replied: Mapping[str, bool]) -> FoundClass:
-    """Return the class that needs the most room among models, each of which may have to answer.
-
-    Args:
-        classes: The classes of a model and of its fallbacks, by their keys.
-        replied: Whether replies of a model, by its key, have brought thinking.
-    """
-
-    def room(found: FoundClass) -> tuple[bool, ...]:
-        return found.name == "thinking", found.source == "default", found.name == "large"
-
-    found = {**classes}
-    for key, own in classes.items():
-        if (thinks := replied.get(key)) or (own.source == "default" and thinks is False):
-            found[key] = FoundClass("thinking" if thinks else own.name, "reply")
-    return max(found.values(), key=room)
+def _room(found: FoundClass) -> tuple[bool, ...]:
+    return found.name == "thinking", found.source == "default", found.name == "large"
