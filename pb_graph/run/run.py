@@ -74,8 +74,7 @@ class Run:
         """
         level, cap = options.purpose.level, min(options.cap, self.settings.cutoff)
         stream = options.stream and not options.tools  # else a text may be no answer
-        timeout = self.settings.timeout or TIMEOUT
-        options = replace(options, cap=cap, timeout=timeout, stream=stream)
+        options = replace(options, cap=cap, stream=stream, timeout=self.settings.timeout or TIMEOUT)
         client = await self.client("easy" if level is not None and level <= EASY else "solver")
         messages, models = convert_to_messages(prompt), client.models
         if self.settings.model_class == "thinking" and not all(map(takes_system_message, models)):
@@ -92,8 +91,6 @@ class Run:
     ) -> Reply:
         """Make one call and charge it to the question; a finished call of the node stands.
 
-        A model whose key or name is refused, or whose server is gone, is not asked again.
-
         Args:
             client: The client of a model.
             messages: The prompt.
@@ -106,13 +103,9 @@ class Run:
         if asked in refused:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
-        request: list[Any] = [
-            options.thinking,
-            options.schema,
-            options.sampling,
-            options.continue_last,
-        ]
-        request += [options.purpose.node, options.purpose.step, *(t.name for t in options.tools)]
+        purpose, names = options.purpose, [tool.name for tool in options.tools]
+        request: list[Any] = [options.thinking, options.schema, options.sampling]
+        request += [options.continue_last, purpose.node, purpose.step, *names]
         request += [(message.type, message.content) for message in messages]
         key, stored = await self.journal.find(request) if self.journal else ("", None)
         try:
@@ -190,8 +183,7 @@ class Run:
         if forced:
             tokens += forced.tokens
             # A text that is cut off twice, or closed by the mark of a thought, was a thought.
-            is_cut = forced.finish == "length" and not stated_answer(forced.text)
-            is_thought = room > 0 and is_cut
+            is_thought = room > 0 and forced.finish == "length" and not stated_answer(forced.text)
             if is_thought or (forced.thought and not _has_thought(reply)):
                 reply = replace(reply, text="", thought="")
         ended = _joined(reply, None if is_thought else forced, tokens, closing=closing)
