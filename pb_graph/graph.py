@@ -176,7 +176,7 @@ class Node(Runnable[Any, State | Command[str]]):
             # The state may hold the values of an earlier question.
             state = {**state, "run_id": uuid4().hex, "charges": [], "limit": None}
         else:
-            written, settings = parts.written  # not validated again
+            written, settings = parts.written or (None, parts.settings)  # not validated again
             if written != state["settings"]:
                 settings = Settings.model_validate(state["settings"])
                 parts.written = state["settings"], settings

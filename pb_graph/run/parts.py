@@ -67,11 +67,10 @@ class GraphParts:
     replied: dict[str, bool] = field(default_factory=dict)  # whether a model brought thinking
     # By run and limit: all nodes of a run share them.
     accounts: dict[tuple[str, Any], Budget] = field(default_factory=dict)
-    written: tuple[Any, Settings] = field(init=False)  # the last by a node, also as JSON
+    written: tuple[Any, Settings] | None = None  # the last by a node, as JSON and read
     _made: dict[Hashable, tuple[Any, Any]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.written = None, self.settings
         for model in self.models.values():
             is_local = isinstance(model, str) and model_name(model).startswith(LOCAL_PREFIX)
             if model is not None and not is_local:

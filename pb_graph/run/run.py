@@ -74,8 +74,7 @@ class Run:
         """
         level, cap = options.purpose.level, min(options.cap, self.settings.cutoff)
         stream = options.stream and not options.tools  # else a text may be no answer
-        timeout = self.settings.timeout or TIMEOUT
-        options = replace(options, cap=cap, timeout=timeout, stream=stream)
+        options = replace(options, cap=cap, stream=stream, timeout=self.settings.timeout or TIMEOUT)
         client = await self.client("easy" if level is not None and level <= EASY else "solver")
         messages, models = convert_to_messages(prompt), client.models
         if self.settings.model_class == "thinking" and not all(map(takes_system_message, models)):
@@ -92,8 +91,6 @@ class Run:
     ) -> Reply:
         """Make one call and charge it to the question; a finished call of the node stands.
 
-        A model whose key or name is refused, or whose server is gone, is not asked again.
-
         Args:
             client: The client of a model.
             messages: The prompt.
@@ -106,13 +103,9 @@ class Run:
         if asked in refused:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
-        request: list[Any] = [
-            options.thinking,
-            options.schema,
-            options.sampling,
-            options.continue_last,
-        ]
-        request += [options.purpose.node, options.purpose.step, *(t.name for t in options.tools)]
+        purpose, names = options.purpose, [tool.name for tool in options.tools]
+        request: list[Any] = [options.thinking, options.schema, options.sampling]
+        request += [options.continue_last, purpose.node, purpose.step, *names]
         request += [(message.type, message.content) for message in messages]
         key, stored = await self.journal.find(request) if self.journal else ("", None)
         try:
@@ -190,8 +183,7 @@ class Run:
         if forced:
             tokens += forced.tokens
             # A text that is cut off twice, or closed by the mark of a thought, was a thought.
-            is_cut = forced.finish == "length" and not stated_answer(forced.text)
-            is_thought = room > 0 and is_cut
+            is_thought = room > 0 and forced.finish == "length" and not stated_answer(forced.text)
             if is_thought or (forced.thought and not _has_thought(reply)):
                 reply = replace(reply, text="", thought="")
         ended = _joined(reply, None if is_thought else forced, tokens, closing=closing)
@@ -220,13 +212,21 @@ class Run:
         return await self.parts.client(self._model(role), self.settings, self.io)
 
     async def class_of(self, role: Role) -> FoundClass:
-        """Return the class of the model of a role, and what told it."""
+        """Return the class of the model of a role, and what told it.
+
+        Each fallback may have to answer: among them, the class that needs the most room.
+        """
         model, given = self._model(role), self.settings.model_class
         if given and (role == "solver" or model is self._model("solver")):
             return FoundClass(given, "given")
         if isinstance(model, str | None) and (name := model_name(model)).startswith(LOCAL_PREFIX):
             return find_class(name)  # without loading its weights
-        return class_of_any((await self.client(role)).classes, self.parts.replied)
+        found = {**(await self.client(role)).classes}
+        for key, own in found.items():
+            thinks = self.parts.replied.get(key)
+            if thinks or (own.source == "default" and thinks is False):
+                found[key] = FoundClass("thinking" if thinks else own.name, "reply")
+        return max(found.values(), key=_room)
 
     def _model(self, role: Role) -> Model:
         """Return the model of a role; one that the run names does all the solving, or planning."""
@@ -373,19 +373,5 @@ def _joined(reply: Reply, forced: Reply | None, tokens: int, *, closing: bool) -
     return BudgetedReply(text, tokens, finish if has_ended and reply.text else "forced")
 
 
-def class_of_any(classes: Mapping[str, FoundClass], replied: Mapping[str, bool]) -> FoundClass:
-    """Return the class that needs the most room among models, each of which may have to answer.
-
-    Args:
-        classes: The classes of a model and of its fallbacks, by their keys.
-        replied: Whether replies of a model, by its key, have brought thinking.
-    """
-
-    def room(found: FoundClass) -> tuple[bool, ...]:
-        return found.name == "thinking", found.source == "default", found.name == "large"
-
-    found = {**classes}
-    for key, own in classes.items():
-        if (thinks := replied.get(key)) or (own.source == "default" and thinks is False):
-            found[key] = FoundClass("thinking" if thinks else own.name, "reply")
-    return max(found.values(), key=room)
+def _room(found: FoundClass) -> tuple[bool, ...]:
+    return found.name == "thinking", found.source == "default", found.name == "large"

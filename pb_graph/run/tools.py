@@ -52,10 +52,7 @@ def without_system(messages: list[BaseMessage]) -> list[BaseMessage]:
 async def use_tools(
     tool_message: Mapping[str, Any], tools: Sequence[BaseTool], journal: Journal | None, io: IO
 ) -> list[BaseMessage]:
-    """Call the tools that a message asks for, and return the message and their results.
-
-    The calls that the journal of the node has are not made again.
-    """
+    """Call the tools that a message asks for, and return the message and their results."""
     message = AIMessage(**tool_message["data"])
     messages: list[BaseMessage] = [message]
     for call in message.tool_calls:

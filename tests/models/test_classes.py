@@ -22,9 +22,11 @@ from pb_graph.models.classes import (
     takes_system_message,
 )
 from pb_graph.models.options import key_of
+from pb_graph.models.reply import BLOCKING, run_sync
 from pb_graph.models.resolve import model_name
-from pb_graph.run.run import class_of_any
-from pb_graph.settings import Settings
+from pb_graph.run.parts import GraphParts
+from pb_graph.run.run import Run
+from pb_graph.settings import Context, Settings
 from tests.support.chat_model import ScriptedChat
 from tests.support.clients import ELSEWHERE
 
@@ -222,8 +224,10 @@ def test_the_class_of_fallbacks_is_that_of_the_model_that_needs_the_most_room(
 ) -> None:
     replied = {key_of(at_a_server(f"m-{did}")): did == "thought" for did in ("thought", "did-not")}
     for chain in (names, names[::-1]):
-        classes = {key_of(each): find_class(each) for each in map(at_a_server, chain)}
-        assert class_of_any(classes, replied) == found
+        first, *others = map(at_a_server, chain)
+        parts = GraphParts(SETTINGS, {"solver": first.with_fallbacks(others)}, replied=replied)
+        run = Run(parts, SETTINGS, Context(), BLOCKING, {})
+        assert run_sync(run.class_of("solver")) == found
 
 
 def test_whether_thinking_can_stop_is_read_off_the_arguments_of_a_call() -> None:
