@@ -1,7 +1,4 @@
-"""The solver's prompts: what is said, in which style, and what comes from outside as data.
-
-A prompt is plain data, pairs of a role and a text, so that reading one loads no LangChain.
-"""
+"""The solver's prompts: what is said, in which style, and what comes from outside as data."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
     from pb_graph.state import SolveTask
 
 PromptMessage = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
-"""A role and a text, as LangChain's models take them. A list holds images and files as well."""
+"""A role and a text, or a list with images and files: plain data, which loads no LangChain."""
 T = TypeVar("T")
 
 
@@ -210,9 +207,7 @@ def synthesis_prompt(given: MethodInput, results: Sequence[StepResult]) -> list[
 def forced_answer_prompt(
     messages: Sequence[T], partial: str, query: Query, *, is_final: bool, thought: str = ""
 ) -> list[T | PromptMessage]:
-    """Return the prompt that asks for the result of a reply that ran into its cap.
-
-    Examples and the beginning of a long reply are left out, which changed no result.
+    """Return the prompt, without examples, that asks for the result of a reply that was cut off.
 
     Args:
         messages: The prompt of that reply.

@@ -168,8 +168,7 @@ def load_planner(program: Planner | PlannerProgram | str | Path | None) -> Plann
 class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
     """Renders a signature in a few lines, and lets the type of its one output read the reply.
 
-    DSPy's own adapters frame each field by headers, which cost a planner output tokens and which
-    small models often get wrong.
+    DSPy's own adapters frame fields by headers, which cost tokens, and small models get wrong.
     """
 
     def __init__(self, request: PlannerRequest[Any]) -> None:

@@ -1,8 +1,4 @@
-"""Define what a planner replies with, and clean it; `reading` finds it in the reply.
-
-Dropped, with a warning, are sub-questions that are empty or equal to an earlier one; hints with a
-number that neither the question nor an earlier step has; and, of too many, those before the last.
-"""
+"""Define what a planner replies with, and clean it; `reading` finds it in the reply."""
 # ruff: noqa: RUF001 -- marks and digits of other scripts
 
 from __future__ import annotations
@@ -82,16 +78,13 @@ class PlannedStep(BaseModel, frozen=True):
 
 
 class Plan(_Reply, frozen=True):
-    """A decomposition: the parts in order, with or without level and credit.
-
-    Either ``all`` parts are the answer, one behind the other, or the ``last`` one delivers it.
-    """
+    """A decomposition: the parts in order, with or without level and credit."""
 
     finder = find_plan
     missing = "no sub-question found: write each as an item of its own"
 
     steps: list[PlannedStep] = Field(min_length=1)
-    delivers: Literal["last", "all"] | None = None
+    delivers: Literal["last", "all"] | None = None  # the parts that are the answer
     level: float | None = None  # of the whole problem, unchecked
 
     def to_text(self) -> str:
@@ -119,10 +112,7 @@ class Difficulty(_Reply, frozen=True):
 
 
 def find_level(text: str) -> dict[str, Any]:
-    """Return the ``level`` from 1 to 5 that a reply names; none where it names none, or several.
-
-    The number that is called a level counts, not one of a scale or of another thing.
-    """
+    """Return the ``level`` from 1 to 5 that a reply names; none where it names none, or several."""
     text = without_thinking(text)[:MAX_LENGTH].translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
     plain = "".join(f"{decimal(sign, sign)}" for sign in normalize("NFKC", text))
     plain, scales = _SCALE.subn(" ", plain)
@@ -130,7 +120,7 @@ def find_level(text: str) -> dict[str, Any]:
     found = [match for match in found if plain[match.end() :][:1] != "?"] or found
     if not found:
         return {}
-    called = [match for match in found if match["called"]]
+    called = [match for match in found if match["called"]]  # surer than a number of another thing
     first = (called or found)[0]
     before, rest = plain[: first.start()].strip(_AROUND), plain[first.end() :]
     ends = _CLAUSE_END.match(rest)
@@ -170,8 +160,6 @@ def clean_plan(
 ) -> tuple[list[SubQuestion], list[ReportWarning]]:
     """Turn a plan into distinct sub-questions that depend on earlier ones only.
 
-    One that says nothing of others, or names later ones only, depends on the one before it.
-
     Args:
         plan: The plan as the planner wrote it.
         query: The question; its reference and conversation count as known, too.
@@ -196,7 +184,7 @@ def clean_plan(
         asked = [same[need - 1] for need in step.after or () if 0 < need <= len(same)]
         needs = sorted({places.index(need) for need in asked if need in places[:place]})
         if place and not needs and (step.after is None or any(step.after)):
-            needs = [place - 1]
+            needs = [place - 1]  # it says nothing of others, or names later ones only
         hint = "" if leak else step.hint
         about = {"index": place, "question": step.question, "hint": hint, "depends_on": needs}
         steps.append(cast("SubQuestion", about | {"level": None, "credit": None}))
@@ -272,7 +260,6 @@ def grade_steps(
 
 
 def _about(query: Query) -> str:
-    """Return all that is known with a question."""
     parts = (query["question"], query["reference"], query.get("conversation"))
     return "\n".join(filter(None, parts))
 

@@ -1,7 +1,6 @@
 """Find the steps of a plan, and levels and credits, in a planner's reply in any form.
 
-A reply is parsed, never evaluated. JSON and lines both become lists with a label. A list is the
-plan by its label, or as it asks questions; any other list is left alone.
+A reply is parsed into lists, never evaluated; the plan is the list whose label or questions say so.
 """
 # ruff: noqa: RUF001 -- marks and digits of other scripts
 

@@ -232,7 +232,6 @@ _TRIP = _task("""Plan two days in Rome for a couple who walk slowly, for 300 eur
 2 25 Choose the sights of each day | few, and close to each other
 3 30 Choose where to eat and sleep within the money | prices of each, and their sum
 3 45 Write the whole plan, day by day | times, ways, meals and costs""")
-# Shown where ``synthesis="join"`` is set: each part is one of the answer.
 _DAYS = _task("""Plan three days in Rome for a couple who walk slowly, for 500 euros.
 3 35 Write day 1: arrival, and the old town | way there, hotel, dinner
 3 40 Write day 2: the Vatican, and a park | tickets, lunch between both, dinner
@@ -250,7 +249,6 @@ factors?
 
 
 def _has_text(query: Query) -> bool:
-    """Return whether a question comes with a text, which it is about."""
     return bool(query["reference"]) or "\n\n" in query["question"].strip()
 
 
