@@ -45,6 +45,7 @@ _MAX_PREPARED = 100
 
 Request = ModelRequest[Any]
 Response = ModelResponse[Any]
+Maker = Callable[[], Awaitable[AIMessage]]
 
 
 class BudgetUsedUpError(errors.BudgetUsedUpError, ModelError):
@@ -63,7 +64,7 @@ class CallLimits:
     is_last: bool = False  # the last answer: no thinking, no notes, and a prompt that is shortened
     tell_every: int = 1  # rounds of tool calls between notes about the budget; 0: only if it is low
     # Takes a request's digest, and makes its call unless the reply was paid for before a kill.
-    once: Callable[[str, Callable[[], Awaitable[AIMessage]]], Awaitable[AIMessage]] | None = None
+    once: Callable[[str, Maker], Awaitable[AIMessage]] | None = None
 
     def within(self, other: CallLimits) -> CallLimits:
         """Return these limits with the accounts of other trees and the cap of further limits."""
@@ -134,8 +135,7 @@ class Call:
         self._made, self._prompt = _prepared(self.model), [*self.messages]
         last = self._prompt[-1] if self._prompt and not self.limits.is_last else None
         self._is_told = isinstance(last, HumanMessage | ToolMessage)
-        # A note is sent again where it stood: a provider's prompt cache knows a prompt by its
-        # beginning, and a note that later calls leave out would void the cache from there on.
+        # A note is sent again where it stood, so that a provider's prompt cache stays valid.
         for place, answer in enumerate(self.messages[1:]):
             if note := answer.response_metadata.get(_NOTE):
                 self._prompt[place] = _appended(self._prompt[place], note)
@@ -289,9 +289,8 @@ class Answer:
         """Return the final answer, out of the reserve, after what was written so far."""
         least = self._least(_MIN_ANSWER // 2 if first else _MIN_ANSWER, 0.1)
         limits = replace(self.limits, at_least=least, is_last=True)
-        form, settings = self.request.response_format, self.request.model_settings
-        is_parsed = self.by_tool or settings.get("response_format") is not None  # no plain message
-        is_typed = is_parsed or form is not None  # so that it must come in one piece
+        is_parsed = self.by_tool or self.request.model_settings.get("response_format") is not None
+        is_typed = is_parsed or self.request.response_format is not None  # comes in one piece
         begun = None if is_typed or not (first and first.text) else first
         try:
             final = await self._ask(self._ending(begun), limits)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import fields, replace
@@ -24,7 +24,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Overwrite
 
-from pb_graph.agents.call import Answer, CallLimits, Request, Response, charged, reserve_of
+from pb_graph.agents.call import Answer, CallLimits, Maker, Request, Response, charged, reserve_of
 from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_budget
 from pb_graph.budget.bill import add_spending, subtract_spending, whole_number
 from pb_graph.errors import BudgetUsedUpError, InputError
@@ -99,9 +99,7 @@ class _Log:
             self._key, _ = await self.journal.find(self._name)
             await self.journal.write(key, entry)
 
-    async def once(
-        self, account: Budget, run: str, request: str, make: Callable[[], Awaitable[AIMessage]]
-    ) -> AIMessage:
+    async def once(self, account: Budget, run: str, request: str, make: Maker) -> AIMessage:
         """Return the reply that another process has paid for, once; else make the call."""
         for entry in self.entries:  # what this process repeats, as a retry, is made again
             is_elsewhere = entry["process"] != self._process
@@ -123,21 +121,17 @@ class _Log:
 class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
     """Limit the tokens or dollars of an agent, and of its sub-agents that have this middleware.
 
-    Each model call reserves its cap in the budget before it is made, and is settled after it. When
-    a call is truncated, or only the reserve is left, the model is asked once more, without tools,
-    to finish. `plan_and_budget_tool` and `BudgetedChatModel` draw on the same budget.
-    `tokens_spent` and `tokens_by_model` in the agent's output count the run, also a resumed one.
+    When a call is truncated, or only the reserve is left, the model is asked once more, without
+    tools, to finish. `tokens_spent` and `tokens_by_model` in the agent's output count the run.
     Retries of the provider's SDK, which cannot be counted, are off: use `ModelRetryMiddleware`.
 
     Args:
         budget: Completion tokens of each run, or a `Budget` that all runs with it spend together.
         per_call: Most completion tokens of a single call; needed if several runs share a `Budget`.
         reserve: Share of the budget reserved for the final answer.
-        on_used_up: Action when only the reserve is left. ``"answer"`` asks for the final answer,
-            ``"pause"`` interrupts with a `BudgetPause` until the agent is resumed with a
-            `BudgetDecision`, ``"error"`` raises `BudgetUsedUpError`.
-        tell_every: Rounds of tool calls between two notes about the remaining budget, which the
-            model always gets when less than a fifth is left; 0: only then.
+        on_used_up: If only the reserve is left, ``"answer"`` asks for the final answer, ``"pause"``
+            interrupts for a `BudgetDecision`, and ``"error"`` raises `BudgetUsedUpError`.
+        tell_every: Rounds of tool calls between notes about the budget; 0: only in its last fifth.
 
     Raises:
         InputError: If an argument is out of its range.

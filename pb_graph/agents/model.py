@@ -30,14 +30,12 @@ _OPENED = BeforeValidator(lambda given: Budget(given) if isinstance(given, int) 
 class BudgetedChatModel(BaseChatModel):
     """A chat model whose calls are charged to a `Budget`, for a supervisor or any graph of agents.
 
-    It does for a model what `TokenBudgetMiddleware` does for an agent. Part of the budget is
-    reserved for the final answer: at creation, or at the first call if the budget comes from
-    `use_budget`. When that is used up, too, the answer is a message that says so; structured output
-    raises `BudgetUsedUpError`.
+    It does for a model what `TokenBudgetMiddleware` does for an agent. The reserve is set aside at
+    creation, or at the first call within `use_budget`. When the reserve is used up, too, the answer
+    is a message that says so; structured output raises `BudgetUsedUpError`.
 
     Attributes:
-        model: The chat model. It is not changed. Call ``bind``, ``with_retry`` and
-            ``with_fallbacks`` on the `BudgetedChatModel` instead.
+        model: The chat model. Call ``bind`` and ``with_…`` on the `BudgetedChatModel` instead.
         budget: Completion tokens, or a `Budget` of any unit to share; `None` for the budget that
             the host's run is within (`pb_graph.budget.use_budget`).
         per_call: Completion tokens of a single call; `None` for no further limit.
@@ -66,10 +64,10 @@ class BudgetedChatModel(BaseChatModel):
     @property
     def budgeted(self) -> tuple[BaseChatModel, CallLimits]:
         """The model with the callbacks of this model, and the limits of each call."""
-        heard = {name: getattr(self, name) for name in ("callbacks", "tags", "metadata")}
+        update = {name: getattr(self, name) for name in ("callbacks", "tags", "metadata")}
         accounts = (self.budget,) if isinstance(self.budget, Budget) else ()
         own = CallLimits(accounts, per_call=self.per_call, reserve=self.reserve)
-        return self.model.model_copy(update=heard), own
+        return self.model.model_copy(update=update), own
 
     @property
     def model_name(self) -> str:
@@ -119,8 +117,7 @@ class BudgetedChatModel(BaseChatModel):
         self, messages: Any, stop: Any = None, run_manager: Any = None, io: IO = ASYNC, **given: Any
     ) -> ChatResult:
         async def ask(request: ModelRequest[Any], limits: CallLimits) -> ModelResponse[Any]:
-            # The model's cache, rate limiter and streaming callbacks apply. `invoke` would start
-            # a second run, and usage callbacks would count the call twice.
+            # `invoke` would start a second run, and usage callbacks would count the call twice.
             parts = request.model, request.messages, stop, run_manager, request.model_settings
             return ModelResponse([await Call(limits, *parts, io).reply()])
 

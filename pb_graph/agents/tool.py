@@ -44,8 +44,7 @@ def plan_and_budget_tool(
 
     Args:
         model_or_graph: A compiled graph, or what `build_graph` takes as a model.
-        limit: Completion tokens of each call, or a `Budget` that all calls draw on, besides that of
-            an agent with `TokenBudgetMiddleware`.
+        limit: Completion tokens of each call, or a `Budget` of all calls, besides the agent's.
         name: The tool's name.
         description: Description of the tool for the agent.
         **options: The other arguments of `build_graph`.

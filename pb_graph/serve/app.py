@@ -75,8 +75,7 @@ class Endpoint:
             if len(received) > MAX_BODY:
                 raise HTTPException(413, f"the body has more than {MAX_BODY} bytes: send less")
         chat = ChatRequest.read(bytes(received))
-        # If a client leaves, Starlette cancels an anyio scope, in which LangGraph cannot clean up.
-        # So the run is an asyncio task of its own.
+        # A task: if a client leaves, LangGraph cannot clean up in the anyio scope of Starlette.
         events: asyncio.Queue[bytes] = asyncio.Queue()
         run = asyncio.create_task(self._run(chat, events.put_nowait))
         run.add_done_callback(lambda _: events.put_nowait(b""))
@@ -192,15 +191,18 @@ class ChatRequest(BaseModel, extra="allow"):
 
     def chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> bytes:
         """Return the event of a chunk with the fields that it adds to the message."""
-        choice = {"delta": delta, "finish_reason": finish}
-        return _event(self._frame("chat.completion.chunk", choice))
+        return self._event({"delta": delta, "finish_reason": finish})
 
     def ending(self, report: Report) -> bytes:
         """Return the events of the last chunk and, if requested, of usage and report."""
         last = self.chunk({}, _finish_reason(report))
         if (self.stream_options or {}).get("include_usage") or self.report:
-            last += _event(self._frame("chat.completion.chunk") | self._account(report))
+            last += self._event(**self._account(report))
         return last
+
+    def _event(self, *choices: dict[str, Any], **more: object) -> bytes:
+        document = self._frame("chat.completion.chunk", *choices) | more
+        return f"data: {json.dumps(document)}\n\n".encode()
 
     def _frame(self, kind: str, *choices: dict[str, Any]) -> dict[str, Any]:
         rows = [{"index": 0, "logprobs": None, **choice} for choice in choices]
@@ -251,10 +253,6 @@ async def _error(_: Request, error: Exception) -> Response:
     document = {"message": message, "type": kind, "param": None, "code": code or None}
     once = {"x-should-retry": "false"} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
     return _json({"error": document, **report}, status, **(getattr(error, "headers", None) or once))
-
-
-def _event(document: Mapping[str, Any]) -> bytes:
-    return f"data: {json.dumps(document)}\n\n".encode()
 
 
 def _json(document: Mapping[str, Any], status: int = 200, **headers: str) -> Response:
