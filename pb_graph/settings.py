@@ -114,11 +114,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
 
     @classmethod
     def read(cls, value: object) -> Self:
-        """Return `value`, a `Settings` or a mapping of its fields, as `Settings`.
-
-        Raises:
-            InputError: If `value` is neither, or a field is unknown or wrong.
-        """
+        """Return a `Settings`, or a mapping of its fields, as `Settings`; else raise InputError."""
         if isinstance(value, Mapping) and (unknown := sorted(set(value) - set(cls.model_fields))):
             msg = f"unknown setting {unknown[0]}; available: {', '.join(cls.model_fields)}"
             raise InputError(msg + did_you_mean(unknown[0], cls.model_fields))
@@ -306,11 +302,7 @@ class Context:
 
     @classmethod
     def resolve(cls, value: object) -> Self:
-        """Return a run's context, also that in the field ``plan_and_budget`` of a host's context.
-
-        Raises:
-            InputError: If the settings or the limit are wrong, or the context has another type.
-        """
+        """Return a run's context, or that in the field ``plan_and_budget`` of a host's context."""
         if not isinstance(value, cls | Settings):
             fields = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
             value = fields.get("plan_and_budget")

@@ -119,11 +119,7 @@ def read_assignments(option: str, texts: Sequence[str] | None) -> dict[str, str]
 
 
 def read_set(texts: Sequence[str] | None) -> dict[str, object]:
-    """Return the fields of `Settings` that ``--set`` gives: JSON if a value is JSON, else text.
-
-    Raises:
-        InputError: If a text has no equals sign.
-    """
+    """Return the fields of `Settings` that ``--set`` gives: JSON if a value is JSON, else text."""
     values: dict[str, object] = {**read_assignments("--set", texts)}
     for name, text in values.items():
         with suppress(ValueError):

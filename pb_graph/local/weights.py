@@ -62,11 +62,7 @@ CATALOG: Final = {
 
 
 def find(name: str) -> LocalModel:
-    """Return the model of the catalog that has this name.
-
-    Raises:
-        UnknownModelError: If no model has this name; the message lists the known names.
-    """
+    """Return the model of the catalog that has this name; else raise UnknownModelError."""
     if name in CATALOG:
         return CATALOG[name]
     msg = f"no local model is named {name!r}; available: {', '.join(CATALOG)}"

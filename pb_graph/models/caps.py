@@ -307,11 +307,7 @@ def adapted(
 
 
 def known_policy(policy: CapPolicy | str | None) -> CapPolicy | None:
-    """Return the policy of a name; a policy, or None, as it is.
-
-    Raises:
-        InputError: If no policy has the name.
-    """
+    """Return the policy of a name, or raise InputError; return a policy, or None, as it is."""
     if not isinstance(policy, str):
         return policy
     if policy not in POLICIES:

@@ -334,11 +334,7 @@ BLOCKING, ASYNC = IO(is_async=False), IO(is_async=True)
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that waits by `BLOCKING`, and return its result.
-
-    Raises:
-        RuntimeError: If the coroutine awaits something that needs an event loop.
-    """
+    """Run a coroutine that waits by `BLOCKING`, so that it needs no event loop."""
     try:
         work.send(None)
     except StopIteration as stop:

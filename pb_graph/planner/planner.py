@@ -155,11 +155,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
 
 
 def load_planner(program: Planner | PlannerProgram | str | Path | None) -> Planner:
-    """Return the planner of a program; None for the package's own prompts.
-
-    Raises:
-        InputError: If the program does not fit, as in `Planner.load`.
-    """
+    """Return the planner of a program, with the errors of `load`; None for our own prompts."""
     if isinstance(program, Planner):
         return program
     return Planner() if program is None else Planner().load(program)

@@ -53,11 +53,7 @@ class _Reply(BaseModel, frozen=True):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Find the value in a reply, with its thinking.
-
-        Raises:
-            ValueError: If the reply does not hold it.
-        """
+        """Find the value in a reply, with its thinking; raise ValueError if it holds none."""
         if fields := cls.finder(text):
             return cls.model_validate(fields)
         raise ValueError(cls.missing)
