@@ -132,8 +132,7 @@ class ChatClient(ModelClient):
         enclosing = ACCOUNTS.get()
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
         accounts = [own, *enclosing[1:]]  # `own` limits all attempts together
-        if self._own_caps:
-            options = replace(options, cap=min([options.cap, *self._own_caps]))
+        options = replace(options, cap=min([options.cap, *self._own_caps]))
         send, failed = partial(self._send, messages, options, io), list[Charge | None]()
 
         async def make() -> Reply:
@@ -150,7 +149,7 @@ class ChatClient(ModelClient):
                 raise cast("Exception", done.error)
             if call.input:
                 learn_input(self.model, messages, self._arguments(options), done.tokens or call)
-            return self._read(done.message, thought_of(done.message), charge, options)
+            return self._read(done.message, charge, options)
 
         try:
             reply = await self._retry_policy.repeat(make, io, options.timeout, accounts)
@@ -164,14 +163,11 @@ class ChatClient(ModelClient):
             raise failure from failure.__cause__
         return replace(reply, lost=tuple(filter(None, failed))) if failed else reply
 
-    def _read(
-        self, message: AIMessage, thought: str, charge: Charge, options: CallOptions
-    ) -> Reply:
+    def _read(self, message: AIMessage, charge: Charge, options: CallOptions) -> Reply:
         output, cap = charge["usage"]["output_tokens"], charge["cap"]
         note = f"{self.name} ignored its cap of {cap} tokens and wrote {output}"
         ignored = ReportWarning(code="cap_ignored", message=note)
         sent = replace(options, cap=cap)
-        effort = describe_effort(self._arguments(sent), sent)
         return Reply(
             message.text if options.continue_last else without_thinking(message.text),
             charge["finish"],
@@ -179,8 +175,8 @@ class ChatClient(ModelClient):
             warnings=(ignored,) if output > cap else (),
             tool_message=message_to_dict(message) if message.tool_calls else None,
             message_id=message.id,
-            effort=effort,
-            thought=thought[-MAX_THOUGHT:],
+            effort=describe_effort(self._arguments(sent), sent),
+            thought=thought_of(message)[-MAX_THOUGHT:],
         )
 
     async def _send(
