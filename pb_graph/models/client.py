@@ -24,8 +24,8 @@ from pb_graph.models.classes import find_class
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import CallOptions, caps_in, copy_for_calls, describe_effort, key_of
 from pb_graph.models.provider_errors import fault_of, refusal_of, retry_after, to_model_call_error
-from pb_graph.models.reply import IO, MAX_THOUGHT, Attempt, Reply, attempt, finish_of, thought_of
-from pb_graph.types import Charge, Purpose, ReportWarning
+from pb_graph.models.reply import IO, MAX_THOUGHT, Reply, attempt, thought_of
+from pb_graph.types import Charge, ReportWarning
 
 T = TypeVar("T")
 _Make = Callable[[], Awaitable[T]]
@@ -143,7 +143,7 @@ class ChatClient(ModelClient):
                 call = await io.load(bound, self.model, messages, self._arguments(options))
             left = min(map(Budget.tokens_left, accounts))
             done = await attempt(send, accounts, options.cap, call, messages, io, wait_for=left)
-            charge = _charge(done, options.purpose)
+            charge = done.charge(options.purpose)
             if done.message is None or charge is None:
                 failed.append(charge)
                 raise cast("Exception", done.error)
@@ -258,20 +258,3 @@ class FallbackClient(ModelClient):
             raise failures[0]
         last = failures[-1]
         raise ModelCallError(" ".join(map(str, failures)), last.status, lost) from last
-
-
-def _charge(done: Attempt, purpose: Purpose) -> Charge | None:
-    """Return the entry of an attempt in the ledger; None for one that was refused."""
-    if done.tokens is None:
-        return None
-    return Charge(
-        node=purpose.node,
-        step=purpose.step,
-        cap=done.reserved.tokens,
-        model=done.reserved.call.model,
-        usage=done.tokens.usage(),
-        measured=done.tokens.is_measured,
-        most=(done.reserved.bill or done.tokens).usage(),
-        seconds=round(done.seconds, 4),
-        finish="error" if done.message is None else finish_of(done.message),
-    )
