@@ -36,7 +36,6 @@ CapPolicy = Callable[[BaseChatModel, CallOptions], dict[str, Any]]
 """Turns a model and the options of a call into the call's arguments, with at least its cap."""
 
 _DISABLED = {"type": "disabled"}
-_COMMON_LEVELS = ["low", "medium", "high"]
 _OPENAI_NAMES = re.compile(r"gpt-(?!oss)|o\d|chatgpt-")
 # Models without levels in LangChain's profiles: dated versions, new ones, and those before GPT-5.1.
 _OTHER_REASONERS = re.compile(r"(gpt-5(-mini|-nano)?|o1|o3|o3-mini|o4-mini)(-\d{4}-\d\d-\d\d)?")
@@ -87,9 +86,8 @@ def openai(model: Any, options: CallOptions) -> dict[str, Any]:
     """Cap a call of OpenAI's models, reasoning included, by either of their APIs, also on Azure."""
     sent = _openai_arguments(model, options, "max_completion_tokens")
     name, reasoning = model.model_name or "", model.reasoning or {}
-    levels, default = known_levels(model)
     thinks = (model.profile or {}).get("reasoning_output") or _OTHER_REASONERS.fullmatch(name)
-    levels = levels or (_COMMON_LEVELS if thinks else [])
+    levels, default = known_levels(model, thinks=thinks)
     own = model.reasoning_effort or reasoning.get("effort")
     level = _effort_level(levels, options, default=default, own=own)
     if options.thinking == "low" and own is None and "low" in levels and "none" not in levels:
@@ -217,8 +215,7 @@ def gemini(model: Any, options: CallOptions) -> dict[str, Any]:
         elif "lite" in model.model and budget < THINKING_TOKENS["minimal"]:
             budget = 0
         return sent | {"thinking_budget": budget}
-    levels, default = known_levels(model)
-    levels = levels or (_COMMON_LEVELS if _NEW_GEMINIS.fullmatch(model.model) else [])
+    levels, default = known_levels(model, thinks=_NEW_GEMINIS.fullmatch(model.model))
     level = _effort_level(levels, options, default=default, own=model.reasoning_effort)
     # Google takes no level beside a thinking budget.
     return sent if level is None or own is not None else sent | {"thinking_level": level}

@@ -96,7 +96,7 @@ def find_class(model: BaseChatModel | str) -> FoundClass:
     if thinks is not None:
         # A profile says that a model *can* think. Older Claude models think only when asked to, and
         # so do the models of OpenAI that have the effort "none".
-        levels, default = known_levels(model) if isinstance(model, BaseChatModel) else ([], None)
+        levels, default = known_levels(model)
         idle = by_name == "large" or (not always and "none" in levels and default in {None, "none"})
         return FoundClass("thinking" if thinks and not idle else at_rest, "profile")
     return FoundClass(by_name or "large", "name" if by_name else "default")

@@ -24,8 +24,8 @@ from pb_graph.models.classes import find_class
 from pb_graph.models.input_bound import bound_input, learn_input
 from pb_graph.models.options import CallOptions, caps_in, copy_for_calls, describe_effort, key_of
 from pb_graph.models.provider_errors import fault_of, refusal_of, retry_after, to_model_call_error
-from pb_graph.models.reply import IO, MAX_THOUGHT, Attempt, Reply, attempt, finish_of, thought_of
-from pb_graph.types import Charge, Purpose, ReportWarning
+from pb_graph.models.reply import IO, MAX_THOUGHT, Reply, attempt, thought_of
+from pb_graph.types import Charge, ReportWarning
 
 T = TypeVar("T")
 _Make = Callable[[], Awaitable[T]]
@@ -132,8 +132,7 @@ class ChatClient(ModelClient):
         enclosing = ACCOUNTS.get()
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
         accounts = [own, *enclosing[1:]]  # `own` limits all attempts together
-        if self._own_caps:
-            options = replace(options, cap=min([options.cap, *self._own_caps]))
+        options = replace(options, cap=min([options.cap, *self._own_caps]))
         send, failed = partial(self._send, messages, options, io), list[Charge | None]()
 
         async def make() -> Reply:
@@ -144,13 +143,13 @@ class ChatClient(ModelClient):
                 call = await io.load(bound, self.model, messages, self._arguments(options))
             left = min(map(Budget.tokens_left, accounts))
             done = await attempt(send, accounts, options.cap, call, messages, io, wait_for=left)
-            charge = _charge(done, options.purpose)
+            charge = done.charge(options.purpose)
             if done.message is None or charge is None:
                 failed.append(charge)
                 raise cast("Exception", done.error)
             if call.input:
                 learn_input(self.model, messages, self._arguments(options), done.tokens or call)
-            return self._read(done.message, thought_of(done.message), charge, options)
+            return self._read(done.message, charge, options)
 
         try:
             reply = await self._retry_policy.repeat(make, io, options.timeout, accounts)
@@ -164,14 +163,11 @@ class ChatClient(ModelClient):
             raise failure from failure.__cause__
         return replace(reply, lost=tuple(filter(None, failed))) if failed else reply
 
-    def _read(
-        self, message: AIMessage, thought: str, charge: Charge, options: CallOptions
-    ) -> Reply:
+    def _read(self, message: AIMessage, charge: Charge, options: CallOptions) -> Reply:
         output, cap = charge["usage"]["output_tokens"], charge["cap"]
         note = f"{self.name} ignored its cap of {cap} tokens and wrote {output}"
         ignored = ReportWarning(code="cap_ignored", message=note)
         sent = replace(options, cap=cap)
-        effort = describe_effort(self._arguments(sent), sent)
         return Reply(
             message.text if options.continue_last else without_thinking(message.text),
             charge["finish"],
@@ -179,8 +175,8 @@ class ChatClient(ModelClient):
             warnings=(ignored,) if output > cap else (),
             tool_message=message_to_dict(message) if message.tool_calls else None,
             message_id=message.id,
-            effort=effort,
-            thought=thought[-MAX_THOUGHT:],
+            effort=describe_effort(self._arguments(sent), sent),
+            thought=thought_of(message)[-MAX_THOUGHT:],
         )
 
     async def _send(
@@ -262,20 +258,3 @@ class FallbackClient(ModelClient):
             raise failures[0]
         last = failures[-1]
         raise ModelCallError(" ".join(map(str, failures)), last.status, lost) from last
-
-
-def _charge(done: Attempt, purpose: Purpose) -> Charge | None:
-    """Return the entry of an attempt in the ledger; None for one that was refused."""
-    if done.tokens is None:
-        return None
-    return Charge(
-        node=purpose.node,
-        step=purpose.step,
-        cap=done.reserved.tokens,
-        model=done.reserved.call.model,
-        usage=done.tokens.usage(),
-        measured=done.tokens.is_measured,
-        most=(done.reserved.bill or done.tokens).usage(),
-        seconds=round(done.seconds, 4),
-        finish="error" if done.message is None else finish_of(done.message),
-    )

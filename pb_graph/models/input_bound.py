@@ -100,9 +100,7 @@ def bound_input(
 ) -> Bill:
     """Return a bill with the largest possible input of a call, for `Budget.reserve`.
 
-    OpenAI's models have a public tokenizer. For others each byte is a token, which has at least one
-    byte, until settled calls of the same model and server show how many tokens a byte has. A
-    beginning of the prompt that this process has sent before counts as it was reported.
+    docs/recipes/cost.md says how the bound is found.
 
     Args:
         model: The chat model.

@@ -28,6 +28,7 @@ TIMEOUT = 120.0  # seconds of an attempt
 # and Anthropic's least thinking budget, 1,024, agrees. The others are our estimates.
 _LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_TOKENS = dict(zip(_LEVELS, (0, 512, 1024, 8192, 24576, 32768, 65536), strict=True))
+_USUAL_LEVELS = ["low", "medium", "high"]
 MIN_THINKING = THINKING_TOKENS["low"]  # with fewer, thinking is turned off
 
 # Names of fields, as `plain_field` writes them: of caps, of numbers of answers, and of objects that
@@ -134,12 +135,12 @@ def address_of(model: BaseChatModel) -> str:
     return str(getattr(client, "base_url", None) or settings.openai_api_base or "")
 
 
-def known_levels(model: BaseChatModel) -> tuple[list[str], str | None]:
-    """Return the effort levels of a model's LangChain profile, lowest first, and its default."""
+def known_levels(model: object, *, thinks: object = False) -> tuple[list[str], str | None]:
+    """Return a model's effort levels, lowest first (the usual if it `thinks`), and its default."""
     profile: Any = getattr(model, "profile", None) or {}
     names = profile.get("reasoning_effort_levels") if profile.get("reasoning_output") else None
     levels = [level for level in THINKING_TOKENS if level in (names or ())]
-    return levels, profile.get("reasoning_effort_default")
+    return levels or (_USUAL_LEVELS if thinks else []), profile.get("reasoning_effort_default")
 
 
 @lru_cache(maxsize=1024)  # the fields of a provider are few

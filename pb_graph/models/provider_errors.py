@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from pb_graph.budget.bill import Bill
 from pb_graph.errors import InputError, ModelCallError
-from pb_graph.models.options import address_of, describe_model, is_openai_like
+from pb_graph.models.options import address_of, describe_model
 from pb_graph.types import Charge
 
 _SECRETS = re.compile(
@@ -189,8 +189,7 @@ def secrets_of(model: BaseChatModel) -> tuple[str, ...]:
     keys = _secrets_in("", vars(model))
     keys += [key.partition(" ")[2] for key in keys]  # the key in 'Bearer KEY'
     urls = [str(value) for name, value in vars(model).items() if _HOLDS_ADDRESS.search(name)]
-    urls += [address_of(model)] if is_openai_like(model) else []
-    for parts in map(urlsplit, urls):
+    for parts in map(urlsplit, [*urls, address_of(model)]):
         keys += [parts.query, *(value for _, value in parse_qsl(parts.query))]
         keys += map(unquote, filter(None, (parts.username, parts.password)))
     # A server may repeat a secret in the form that it has in a URL or in JSON.

@@ -23,7 +23,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import MAX_TOKENS, Bill, Reservation, spent
 from pb_graph.models.options import plain_field
 from pb_graph.models.provider_errors import tokens_of_error
-from pb_graph.types import Charge, ReportWarning
+from pb_graph.types import Charge, Purpose, ReportWarning
 
 MAX_THOUGHT = 24_000  # characters of a thought that are kept, from its end: some 6,000 tokens
 P = ParamSpec("P")
@@ -159,6 +159,23 @@ class Attempt(NamedTuple):
     error: Exception | None
     tokens: Bill | None
     seconds: float
+
+    def charge(self, purpose: Purpose) -> Charge | None:
+        """Return the entry of the attempt in the ledger; None for one that was refused."""
+        if self.tokens is None:
+            return None
+        finish = "error" if self.message is None else finish_of(self.message)
+        return Charge(
+            node=purpose.node,
+            step=purpose.step,
+            cap=self.reserved.tokens,
+            model=self.reserved.call.model,
+            usage=self.tokens.usage(),
+            measured=self.tokens.is_measured,
+            most=(self.reserved.bill or self.tokens).usage(),
+            seconds=round(self.seconds, 4),
+            finish=finish,
+        )
 
 
 async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may spend
