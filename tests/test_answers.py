@@ -14,52 +14,39 @@ from tests.support.graphs import query as any_query
 query = partial(any_query, domain="general problem solving")
 
 
-@pytest.mark.parametrize(
-    ("question", "tokens"),
-    [
-        ("Write an essay of about 800 words on the war.", 1_600),
-        ("Write a 1,200-word article.", 2_400),
-        ("I need an essay, 500-800 words.", 1_600),
-        ("Summarize it in three sentences.", 135),
-        ("Please draft a speech of two pages.", 2_000),
-        ("Explain tides in 2 paragraphs.", 400),
-        ("Schreibe einen Leserbrief von 200 Wörtern.", 400),
-        ("Verfasse einen Aufsatz über Wale, zwei Seiten.", 2_000),
-        ("Écrivez une lettre de 150 mots.", 300),
-        ("Escribe un ensayo de 300 palabras.", 600),
-        ("Напиши сочинение, 250 слов.", 500),
-        ("写一篇800字的文章。", 1_600),
-        ("400文字の作文を書いてください。", 800),
-        ("Plan a trip of 3 days from A to B.", 900),
-        ("Give me a 7-day itinerary for Rome.", 2_100),
-        ("Plan a week in Japan: a tour of gardens.", 2_100),
-        ("Plane eine Reise von vier Tagen.", 1_200),
-        ("规划一次5天的旅行。", 1_500),
-        ("Write an essay of 90000 words.", 20_000),
-        ("Write a 5-minute speech for a wedding.", 1_500),
-        ("Write a two-thousand-word essay on bees.", 4_000),
-        ("List 50 blog post ideas.", 3_000),
-        ("Write a poem of 120 lines.", 2_400),
-        ("Plan a trip to Japan for two weeks.", 4_200),
-        ("Create a weekly meal plan.", 2_100),
-        ("Verfasse einen dreiseitigen Bericht.", 3_000),
-        ("Pianifica un viaggio di dieci giorni in Sicilia.", 3_000),
-        ("Escreva uma carta de duas páginas.", 2_000),
-        ("Напиши письмо на две страницы.", 2_000),
-        ("写一篇一千五百字的作文。", 3_000),
-        ("2000字のレポートを書いてください。", 4_000),
-        ("1500자 에세이를 써 주세요.", 3_000),
-        (f"Translate into German: {'The harbour was quiet. ' * 400}", 4_611),
-        (f"Translate it in 50 words: {'The harbour was quiet. ' * 400}", 100),
-        ("Tom has to write 20 pages, 3 an hour. How long does it take him?", None),
-        ("A trip of 5 days costs $20 a day. How much is that?", None),
-        ("Write a script that reads 3 lines of 80 characters.", None),
-        ("12 hens lay 3 eggs a day. How many in 5 days?", None),
-        ("The book has 50,000 words. How many pages are that at 250 words a page?", None),
-        ("What is the longest of these 3 words?", None),
-        ("Write a function that adds two numbers.", None),
-    ],
-)
+LENGTHS = [
+    ("Write an essay of about 800 words on the war.", 1_600),
+    ("Write a 1,200-word article.", 2_400), ("I need an essay, 500-800 words.", 1_600),
+    ("Summarize it in three sentences.", 135), ("Please draft a speech of two pages.", 2_000),
+    ("Explain tides in 2 paragraphs.", 400), ("Schreibe einen Leserbrief von 200 Wörtern.", 400),
+    ("Verfasse einen Aufsatz über Wale, zwei Seiten.", 2_000),
+    ("Écrivez une lettre de 150 mots.", 300), ("Escribe un ensayo de 300 palabras.", 600),
+    ("Напиши сочинение, 250 слов.", 500), ("写一篇800字的文章。", 1_600),
+    ("400文字の作文を書いてください。", 800), ("Plan a trip of 3 days from A to B.", 900),
+    ("Give me a 7-day itinerary for Rome.", 2_100),
+    ("Plan a week in Japan: a tour of gardens.", 2_100),
+    ("Plane eine Reise von vier Tagen.", 1_200), ("规划一次5天的旅行。", 1_500),
+    ("Write an essay of 90000 words.", 20_000), ("Write a 5-minute speech for a wedding.", 1_500),
+    ("Write a two-thousand-word essay on bees.", 4_000), ("List 50 blog post ideas.", 3_000),
+    ("Write a poem of 120 lines.", 2_400), ("Plan a trip to Japan for two weeks.", 4_200),
+    ("Create a weekly meal plan.", 2_100), ("Verfasse einen dreiseitigen Bericht.", 3_000),
+    ("Pianifica un viaggio di dieci giorni in Sicilia.", 3_000),
+    ("Escreva uma carta de duas páginas.", 2_000), ("Напиши письмо на две страницы.", 2_000),
+    ("写一篇一千五百字的作文。", 3_000), ("2000字のレポートを書いてください。", 4_000),
+    ("1500자 에세이를 써 주세요.", 3_000),
+    (f"Translate into German: {'The harbour was quiet. ' * 400}", 4_611),
+    (f"Translate it in 50 words: {'The harbour was quiet. ' * 400}", 100),
+    ("Tom has to write 20 pages, 3 an hour. How long does it take him?", None),
+    ("A trip of 5 days costs $20 a day. How much is that?", None),
+    ("Write a script that reads 3 lines of 80 characters.", None),
+    ("12 hens lay 3 eggs a day. How many in 5 days?", None),
+    ("The book has 50,000 words. How many pages are that at 250 words a page?", None),
+    ("What is the longest of these 3 words?", None),
+    ("Write a function that adds two numbers.", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "tokens"), LENGTHS)
 def test_a_length_counts_where_something_is_to_be_written_or_travelled(
     question: str, tokens: int | None
 ) -> None:
@@ -79,28 +66,23 @@ def test_the_length_may_stand_in_the_form_or_behind_a_long_text_but_not_in_mathe
     assert asked_length(query("From A to B, March 1 to 7.", domain="Travel planning")) == 2_100
 
 
-@pytest.mark.parametrize(
-    ("question", "composed"),
-    [
-        ("Write a Python function merge_sort(a).", True),
-        ("Can you please summarize the text?", True),
-        ("Übersetze den Satz ins Englische.", True),
-        ("请写一封信。", True),
-        ("Give me a recipe for lasagna for six people.", True),
-        ("I need a JavaScript function debounce(fn, ms).", True),
-        ("Kannst du mir eine E-Mail an meinen Chef schreiben?", True),
-        ("¿Puedes escribir un correo a mi jefe?", True),
-        ("用Python实现二分查找。", True),
-        ("Extract the names as JSON.", True),
-        ("What are the pros and cons of working from home?", True),
-        ("Donne-moi une recette de quiche.", True),
-        ("How many users are in this JSON?", False),
-        ("Plants need 3 litres a day. How many litres are that a week?", False),
-        ("How many rolls are left?", False),
-        ("What is 15 % of 60?", False),
-        ("Who wrote Faust?", False),
-    ],
-)
+COMPOSED = [
+    ("Write a Python function merge_sort(a).", True), ("Can you please summarize the text?", True),
+    ("Übersetze den Satz ins Englische.", True), ("请写一封信。", True),
+    ("Give me a recipe for lasagna for six people.", True),
+    ("I need a JavaScript function debounce(fn, ms).", True),
+    ("Kannst du mir eine E-Mail an meinen Chef schreiben?", True),
+    ("¿Puedes escribir un correo a mi jefe?", True), ("用Python实现二分查找。", True),
+    ("Extract the names as JSON.", True),
+    ("What are the pros and cons of working from home?", True),
+    ("Donne-moi une recette de quiche.", True), ("How many users are in this JSON?", False),
+    ("Plants need 3 litres a day. How many litres are that a week?", False),
+    ("How many rolls are left?", False), ("What is 15 % of 60?", False),
+    ("Who wrote Faust?", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "composed"), COMPOSED)
 def test_a_text_or_a_program_is_the_whole_reply(question: str, composed: bool) -> None:
     assert is_composed(query(question)) is composed
     assert needed_tokens(query(question)) == (1_000 if composed else None)

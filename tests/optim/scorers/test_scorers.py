@@ -137,35 +137,22 @@ def test_stock_scorers_judge_the_answer_by_the_targets(made: Any, output: str, v
     assert as_scorer(made).score(output, QUESTION).value == value
 
 
-@pytest.mark.parametrize(
-    ("output", "value"),
-    [
-        (r"So \boxed{B}", 1),
-        ("Final answer: B) Paris", 1),
-        (r"\boxed{B) -3}", 1),
-        ("**Answer:** B", 1),
-        ("It is Paris, so the answer is (B). That is all.", 1),
-        ("<think>The answer is A.</think>B", 1),
-        (r"\boxed{\mathbf{B}}", 1),
-        ("ANSWER: [B]", 1),
-        ("ANSWER: <B>", 1),
-        ('***"B"***', 1),
-        ("There are $\\boxed{3}$.\n答案\N{FULLWIDTH COLON}B", 1),
-        ("The correct option is B, since it is Paris.", 1),
-        *[(said, 1) for said in ("<answer>B</answer>", '{"answer": "B"}', "B is correct.")],
-        *[(said, 1) for said in ("Final answer: B - Paris", r"Answer: \(B\)", "故选B。")],
-        *[(said, 0) for said in ("A - B", "不选B", "It is a B or C")],
-        ("The answer is B because it is Paris.", 1),
-        (r"\boxed{A}", 0),
-        ("Answer: B, C", 0),
-        ("B and C", 0),
-        ("Best of all.", 0),
-        (r"\boxed{A, B}", 0),
-        ("B: Paris, C: Oslo", 0),
-        (r"\boxed{B) C)}", 0),
-        ("A big B in the text", 0),
-    ],
-)
+CHOICES = [
+    (r"So \boxed{B}", 1), ("Final answer: B) Paris", 1), (r"\boxed{B) -3}", 1),
+    ("**Answer:** B", 1), ("It is Paris, so the answer is (B). That is all.", 1),
+    ("<think>The answer is A.</think>B", 1), (r"\boxed{\mathbf{B}}", 1), ("ANSWER: [B]", 1),
+    ("ANSWER: <B>", 1), ('***"B"***', 1), ("There are $\\boxed{3}$.\n答案\N{FULLWIDTH COLON}B", 1),
+    ("The correct option is B, since it is Paris.", 1),
+    *[(said, 1) for said in ("<answer>B</answer>", '{"answer": "B"}', "B is correct.")],
+    *[(said, 1) for said in ("Final answer: B - Paris", r"Answer: \(B\)", "故选B。")],
+    *[(said, 0) for said in ("A - B", "不选B", "It is a B or C")],
+    ("The answer is B because it is Paris.", 1), (r"\boxed{A}", 0), ("Answer: B, C", 0),
+    ("B and C", 0), ("Best of all.", 0), (r"\boxed{A, B}", 0), ("B: Paris, C: Oslo", 0),
+    (r"\boxed{B) C)}", 0), ("A big B in the text", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("output", "value"), CHOICES)
 def test_choice_reads_the_letter_that_is_stated(output: str, value: int) -> None:
     assert as_scorer("choice").score(output, LETTER).value == value
 
