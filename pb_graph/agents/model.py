@@ -35,7 +35,7 @@ class BudgetedChatModel(BaseChatModel):
     is a message that says so; structured output raises `BudgetUsedUpError`.
 
     Attributes:
-        model: The chat model. Call ``bind`` and ``with_…`` on the `BudgetedChatModel` instead.
+        model: The chat model. Call ``bind`` and ``with_retry`` on the `BudgetedChatModel` instead.
         budget: Completion tokens, or a `Budget` of any unit to share; `None` for the budget that
             the host's run is within (`pb_graph.budget.use_budget`).
         per_call: Completion tokens of a single call; `None` for no further limit.
