@@ -190,7 +190,8 @@ def synthesis_prompt(given: MethodInput, results: Sequence[StepResult]) -> list[
         given: The question with its plan, and the budget of the answer.
         results: The results of the steps that have one.
     """
-    query, share = given.query, f"{given.budget or 0} {_unit(given.settings)}"
+    query, settings = given.query, given.settings
+    share = f"{settings.told(given.budget or 0, query['level'])} {_unit(settings)}"
     findings = "\n".join(
         f"{done['index'] + 1}. {given.plan[done['index']]['question']}\n   Found: {done['answer']}"
         for done in results

@@ -41,13 +41,15 @@ def test_the_default_answers_within_its_limit(form: Form, level: int | None, thi
 
 
 def test_what_is_told_leaves_out_the_thinking_and_nothing_asks_for_steps() -> None:
-    planned, single = (ThinkingWorld(level=4), ThinkingWorld())
+    planned, single, stepwise = (ThinkingWorld(level=4), ThinkingWorld(), ThinkingWorld(level=4))
     report = report_of(planned, level=4)
     assert (report["budget"], report["execution"]) == (450 + 4950, "single_pass")
     (asked,) = planned.solving()
     assert "1. 225 tokens\n2. 225 tokens" in asked.last
     report_of(single, level=1)
     assert "less than 200 tokens" in single.solving()[0].last
+    report_of(stepwise, level=4, settings={"execution": "stepwise", "synthesis": "call"})
+    assert "in at most 225 tokens" in stepwise.log[-1].last
     for sent in (asked, *single.solving()):
         assert [message["role"] for message in sent.body["messages"]] == ["user"]
         assert "step by step" not in sent.last
