@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pb_graph.methods import METHODS
 from pb_graph.settings import Settings
 from pb_graph.styles import BY_PLAN, CALCULATION_BY_PLAN, COMPOSED, STYLES, Style, final_line
-from pb_graph.tasks import RESULT, is_composed, is_sum
+from pb_graph.tasks import RESULT, is_composed
 from pb_graph.types import Query, StepResult, SubQuestion
 
 if TYPE_CHECKING:
@@ -75,9 +75,7 @@ def solver_style(
         program_style: A planner program's style, used instead; without instruction, its examples.
         is_free: Whether the answer has no type and the solver no tools, which no example shows.
     """
-    name = settings.solver_style(query["domain"], query["level"])
-    if name == "auto" and is_sum(query["question"]):
-        name = settings.solver_style("arithmetic", query["level"])
+    name = settings.solver_style(query)
     style, in_words = STYLES[name or "prose"], STYLES["prose"]
     if program_style and program_style.instruction:
         style = program_style

@@ -14,7 +14,7 @@ from pb_graph.budget.account import Budget
 from pb_graph.budget.allocation import BudgetRule, Level, LevelTable, Limit, Schedule, ScheduleName
 from pb_graph.errors import InputError, describe_errors, did_you_mean
 from pb_graph.methods import METHODS
-from pb_graph.tasks import needed_tokens
+from pb_graph.tasks import is_sum, needed_tokens
 from pb_graph.types import Query
 
 
@@ -176,13 +176,16 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
         """Return the solving tokens of a question; the most of any level if its level is None."""
         return max(self.budgets.values()) if level is None else self.budgets[level]
 
-    def solver_style(self, domain: str, level: int | None) -> str | None:
+    def solver_style(self, query: Query) -> str | None:
         """Return the style of the solver; None for a method with a style of its own."""
         own = METHODS[self.method].style
         style = own and (self.style or own)
         if style == "auto":
-            style = _DOMAIN_STYLES.get(domain.casefold(), style)
-        by_steps = self.is_planned(level) and self.is_stepwise  # no calculation is of a part
+            computes = self.model_class == "small" and is_sum(query["question"])
+            usual = "calculation" if computes else "auto"
+            style = _DOMAIN_STYLES.get(query["domain"].casefold(), usual)
+        by_steps = self.is_planned(query["level"]) and self.is_stepwise
+        # No calculation is of a part.
         return "draft" if style == "calculation" and by_steps else style
 
     @property

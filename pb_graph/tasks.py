@@ -94,6 +94,7 @@ work out find give state tell only just as your following arithmetic problem exp
 addition subtraction multiplication division sum difference product result value total number final
 answer how much was ist wie viel berechne ergebnis combien font fait calcule cuánto es calcula
 quanto fa calcola сколько будет вычисли"""
+_MAX_SUM = 500  # characters
 RESULT = re.compile(r"(?i)\\boxed|final answer:")  # formats of a result that ends a working
 
 
@@ -114,6 +115,8 @@ def _composes(text: str) -> bool:
 
 def is_sum(question: str) -> bool:
     """Return whether a question is a sum of figures, beside words that ask for its result."""
+    if len(question) > _MAX_SUM:  # so that it is read in linear time
+        return False
     others, figures = _SUM.subn(" ", question)
     words = re.findall(r"[^\W\d_]+", others.casefold())
     return bool(figures) and set(words) <= set(_SUM_WORDS.split()) and ".." not in others

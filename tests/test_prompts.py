@@ -92,23 +92,20 @@ def test_examples_are_shown_only_where_they_can_end_as_the_answer_is_wanted() ->
     assert solver_style(Settings(style="calculation", plan_from=None), foreign) == PROSE
 
 
-@pytest.mark.parametrize(
-    ("question", "style"),
-    [
-        (
-            "State the final answer to the following arithmetic problem: -7 + 46 - 9 =",
-            "calculation",
-        ),
-        ("What is 384 * (27 + 12)?", "calculation"),
-        ("12 x 7", "calculation"),
-        ("Wie viel ist 3,5 * 2?", "calculation"),
-        ("Is 3 + 4 a prime number?", "auto"),
-        ("What is 3 + 4 in binary?", "auto"),
-        ("Solve 10*a + 20 - 5 = 33 for a.", "auto"),
-        ("What is 1 + 2 + ... + 100?", "auto"),
-        ("What is 555-123-4567?", "auto"),
-        ("What is the capital of France?", "auto"),
-    ],
-)
-def test_a_sum_of_figures_is_worked_out_by_a_calculation(question: str, style: str) -> None:
-    assert solver_style(Settings(model_class="small"), query(question=question)) == STYLES[style]
+SUMS = [
+    "Solve the following arithmetic problem: -7 + 46 - 9 =", "What is 384 * (27 + 12)?", "12 x 7",
+    "Wie viel ist 3,5 * 2?",
+]  # fmt: skip
+NO_SUMS = [
+    "Is 3 + 4 a prime number?", "What is 3 + 4 in binary?", "Solve 10*a + 20 - 5 = 33 for a.",
+    "What is 1 + 2 + ... + 100?", "What is 555-123-4567?", "What is the capital of France?",
+    "7" * 200_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("question", [*SUMS, *NO_SUMS], ids=lambda question: question[:20])
+def test_a_small_model_works_a_sum_of_figures_out_by_a_calculation(question: str) -> None:
+    style = STYLES["calculation" if question in SUMS else "auto"]
+    assert solver_style(Settings(model_class="small"), query(question=question)) == style
+    larger = solver_style(Settings(model_class="large"), query(question=question))
+    assert larger.instruction == STYLES["auto"].instruction

@@ -24,7 +24,7 @@ from pb_graph.styles import evaluate
 from pb_graph.types import Purpose
 from tests.support import worlds
 from tests.support.chat_model import Call, Reply, Said, ScriptedChat, with_schema
-from tests.support.graphs import QUESTION, report_of
+from tests.support.graphs import QUESTION, query, report_of
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,11 @@ def test_what_is_no_budget_is_refused_in_one_sentence(rule: object) -> None:
 
 class TestDomains:
     def test_the_style_depends_on_the_domain(self) -> None:
-        assert Settings().solver_style("Mathematics", 2) == "concise"
-        assert Settings(style="auto").solver_style("arithmetic", 3) == "calculation"
-        assert Settings(style="calculation", execution="stepwise").solver_style("any", 4) == "draft"
-        assert Settings(style="prose").solver_style("arithmetic", 3) == "prose"
+        sums, stepwise = query(domain="arithmetic"), Settings(execution="stepwise", plan_from=1)
+        assert Settings().solver_style(query(domain="Mathematics")) == "concise"
+        assert Settings(style="auto").solver_style(sums) == "calculation"
+        assert stepwise.solver_style(sums) == "draft"
+        assert Settings(style="prose").solver_style(sums) == "prose"
 
     def test_an_instruction_is_followed_at_once(self) -> None:
         chosen = Settings().for_domain("instruction following")

@@ -72,7 +72,7 @@ def _build_report(state: State, run: Run) -> Report:
         method=settings.method,
         execution=settings.execution if settings.splits_budget else None,
         schedule=settings.shape.name if settings.splits_budget else None,
-        style=settings.solver_style(query["domain"], query["level"]),
+        style=settings.solver_style(query),
         effort=state["effort"],
         model_class=settings.model_class or "",
         model_class_source=state["model_class_source"],
