@@ -64,8 +64,9 @@ class Display:
         return report
 
     def describe_spending(self) -> str:
-        """Return a sentence with the cost of the run so far."""
-        return f"{self._tokens:,} completion tokens were spent in {_calls(self._calls)}."
+        """Return sentences with the cost of the run so far."""
+        spent = f"{self._tokens:,} completion tokens were spent in {_calls(self._calls)}."
+        return f"{spent} A call under way may be billed as well."
 
     def _show(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
