@@ -296,24 +296,29 @@ class Budget(AbstractContextManager["Budget"]):
         return self._chain[: next(ends, None)]
 
     def _size(self) -> int:
-        return next(account._own for account in self._chain if account._own is not None)
+        if self._own is None and self.parent:
+            return self.parent._size()
+        return self._own or 0
 
     def _unspent(self, *, settled: bool) -> int:
         return self._size() - self._spent - self._unknown - (0 if settled else self._pending)
 
     def _rest(self, *, settled: bool = False, from_kept: bool = False) -> int:
         """Return the amount that a call can reserve in this account alone, beside its grants."""
-        aside = sum(max(0, grant._unspent(settled=settled)) for grant in self._grants)
-        rest = self._unspent(settled=settled) - aside
+        rest = self._unspent(settled=settled)
+        for grant in self._grants:
+            rest -= max(0, grant._unspent(settled=settled))
         return rest if from_kept else rest - min(self._kept, max(0, rest))
 
     def _free(self, *, settled: bool = False, from_kept: bool = False) -> int:
         """Return the amount that a call can reserve here and in the parents of the same unit."""
-        own = len(self._until_grant())
-        rests = [self._rest(settled=settled, from_kept=from_kept)]
-        rests += [account._rest(settled=settled) for account in self._chain[1:]]
-        # Parents have what they set aside, unless a server ignored a cap and spent it.
-        return min(rests[:own]) + sum(min(0, rest) for rest in rests[own:])
+        free, is_set_aside = self._rest(settled=settled, from_kept=from_kept), self._is_grant
+        for account in self._chain[1:]:
+            rest = account._rest(settled=settled)
+            # Parents have what they set aside, unless a server ignored a cap and spent it.
+            free = free + min(0, rest) if is_set_aside else min(free, rest)
+            is_set_aside = is_set_aside or account._is_grant
+        return free
 
     def _cap(self, call: Bill, keep: int, *, settled: bool = False, from_kept: bool = False) -> int:
         """Return the completion tokens of a call that fit, beside `keep` units for another call."""

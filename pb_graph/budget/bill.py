@@ -7,7 +7,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, replace
 from decimal import ROUND_CEILING, Decimal
-from functools import lru_cache, reduce
+from functools import lru_cache
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
@@ -22,7 +22,8 @@ Prices = Mapping[str, Sequence[float]]  # dollars per million tokens: input, out
 SURCHARGES = {"priority": 20, "us": 11}  # prices of a service tier and a region, in tenths
 MAX_TOKENS = 10**9  # completion tokens of a call or a question that nothing limits
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
-_COUNTS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting", "largest")
+_SUMS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting")
+_sums_of = attrgetter(*_SUMS)
 _Rates = Annotated[list[Annotated[Decimal, Field(ge=0)]], Field(min_length=2, max_length=3)]
 _TABLE = TypeAdapter(dict[str, _Rates])
 
@@ -44,22 +45,15 @@ class Bill:
     is_measured: bool = True  # reported by the provider; else an estimate or a bound
 
     def __post_init__(self) -> None:
-        for name in _COUNTS:
-            count = getattr(self, name)
+        for count in (*_sums_of(self), self.largest):
             if type(count) is not int or count < 0:
-                whole_number(f"{name} tokens", count, minimum=0)
+                whole_number("tokens of a bill", count, minimum=0)
 
     def most(self, call: Bill) -> Bill:
         """Return the most that a call was billed; its bound counts if no tokens were reported."""
         if self.is_measured:
             return replace(self, model=call.model)
         return replace(call, output=self.output) if self.output else Bill(call.model)
-
-    def plus(self, other: Bill, sign: int = 1) -> Bill:
-        """Return the sum of two bills of one model; with a sign of -1, the difference."""
-        sums = {name: max(0, getattr(self, name) + sign * getattr(other, name)) for name in _COUNTS}
-        sums["largest"] = max(self.largest or self.input, other.largest or other.input)
-        return Bill(self.model, **sums, is_measured=self.is_measured and other.is_measured)
 
     def usage(self) -> TokenUsage:
         """Return the tokens as plain JSON."""
@@ -98,18 +92,29 @@ def bills_of(spending: Spending) -> list[Bill]:
     return [Bill.of(model, usage) for model, usage in spending.items()]
 
 
-def add_bills(bills: Iterable[Bill]) -> list[Bill]:
-    """Return the sum of bills for each model, without refused calls."""
-    total: dict[str, Bill] = {}
+def spending_of(bills: Iterable[Bill]) -> Spending:
+    """Return the tokens of bills by model, without refused calls."""
+    spending = Spending()
+    for model, own in _by_model(bills).items():
+        largest = max(bill.largest or bill.input for bill in own)
+        spending[model] = replace(_sum(own), largest=largest).usage()
+    return spending
+
+
+def _by_model(bills: Iterable[Bill], name: Callable[[str], str] = str) -> dict[str, list[Bill]]:
+    """Return the bills of calls that were not refused, under the names of their models."""
+    groups: dict[str, list[Bill]] = {}
     for bill in bills:
         if bill.output or bill.input:
-            total[bill.model] = (total.get(bill.model) or Bill(bill.model)).plus(bill)
-    return [*total.values()]
+            groups.setdefault(name(bill.model), []).append(bill)
+    return groups
 
 
-def spending_of(bills: Iterable[Bill]) -> Spending:
-    """Return the tokens of bills by model."""
-    return {bill.model: bill.usage() for bill in add_bills(bills)}
+def _sum(bills: Iterable[Bill]) -> Bill:
+    """Return the tokens of calls, without their models and the largest call."""
+    sums = map(sum, zip(*map(_sums_of, bills), strict=True))
+    counts: dict[str, Any] = dict(zip(_SUMS, sums, strict=False))
+    return Bill(**counts)
 
 
 def add_spending(first: Spending | None, second: Spending | None) -> Spending:
@@ -119,8 +124,13 @@ def add_spending(first: Spending | None, second: Spending | None) -> Spending:
 
 def subtract_spending(whole: Spending, part: Spending) -> Spending:
     """Return the tokens by model that are in `whole` and not in `part`."""
-    earlier = {bill.model: bill for bill in bills_of(part)}
-    return spending_of(bill.plus(earlier.get(bill.model) or Bill(), -1) for bill in bills_of(whole))
+    rest = list[Bill]()
+    for bill in bills_of(whole):
+        taken = _sums_of(Bill.of(bill.model, part[bill.model]) if bill.model in part else Bill())
+        pairs = zip(_SUMS, _sums_of(bill), taken, strict=True)
+        counts = {name: max(0, count - other) for name, count, other in pairs}
+        rest.append(Bill(bill.model, **counts, largest=bill.largest or bill.input))
+    return spending_of(rest)
 
 
 def spending(charges: Iterable[Charge]) -> Spending:
@@ -145,21 +155,23 @@ def usage_of(charges: Iterable[Charge], dollars: Dollars | None = None) -> Usage
         charges: The charges of all calls. A sum is measured only if each of its charges is.
         dollars: The prices; None for sums without a cost.
     """
-    rows = [*charges]
-    nodes = dict.fromkeys(row["node"] for row in rows)
-    parts = {node: _total([row for row in rows if row["node"] == node], dollars) for node in nodes}
+    rows = [(row, Bill.of(row["model"], row["usage"])) for row in charges]
+    nodes = dict.fromkeys(row["node"] for row, _ in rows)
+    parts = {
+        node: _total([row for row in rows if row[0]["node"] == node], dollars) for node in nodes
+    }
     return cast("Usage", {**_total(rows, dollars), "by_node": parts})
 
 
-def _total(rows: Sequence[Charge], dollars: Dollars | None) -> Usage:
-    bills = [Bill.of(row["model"], row["usage"]) for row in rows]
-    by_model = add_bills(replace(bill, model=plain_name(bill.model)) for bill in bills)
+def _total(rows: Sequence[tuple[Charge, Bill]], dollars: Dollars | None) -> Usage:
+    bills = [bill for _, bill in rows]
+    by_model = _by_model(bills, plain_name)
     usage: Any = {
-        **replace(reduce(Bill.plus, by_model, Bill()), largest=0).usage(),
+        **_sum(bills).usage(),
         "calls": len(rows),
-        "seconds": round(sum(row["seconds"] for row in rows), 3),
-        "measured": all(row["measured"] for row in rows),
-        "by_model": {bill.model: replace(bill, largest=0).usage() for bill in by_model},
+        "seconds": round(sum(row["seconds"] for row, _ in rows), 3),
+        "measured": all(row["measured"] for row, _ in rows),
+        "by_model": {name: _sum(own).usage() for name, own in by_model.items()},
     }
     if dollars is not None:
         usage["cost"] = None

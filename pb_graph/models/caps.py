@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -110,7 +109,7 @@ def openai_compatible(model: Any, options: CallOptions) -> dict[str, Any]:
 
 def deepseek(model: Any, options: CallOptions) -> dict[str, Any]:
     """Cap a call of DeepSeek's models, which think unless told otherwise, with effort 'high'."""
-    options = replace(options, schema=None)  # the API takes `json_object` only
+    options = options._replace(schema=None)  # the API takes `json_object` only
     is_own = model.reasoning_effort or "thinking" in (model.extra_body or {})
     if options.thinking == "off" or (options.is_tight and not is_own):
         return _openai_arguments(model, options, thinking=_DISABLED)

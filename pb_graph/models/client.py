@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
-from langchain_core.runnables.config import RunnableConfig, merge_configs
+from langchain_core.runnables.config import ensure_config
 
 from pb_graph.answers import without_thinking
 from pb_graph.budget.account import ACCOUNTS, Budget, available_tokens, open_run, use_budget
@@ -132,7 +132,7 @@ class ChatClient(ModelClient):
         enclosing = ACCOUNTS.get()
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
         accounts = [own, *enclosing[1:]]  # `own` limits all attempts together
-        options = replace(options, cap=min([options.cap, *self._own_caps]))
+        options = options._replace(cap=min([options.cap, *self._own_caps]))
         send, failed = partial(self._send, messages, options, io), list[Charge | None]()
 
         async def make() -> Reply:
@@ -167,7 +167,7 @@ class ChatClient(ModelClient):
         output, cap = charge["usage"]["output_tokens"], charge["cap"]
         note = f"{self.name} ignored its cap of {cap} tokens and wrote {output}"
         ignored = ReportWarning(code="cap_ignored", message=note)
-        sent = replace(options, cap=cap)
+        sent = options._replace(cap=cap)
         return Reply(
             message.text if options.continue_last else without_thinking(message.text),
             charge["finish"],
@@ -189,11 +189,18 @@ class ChatClient(ModelClient):
     ) -> AIMessage:
         """Send one request, and send it again without what its server refuses to take."""
         goes_on = options.continue_last and messages[-1].type == "ai"  # else nothing has begun
-        options, is_bare = replace(options, cap=reserved.tokens, continue_last=goes_on), False
+        options, is_bare = options._replace(cap=reserved.tokens, continue_last=goes_on), False
         # The model's own limit is that of one read, and a stream has many.
         limit = max(options.timeout, self._timeout) if options.stream else self._timeout
-        hidden: RunnableConfig = {} if options.stream else {"tags": ["nostream"]}  # for LangGraph
-        config = merge_configs(hidden, {"callbacks": [watch], "tags": []})
+        config = ensure_config()  # of the node; `merge_configs` would take twice as long
+        if not options.stream:
+            config["tags"] = [*config["tags"], "nostream"]  # for LangGraph
+        handlers = config["callbacks"] or []
+        if isinstance(handlers, list):
+            config["callbacks"] = [*handlers, watch]
+        else:  # a manager
+            config["callbacks"] = handlers = handlers.copy()
+            handlers.add_handler(watch)
         while True:
             model, prompt, arguments = self._model_for(options), messages, self._arguments(options)
             if goes_on:
@@ -206,11 +213,11 @@ class ChatClient(ModelClient):
             except Exception as error:
                 if other := caps.adapted(self._streaming, self._policy, options.cap, error):
                     self._streaming, self._policy, cap = other
-                    options = replace(options, cap=cap)
+                    options = options._replace(cap=cap)
                 elif options.schema is None or self._refuses_schema or not refusal_of(error):
                     raise
                 else:
-                    options, is_bare = replace(options, schema=None), True
+                    options, is_bare = options._replace(schema=None), True
         self._refuses_schema |= is_bare
         if not goes_on or not isinstance(text := message.content, str):
             return message
@@ -220,7 +227,7 @@ class ChatClient(ModelClient):
 
     def _arguments(self, options: CallOptions) -> dict[str, Any]:
         if self._refuses_schema:
-            options = replace(options, schema=None)
+            options = options._replace(schema=None)
         arguments = self._policy(self._model_for(options), options)
         bound: Any = self.model.bind_tools(options.tools) if options.tools else None
         return {**bound.kwargs, **arguments} if bound else arguments

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
@@ -51,8 +50,7 @@ llm_type_of = attrgetter("_llm_type")
 ls_params_of = attrgetter("_get_ls_params")
 
 
-@dataclass(frozen=True, slots=True)
-class CallOptions:
+class CallOptions(NamedTuple):
     """The options of one call."""
 
     cap: int  # completion tokens, reasoning included, of all attempts together
@@ -60,7 +58,7 @@ class CallOptions:
     schema: dict[str, Any] | None = None  # of the reply, where the server can enforce one
     thinking: Thinking = "bounded"
     tools: tuple[BaseTool, ...] = ()  # that the model may call
-    purpose: Purpose = Purpose("answer")  # noqa: RUF009 -- a frozen one, that the call is charged to
+    purpose: Purpose = Purpose("answer")  # that the call is charged to
     sampling: bool = False  # so that several replies to one prompt differ
     continue_last: bool = False  # by the server, of a message that the model began
     stream: bool = False  # to a host that streams: the reply is part of the final answer
@@ -149,6 +147,7 @@ def plain_field(name: str) -> str:
     return re.sub("[_-]", "", name).lower()
 
 
+@lru_cache
 def is_cap(name: str) -> bool:
     """Return whether a field of this name limits the tokens of a reply."""
     return bool(_CAP.fullmatch(plain_field(name)))

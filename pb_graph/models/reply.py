@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 import re
+import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -331,20 +336,41 @@ class IO:
             async with asyncio.timeout(seconds):
                 return await awaitable()
         done: Future[T] = Future()
+        calls = _idle_thread()
 
         def work() -> None:
             try:
-                done.set_result(blocking())
+                outcome = partial(done.set_result, blocking())
             except BaseException as error:  # noqa: BLE001 -- raised by `result`
-                done.set_exception(error)
+                outcome = partial(done.set_exception, error)
+            _IDLE.append(calls)
+            outcome()
 
-        # When the time is up, the thread is left alone.
-        Thread(target=copy_context().run, args=(work,), daemon=True).start()
-        return done.result(seconds)
+        calls.put(partial(copy_context().run, work))
+        return done.result(seconds)  # when the time is up, the thread is left alone
 
     async def load(self, function: Callable[..., T], *args: object) -> T:
         """Call a slow function with its arguments; in an event loop, in a thread."""
         return await asyncio.to_thread(function, *args) if self.is_async else function(*args)
+
+
+_IDLE: list[SimpleQueue[Callable[[], None]]] = []  # the queues of threads that wait for a call
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_IDLE.clear)  # a fork has none of the threads
+
+
+def _idle_thread() -> SimpleQueue[Callable[[], None]]:
+    """Return the queue of a thread that waits for a call, as it takes long to start one."""
+    with suppress(IndexError):
+        return _IDLE.pop()
+    calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def work() -> None:
+        while True:
+            calls.get()()
+
+    Thread(target=work, daemon=True).start()
+    return calls
 
 
 BLOCKING, ASYNC = IO(is_async=False), IO(is_async=True)

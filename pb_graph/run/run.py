@@ -74,7 +74,7 @@ class Run:
         """
         level, cap = options.purpose.level, min(options.cap, self.settings.cutoff)
         stream = options.stream and not options.tools  # else a text may be no answer
-        options = replace(options, cap=cap, stream=stream, timeout=self.settings.timeout or TIMEOUT)
+        options = options._replace(cap=cap, stream=stream, timeout=self.settings.timeout or TIMEOUT)
         client = await self.client("easy" if level is not None and level <= EASY else "solver")
         messages, models = convert_to_messages(prompt), client.models
         if self.settings.model_class == "thinking" and not all(map(takes_system_message, models)):
@@ -103,11 +103,9 @@ class Run:
         if asked in refused:
             msg = f"{describe_model(client.model)} was not asked again"
             raise ModelCallError(msg, refused[asked])
-        purpose, names = options.purpose, [tool.name for tool in options.tools]
-        request: list[Any] = [options.thinking, options.schema, options.sampling]
-        request += [options.continue_last, purpose.node, purpose.step, *names]
-        request += [(message.type, message.content) for message in messages]
-        key, stored = await self.journal.find(request) if self.journal else ("", None)
+        key, stored = "", None
+        if self.journal:
+            key, stored = await self.journal.find(_request_of(messages, options))
         try:
             with use_budget(self.budget):
                 reply = Reply.from_json(stored) if stored else None
@@ -166,7 +164,7 @@ class Run:
         forced: Reply | None = None
         # Set aside, so that other questions and steps of a shared budget leave it.
         with self.budget.grant(self._reserve(cap, closing=closing) if forces else 0) as kept:
-            first = replace(options, cap=cap - int(kept.left), tools=self.parts.tools)
+            first = options._replace(cap=cap - int(kept.left), tools=self.parts.tools)
             prompt, reply, tokens, left = await self._work(prompt, first, cap, kept)
             if compute and reply.finish != "length" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, tokens, "stop")
@@ -177,7 +175,7 @@ class Run:
                 if left >= 2 * int(kept.left):  # as much is left beside it
                     kept.close()
                 cap = int(kept.left) or min(left, self.budget.tokens_left())
-                ending = replace(options, cap=cap)
+                ending = options._replace(cap=cap)
                 with use_budget(kept if kept.left else None):
                     forced = await self._force(prompt, reply, query, ending, closing=closing)
         if forced:
@@ -292,7 +290,7 @@ class Run:
                 if kept.left < 1:
                     raise
                 kept.close()  # the prompt may fit into the budget once, but not twice
-                reply = await self.ask(prompt, replace(options, cap=max(1, left)))
+                reply = await self.ask(prompt, options._replace(cap=max(1, left)))
             charges = reply.charges
             tokens, left = tokens + spent(charges), left - most_billed(charges)
             if not reply.tool_message or rounds == MAX_ROUNDS:
@@ -304,7 +302,7 @@ class Run:
                 found = await use_tools(reply.tool_message, options.tools, self.journal, self.io)
             prompt, used = [*prompt, *found], int(account.spent + account.unknown)
             tokens, left = tokens + int(account.spent), left - used
-            options = replace(options, cap=max(1, unspent - used))
+            options = options._replace(cap=max(1, unspent - used))
         if reply.finish == "filter":
             note = "the provider's content filter ended a reply"
             self.warn("content_filter", f"{note}: change the question or the model")
@@ -320,14 +318,14 @@ class Run:
             return None
         prompt = without_tools(prompt, shortened=bool(reply.text))
         schema = self.parts.answer_type.schema if closing and self.parts.answer_type else None
-        options = replace(options, thinking="off", schema=schema)
+        options = options._replace(thinking="off", schema=schema)
         thought = reply.thought if self.settings.model_class == "thinking" else ""
         asked = forced_answer_prompt(prompt, reply.text, query, is_final=closing, thought=thought)
         try:
             if thought and not reply.text and not schema:  # goes on with the thought
                 begun, start = continued_thought(prompt, thought, query, is_final=closing)
                 try:
-                    ended = await self.ask(begun, replace(options, continue_last=True))
+                    ended = await self.ask(begun, options._replace(continue_last=True))
                     return replace(ended, text=start + ended.text)
                 except (ModelSetupError, ModelCallError) as failure:  # the server cannot continue
                     if isinstance(failure, ModelCallError) and failure.status not in REFUSED:
@@ -356,6 +354,14 @@ class Run:
             if thought or charge["finish"] == "stop":
                 self.parts.replied[charge["model"]] = thought
             self.emit("call", **charge)
+
+
+def _request_of(messages: Sequence[BaseMessage], options: CallOptions) -> list[Any]:
+    """Return what tells a call from the other calls of a node, as plain JSON."""
+    purpose, names = options.purpose, [tool.name for tool in options.tools]
+    request: list[Any] = [options.thinking, options.schema, options.sampling]
+    request += [options.continue_last, purpose.node, purpose.step, *names]
+    return [*request, *((message.type, message.content) for message in messages)]
 
 
 def _has_thought(reply: Reply) -> bool:

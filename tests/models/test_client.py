@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, get_args
 
 import httpx
@@ -45,7 +44,7 @@ from tests.support.graphs import CHAIN, ENFORCED, QUESTION, Way, codes, report_o
 
 KEY = SecretStr("sk-secret-0123456789")
 LIMITS = CallOptions(cap=10, timeout=5.0, purpose=Purpose("solve", 2))
-WITH_SCHEMA = replace(LIMITS, schema={"type": "object", "properties": {}})
+WITH_SCHEMA = LIMITS._replace(schema={"type": "object", "properties": {}})
 ASK: list[BaseMessage] = [HumanMessage("What is 6 * 7?")]
 BEGUN = [*ASK, AIMessage("one, two, ")]
 SAMPLED, PIECE = CallOptions(20, sampling=True), CallOptions(20, continue_last=True)
@@ -106,7 +105,7 @@ def test_a_failure_is_ours_with_its_cause(way: Way) -> None:
 def test_in_an_event_loop_a_call_ends_within_its_time_limit() -> None:
     client = ChatClient(ScriptedChat(solve="42", seconds=5), retry_policy=RetryPolicy(0))
     with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
-        call(client, replace(LIMITS, timeout=0.05), "ainvoke")
+        call(client, LIMITS._replace(timeout=0.05), "ainvoke")
 
 
 class TestTryingAgain:

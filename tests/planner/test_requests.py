@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -172,7 +171,7 @@ def ask(
     traced: bool = False,
 ) -> Any:  # noqa: ANN401 -- the type of the request's answer
     planner, client = planner or Planner(), ChatClient(model, with_schema)
-    options = replace(OPTIONS, schema=made.schema)
+    options = OPTIONS._replace(schema=made.schema)
     reply = run_sync(client.call(planner.messages(made), options, BLOCKING))
     return planner.read(made, reply.text, traced=traced)
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ def ask(
     record: Recording | None = None,
 ) -> Reply:
     with recording(record or Recording()):
-        options = replace(limits, purpose=purpose)
+        options = limits._replace(purpose=purpose)
         return asyncio.run(client.call([HumanMessage(text)], options, ASYNC))
 
 
