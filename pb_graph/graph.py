@@ -165,8 +165,9 @@ class Node(Runnable[Any, State | Command[str]]):
         return await self._run(input, ASYNC)
 
     async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
-        raw: Any = get_runtime().context
-        parts, context = self._parts, Context() if raw is None else Context.resolve(raw)
+        runtime = get_runtime()
+        parts, raw = self._parts, cast("Any", runtime.context)
+        context = Context() if raw is None else Context.resolve(raw)
         if self._is_entry:
             settings = parts.settings
             if raw is not None:
@@ -181,7 +182,7 @@ class Node(Runnable[Any, State | Command[str]]):
                 settings = Settings.model_validate(state["settings"])
                 parts.written = state["settings"], settings
         limit = parts.limit if context.limit is None else context.limit
-        run = Run(parts, settings, context, io, state, limit)
+        run = Run(parts, settings, context, io, state, limit, runtime)
         with ExitStack() as limits:
             for each in filter(None, (limit, settings.limit)):
                 limits.enter_context(use_budget(self._account(each, run)))

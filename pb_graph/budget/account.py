@@ -366,16 +366,18 @@ class Budget(AbstractContextManager["Budget"]):
             raise InputError(msg + "Give reserve(…, call=bound_input(model, messages)).")
         most = MAX_TOKENS if tokens is None else _units(COMPLETION_TOKENS, "tokens", tokens, 1)
         with _LOCK:
-            own = self._cap(call, kept, from_kept=from_kept)
-            cap = min(most, own, *(account._cap(call, 0) for account in also))
+
+            def fits(*, settled: bool) -> int:
+                own = self._cap(call, kept, settled=settled, from_kept=from_kept)
+                return min([most, own, *(other._cap(call, 0, settled=settled) for other in also)])
+
+            cap = fits(settled=False)
             # No wait inside a reservation's block: the call might wait for itself.
-            if cap < min(most, wait_for) and not Reservation.OPEN.get():
-                firsts = [first for account in accounts for first in account._firsts]
-                busy = [account for first in firsts for account in first._until_grant()]
-                if any(account._rest() < account._rest(settled=True) for account in busy):
-                    future: Future[None] = Future()
-                    WAITING.add(future)
-                    return future
+            may_wait = cap < wait_for and not Reservation.OPEN.get()
+            if may_wait and cap < fits(settled=True):
+                future: Future[None] = Future()
+                WAITING.add(future)
+                return future
             if cap < max(1, at_least):
                 raise _used_up(accounts, call, at_least)
             path = [above for account in accounts for above in account.line]
@@ -444,10 +446,12 @@ def open_run(
     totals = [total for total in (own, limit) if isinstance(total, int)]
     if not (enclosing or totals):
         return None
-    first = enclosing[0] if enclosing else Budget(max(1, min(totals)))
-    if totals and first.unit == "completion tokens":
-        totals.append(int(first.total))
-    account = first.limit(tokens=min(totals, default=None))
+    if not enclosing:
+        account = Budget(max(1, min(totals)))
+    else:
+        if totals and enclosing[0].unit == "completion tokens":
+            totals.append(int(enclosing[0].total))
+        account = enclosing[0].limit(tokens=min(totals, default=None))
     for one in (account, *enclosing[1:]):
         one.charge(earlier or {}, run=run)
     return account

@@ -141,8 +141,8 @@ class ChatClient(ModelClient):
                 is_learned = all(account.is_learned for account in accounts)
                 bound = partial(bound_input, is_learned=is_learned)
                 call = await io.load(bound, self.model, messages, self._arguments(options))
-            left = min(map(Budget.tokens_left, accounts))
-            done = await attempt(send, accounts, options.cap, call, messages, io, wait_for=left)
+            cap = options.cap
+            done = await attempt(send, accounts, cap, call, messages, io, wait_for=cap)
             charge = done.charge(options.purpose)
             if done.message is None or charge is None:
                 failed.append(charge)

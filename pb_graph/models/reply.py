@@ -108,7 +108,8 @@ def _tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> B
         output += reasoning
     # Some servers report 0 or `true` for unknown usage, which LangChain reads as 1. A stream that
     # broke off may have reported that of its beginning, and a gateway no thought.
-    thought, text = "" if reasoning else thought_of(message), _written_text(message)
+    text, seen = message.text, thought_of(message)
+    thought, text = "" if reasoning else seen, _written_text(message)
     least = min(2, len(text.split()))
     if thought or not _reason_of(message):
         least = max(least, len(text) // _MAX_TOKEN)
@@ -234,7 +235,8 @@ def _whole_tokens(value: object) -> int | None:
 def _details_of(usage: Mapping[str, Any], name: str) -> dict[str, int]:
     """Return the details of a usage; those of a service tier have its name in front."""
     given = (usage.get(name) or {}).items()
-    return {re.sub("^(priority|flex)_", "", key): _whole_tokens(n) or 0 for key, n in given}
+    plain = {key.removeprefix("priority_").removeprefix("flex_"): number for key, number in given}
+    return {key: _whole_tokens(number) or 0 for key, number in plain.items()}
 
 
 def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int, least: int) -> Bill:

@@ -157,17 +157,20 @@ def _next_wave(state: State, settings: Settings) -> str | list[Send]:
         return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
     gives_answer, wave = settings.synthesis in {"auto", "last_step"}, list[Send]()
-    kept = {"settings", "query", "plan", "limit", "thinking_room", "run_id"}
-    shared: dict[str, Any] = {name: value for name, value in state.items() if name in kept}
+    kept = ("settings", "query", "plan", "limit", "thinking_room", "run_id")
+    shared: dict[str, Any] = {name: state.get(name) for name in kept}
+    shared["spent"] = spending(charges)
     for place, step in enumerate(plan):
+        if place in results:
+            continue
         # The last step combines the results of all others, where it also gives the final answer.
         closes = len(plan) == 1 or (gives_answer and step is plan[-1])
         needs = {*range(place)} if closes else {*step["depends_on"]}
         for earlier in reversed(plan[:place]):  # a step depends on earlier steps only
             if earlier["index"] in needs:
                 needs |= {*earlier["depends_on"]}
-        if place not in results and needs <= results.keys():
+        if needs <= results.keys():
             own = {"index": place, "share": state["shares"][place], "closes": closes}
-            known = {"results": [results[n] for n in sorted(needs)], "spent": spending(charges)}
-            wave.append(Send("solve", {**shared, **own, **known}))
+            known = [results[n] for n in sorted(needs)]
+            wave.append(Send("solve", {**shared, **own, "results": known}))
     return wave or "synthesize"

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
-from langgraph.config import get_config, get_stream_writer
+from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
-from langgraph.runtime import get_runtime
+from langgraph.runtime import Runtime
 from langgraph.types import Send
 
 from pb_graph.answers import boxed_answer, stated_answer
@@ -58,6 +58,7 @@ class Run:
     io: IO
     state: Mapping[str, Any]  # before the node, or the `SolveTask` that was sent
     limit: int | Budget | None = None  # of the context, else that of the graph
+    runtime: Runtime[Any] = field(default_factory=Runtime)  # LangGraph's, of the node
     goto: str | list[Send] = ""  # the next nodes, where no edge of the graph says them
     _update: State = field(default_factory=State)
     _warnings: dict[str, WarningCode] = field(default_factory=dict)
@@ -245,7 +246,7 @@ class Run:
 
     def emit(self, event: str, **fields: Any) -> None:  # noqa: ANN401 -- plain JSON
         """Send an event of a kind, with its data, to hosts that stream in ``custom`` mode."""
-        get_stream_writer()({"event": event, **fields})
+        self.runtime.stream_writer({"event": event, **fields})
 
     @cached_property
     def budget(self) -> Budget:
@@ -263,7 +264,7 @@ class Run:
     def journal(self) -> Journal | None:
         """The stored replies of this node's calls; None without a checkpointer."""
         saver = get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER)  # of the outermost graph
-        info = get_runtime().execution_info
+        info = self.runtime.execution_info
         return Journal(saver, info, self.io) if saver and info else None
 
     def state_update(self, node: str) -> State:
