@@ -29,7 +29,7 @@ async def solve(task: SolveTask, run: Run) -> State:
             prompt, share, query, purpose, closing=task["closes"], compute=given.style.compute
         )
     except ModelCallError as failure:
-        text, tokens, finish = "", spent(failure.lost), "error"
+        text, tokens, finish = "", spent(run.charges), "error"
         run.warn(failure.code, f"sub-question {index + 1}: {failure}")
     if not text and finish != "error":
         run.warn("no_result", f"sub-question {index + 1} was cut off without a result")

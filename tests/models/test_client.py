@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import httpx
 import pytest
@@ -106,6 +107,21 @@ def test_in_an_event_loop_a_call_ends_within_its_time_limit() -> None:
     client = ChatClient(ScriptedChat(solve="42", seconds=5), retry_policy=RetryPolicy(0))
     with pytest.raises(ModelCallError, match=r"Settings\.timeout"):
         call(client, LIMITS._replace(timeout=0.05), "ainvoke")
+
+
+def test_blocking_calls_share_a_thread_but_never_one_that_a_late_call_holds() -> None:
+    release, held, unused = threading.Event(), list[int](), cast("Any", None)
+
+    def be_late() -> None:
+        held.append(threading.get_ident())
+        release.wait(5)
+
+    with pytest.raises(TimeoutError):
+        run_sync(BLOCKING.within(0.02, be_late, unused))
+    threads = {run_sync(BLOCKING.within(5, threading.get_ident, unused)) for _ in range(3)}
+    release.set()
+    assert len(threads) == 1
+    assert not threads & {*held, threading.get_ident()}
 
 
 class TestTryingAgain:

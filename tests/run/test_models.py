@@ -23,6 +23,7 @@ from pb_graph.budget import PerLevel
 from pb_graph.run.tools import MAX_RESULT
 from tests.support.chat_model import (
     Call,
+    HTTPError,
     Reply,
     Said,
     Script,
@@ -31,7 +32,7 @@ from tests.support.chat_model import (
     runs_on,
     with_schema,
 )
-from tests.support.graphs import QUESTION, Way, both_ways, checked, codes, graph_of, run
+from tests.support.graphs import CHAIN, QUESTION, Way, both_ways, checked, codes, graph_of, run
 
 BASE: dict[str, Any] = {"method": "global_budget", "budget": 111, "reserve": 0}
 OWN = Settings(budget=222)
@@ -162,6 +163,14 @@ def test_calls_of_tools_come_out_of_the_share(execution: str, reserve: int, way:
     assert model.output_tokens == report["usage"]["output_tokens"] <= report["limit"]
     for step in report["steps"]:
         assert execution == "single_pass" or step["tokens"] <= step["share"]
+
+
+def test_a_step_that_fails_after_a_tool_has_also_cost_the_call_before_it() -> None:
+    said = in_turn(wants("add", a=1, b=1), HTTPError(400), "42")
+    stepwise: Any = {"method": "plan_and_budget", "execution": "stepwise", "plan_from": 1}
+    graph = graph_with_tools(ScriptedChat(plan=CHAIN, solve=said), add, **stepwise)
+    step = checked(run(graph)["report"])["steps"][0]
+    assert (step["finish"], step["tokens"]) == ("error", 3)
 
 
 def test_a_call_that_cannot_be_read_is_answered_beside_one_that_can() -> None:
