@@ -37,11 +37,7 @@ class PlannerProgram(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file that `save` wrote.
-
-        Raises:
-            InputError: If the file cannot be read, or is not a planner program.
-        """
+        """Read a file that `save` wrote; raise InputError for a missing or any other file."""
         try:
             return cls.model_validate_json(Path(path).read_bytes())
         except OSError as error:

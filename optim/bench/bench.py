@@ -31,7 +31,6 @@ from optim.scorers import Score, Scorer
 from pb_graph.budget.bill import most_billed, usage_of
 from pb_graph.errors import InputError, NoAnswerError
 from pb_graph.graph import build_graph
-from pb_graph.local import server
 from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy, known_policy
 from pb_graph.models.client import ChatClient, ModelClient, RetryPolicy
@@ -116,10 +115,9 @@ def _client(
         model = spec.model_copy(update=sampling)
     else:
         name = label = model_name(spec)
-        file = name.removeprefix(LOCAL_PREFIX)
         model = resolve(name, settings, **sampling)
-        if file != name:
-            label = LOCAL_PREFIX + server.public_name(file)
+        if name.startswith(LOCAL_PREFIX):
+            label = model_identity(model, name).removesuffix(".gguf")
     client = ChatClient(model, cap_policy, RetryPolicy(settings.max_retries))
     suffix = "" if temperature is None else f" temperature={temperature}"
     return NamedClient(client, label or client.name, model_identity(model, name) + suffix)

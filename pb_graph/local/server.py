@@ -7,7 +7,6 @@ import os
 import secrets
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from socket import AF_INET, SHUT_RDWR, SOCK_STREAM, fromfd
 from typing import TYPE_CHECKING, Any, Final
@@ -29,15 +28,36 @@ _lock = threading.RLock()
 _servers: dict[Path, LocalServer] = {}
 
 
-@dataclass(slots=True, eq=False)
 class LocalServer:
-    """One model, served on loopback by threads of this process."""
+    """One model, loaded from its file, and served on loopback by threads of this process."""
 
-    name: str  # of the model in requests and reports
-    path: Path
-    url: str  # base of the OpenAI-compatible API, with ``/v1``
-    key: str = field(repr=False)  # without it, every call is refused
-    _native: Any = field(repr=False)
+    def __init__(self, name: str, path: Path) -> None:
+        weights.require_extra()
+        import xllamacpp  # noqa: PLC0415 -- an extra, and heavy
+
+        self.name, self.path = name, path  # the name is that in requests and reports
+        self.key = secrets.token_urlsafe(32)  # without it, every call is refused
+        params: Any = xllamacpp.CommonParams()
+        params.model.path = str(path)
+        params.model_alias = {name}
+        params.hostnames, params.port = ["127.0.0.1"], 0  # the system picks a free port
+        params.api_keys = [self.key]
+        params.ui = params.endpoint_slots = False
+        params.endpoint_metrics = True
+        params.verbosity = -1  # llama.cpp logs to stderr from 0 on
+        params.warmup = False  # costs a second; the first prompt warms up as well
+        params.n_parallel, params.n_ctx = SLOTS, CONTEXT * SLOTS
+        params.kv_unified = False  # a slot that overflows a shared memory fails all the others
+        params.cache_ram_mib = 256  # llama.cpp would take 8 GiB
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
+        try:
+            self._native: Any = xllamacpp.Server(params)
+            self._native.handle_metrics()  # waits for the main loop; a server stopped earlier hangs
+        except RuntimeError as error:
+            msg = f"llama.cpp cannot load {path}: it is missing, damaged, of an unknown kind, or "
+            msg += "too large for the free memory. Give the path of another .gguf file."
+            raise ModelSetupError(msg) from error
+        self.url = f"{self._native.listening_address}/v1"  # base of the OpenAI-compatible API
 
     def close(self) -> None:
         """Stop the server and free its memory. A call that still runs in a thread fails."""
@@ -62,11 +82,12 @@ def serve(name_or_path: str | Path) -> LocalServer:
     Raises:
         ModelSetupError: If the weights cannot be fetched or loaded, or the extra is missing.
     """
-    is_file, path = is_path(name_or_path), Path(name_or_path)
-    path = (path.expanduser() if is_file else weights.fetch(str(name_or_path))).resolve()
+    is_file = is_path(name_or_path)
+    given = Path(name_or_path).expanduser() if is_file else weights.fetch(str(name_or_path))
+    path = given.resolve()
     with _lock:
         if path not in _servers:
-            _servers[path] = _start(public_name(name_or_path), path)
+            _servers[path] = LocalServer(given.stem, path)  # by the name of a link
             atexit.register(_servers[path].close)
         return _servers[path]
 
@@ -100,40 +121,6 @@ def is_served(url: str) -> bool:
 def is_path(name_or_path: str | Path) -> bool:
     """Return whether a local model is given by its ``.gguf`` file instead of a name."""
     return str(name_or_path).endswith(".gguf")
-
-
-def public_name(name_or_path: str | Path) -> str:
-    """Return the name of a model for requests and reports, without the folder of its file."""
-    return Path(name_or_path).stem if is_path(name_or_path) else str(name_or_path)
-
-
-def _start(name: str, path: Path) -> LocalServer:
-    """Load the model; llama.cpp listens on a free port when this returns."""
-    weights.require_extra()
-    import xllamacpp  # noqa: PLC0415 -- an extra, and heavy
-
-    params: Any = xllamacpp.CommonParams()
-    params.model.path = str(path)
-    params.model_alias = {name}
-    params.hostnames, params.port = ["127.0.0.1"], 0  # the system picks a free port
-    key = secrets.token_urlsafe(32)
-    params.api_keys = [key]
-    params.ui = params.endpoint_slots = False
-    params.endpoint_metrics = True
-    params.verbosity = -1  # llama.cpp logs to stderr from 0 on
-    params.warmup = False  # costs a second; the first prompt warms up as well
-    params.n_parallel, params.n_ctx = SLOTS, CONTEXT * SLOTS
-    params.kv_unified = False  # a slot that overflows a shared memory fails all the others
-    params.cache_ram_mib = 256  # llama.cpp would take 8 GiB
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
-    try:
-        native = xllamacpp.Server(params)
-        native.handle_metrics()  # waits for the main loop; a server stopped earlier hangs
-    except RuntimeError as error:
-        msg = f"llama.cpp cannot load {path}: it is missing, damaged, of an unknown kind, or too "
-        msg += "large for the free memory. Give the path of another .gguf file."
-        raise ModelSetupError(msg) from error
-    return LocalServer(name, path, f"{native.listening_address}/v1", key, native)
 
 
 def _threads() -> int:

@@ -12,7 +12,6 @@ from langchain_core.runnables import RunnableWithFallbacks
 
 from pb_graph.errors import ModelSetupError, UnknownModelError, did_you_mean, how_to_install
 from pb_graph.local import server, weights
-from pb_graph.local.weights import LOCAL_PREFIX
 from pb_graph.models.caps import CapPolicy
 from pb_graph.models.client import ChatClient, FallbackClient, ModelClient, RetryPolicy
 from pb_graph.models.options import TIMEOUT, classes_of
@@ -34,7 +33,7 @@ def model_name(spec: str | None) -> str:
         msg = "No model was given. Pass one ('openai:gpt-5-mini', or a chat model object), set "
         msg += f"PB_MODEL, or install the local one. {how_to_install('local')}"
         raise ModelSetupError(msg)
-    name = name or LOCAL_PREFIX + server.DEFAULT_MODEL
+    name = name or weights.LOCAL_PREFIX + server.DEFAULT_MODEL
     provider, _, model = name.partition(":")
     if not (provider and model):
         msg = f"{name!r} is not the name of a model. Write 'provider:model', such as "
@@ -56,12 +55,11 @@ def resolve(name: str, settings: Settings, **options: Any) -> BaseChatModel:  # 
     Raises:
         ModelSetupError: If the name, a package, a key or the weights of a local model are missing.
     """
-    if name.startswith(LOCAL_PREFIX):
-        timeout = server.TIMEOUT if settings.timeout is None else settings.timeout
-        return server.local_chat_model(name.removeprefix(LOCAL_PREFIX), timeout=timeout, **options)
+    provider, _, model = name.partition(":")
+    if provider == "local":
+        return server.local_chat_model(model, timeout=settings.timeout or server.TIMEOUT, **options)
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- costs 0.7 s
 
-    provider, _, model = name.partition(":")
     limit: dict[str, Any] = {"timeout": settings.timeout or TIMEOUT}
     if provider == "ollama":  # has no field for it
         limit = {"client_kwargs": limit}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import Any, get_args
+from unittest.mock import MagicMock
 
 import pytest
 from langchain.agents import create_agent
@@ -135,10 +137,13 @@ def test_a_further_event_loop_finds_no_dead_connection(ways: list[Any]) -> None:
     assert not any(report["warnings"] for report in reports)
 
 
-def test_closing_a_local_server_disconnects_its_clients() -> None:
+def test_closing_a_local_server_disconnects_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    llama = MagicMock(__spec__=object())
+    monkeypatch.setitem(sys.modules, "xllamacpp", llama)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = listening.getsockname()
-        server = LocalServer("m", Path("m.gguf"), f"http://127.0.0.1:{address[1]}/v1", "key", None)
+        llama.Server.return_value.listening_address = f"http://127.0.0.1:{address[1]}"
+        server = LocalServer("m", Path("m.gguf"))
         with socket.create_connection(address, 5) as client, listening.accept()[0]:
             server.close()
             assert client.recv(1) == b""
