@@ -32,7 +32,12 @@ class Display:
         self._tokens = self._solving = self._calls = 0
 
     async def follow(self, graph: PlanAndBudgetGraph, inputs: Input) -> Report:
-        """Run a graph, print its result, and return the report. A failed run leaves its plan."""
+        """Run a graph, print its result, and return the report. A failed run leaves its plan.
+
+        Args:
+            graph: Graph that answers the question.
+            inputs: The question, with its level if the user gave one.
+        """
         run: Any = graph.astream(inputs, stream_mode=["custom", "values"])
         try:
             with Live(get_renderable=self._draw, console=self._console, transient=True):
@@ -107,7 +112,12 @@ class Display:
 
 
 def safe(text: str, style: str = "") -> Text:
-    """Return a model's or a server's text in a style of Rich, without markup and control codes."""
+    """Return a model's or a server's text for the terminal, without markup and control codes.
+
+    Args:
+        text: The text.
+        style: A style of Rich, such as ``"bold"``.
+    """
     return Text(printable(text), style=style)
 
 

@@ -28,12 +28,17 @@ def printable(text: str) -> str:
 
 
 class Exits(NamedTuple):
-    """Ends a program's commands with one line on standard error: what is wrong, and what to do."""
+    """Ends a program's commands with one line on standard error."""
 
     program: str
 
     def fail(self, message: str, code: int = FAILED) -> NoReturn:
-        """End with a message and an exit code."""
+        """End with a message.
+
+        Args:
+            message: What is wrong, and what to do.
+            code: The exit code.
+        """
         typer.echo(f"{self.program}: {printable(message)}", err=True)
         raise typer.Exit(code) from None
 
@@ -96,11 +101,14 @@ Port = Annotated[int, _server(min=0, max=65535, help="Port; 0 for a free port.")
 
 
 def read_assignments(option: str, texts: Sequence[str] | None) -> dict[str, str]:
-    """Return the values by their names; raise InputError if a text has no equals sign.
+    """Return the values by their names.
 
     Args:
         option: The option that they were given with, for the error.
         texts: Texts of the form NAME=VALUE.
+
+    Raises:
+        InputError: If a text has no equals sign.
     """
     if wrong := [text for text in texts or [] if "=" not in text]:
         msg = f"{option} must be NAME=VALUE, not {wrong[0]!r}"
