@@ -94,11 +94,11 @@ def bills_of(spending: Spending) -> list[Bill]:
 
 def spending_of(bills: Iterable[Bill]) -> Spending:
     """Return the tokens of bills by model, without refused calls."""
-    spending = Spending()
+    total = Spending()
     for model, own in _by_model(bills).items():
         largest = max(bill.largest or bill.input for bill in own)
-        spending[model] = replace(_sum(own), largest=largest).usage()
-    return spending
+        total[model] = replace(_sum(own), largest=largest).usage()
+    return total
 
 
 def _by_model(bills: Iterable[Bill], name: Callable[[str], str] = str) -> dict[str, list[Bill]]:
@@ -155,23 +155,21 @@ def usage_of(charges: Iterable[Charge], dollars: Dollars | None = None) -> Usage
         charges: The charges of all calls. A sum is measured only if each of its charges is.
         dollars: The prices; None for sums without a cost.
     """
-    rows = [(row, Bill.of(row["model"], row["usage"])) for row in charges]
-    nodes = dict.fromkeys(row["node"] for row, _ in rows)
-    parts = {
-        node: _total([row for row in rows if row[0]["node"] == node], dollars) for node in nodes
-    }
+    rows = [*charges]
+    nodes = dict.fromkeys(row["node"] for row in rows)
+    parts = {node: _total([row for row in rows if row["node"] == node], dollars) for node in nodes}
     return cast("Usage", {**_total(rows, dollars), "by_node": parts})
 
 
-def _total(rows: Sequence[tuple[Charge, Bill]], dollars: Dollars | None) -> Usage:
-    bills = [bill for _, bill in rows]
-    by_model = _by_model(bills, plain_name)
+def _total(rows: Sequence[Charge], dollars: Dollars | None) -> Usage:
+    bills = [Bill.of(row["model"], row["usage"]) for row in rows]
+    by_model = _by_model(bills, plain_name).items()
     usage: Any = {
         **_sum(bills).usage(),
         "calls": len(rows),
-        "seconds": round(sum(row["seconds"] for row, _ in rows), 3),
-        "measured": all(row["measured"] for row, _ in rows),
-        "by_model": {name: _sum(own).usage() for name, own in by_model.items()},
+        "seconds": round(sum(row["seconds"] for row in rows), 3),
+        "measured": all(row["measured"] for row in rows),
+        "by_model": {name: _sum(own).usage() for name, own in by_model},
     }
     if dollars is not None:
         usage["cost"] = None

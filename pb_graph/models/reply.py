@@ -108,8 +108,7 @@ def _tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> B
         output += reasoning
     # Some servers report 0 or `true` for unknown usage, which LangChain reads as 1. A stream that
     # broke off may have reported that of its beginning, and a gateway no thought.
-    text, seen = message.text, thought_of(message)
-    thought, text = "" if reasoning else seen, _written_text(message)
+    thought, text = "" if reasoning else thought_of(message), _written_text(message)
     least = min(2, len(text.split()))
     if thought or not _reason_of(message):
         least = max(least, len(text) // _MAX_TOKEN)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from pb_graph import prompts
-from pb_graph.budget.bill import spent
 from pb_graph.errors import ModelCallError
 from pb_graph.methods import METHODS
 from pb_graph.run.run import BudgetedReply, Run
@@ -29,7 +28,7 @@ async def solve(task: SolveTask, run: Run) -> State:
             prompt, share, query, purpose, closing=task["closes"], compute=given.style.compute
         )
     except ModelCallError as failure:
-        text, tokens, finish = "", spent(run.charges), "error"
+        text, tokens, finish = "", run.spent, "error"
         run.warn(failure.code, f"sub-question {index + 1}: {failure}")
     if not text and finish != "error":
         run.warn("no_result", f"sub-question {index + 1} was cut off without a result")

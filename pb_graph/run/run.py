@@ -31,7 +31,7 @@ from pb_graph.run.tools import MAX_ROUNDS, use_tools, without_system, without_to
 from pb_graph.settings import Context, Settings
 from pb_graph.state import State
 from pb_graph.tasks import is_composed
-from pb_graph.types import EASY, Charge, Finish, Purpose, Query, ReportWarning, Spending, WarningCode
+from pb_graph.types import EASY, Finish, Purpose, Query, ReportWarning, Spending, WarningCode
 
 Prompt = Sequence[PromptMessage | BaseMessage]
 
@@ -268,13 +268,14 @@ class Run:
         return Journal(saver, info, self.io) if saver and info else None
 
     @property
-    def charges(self) -> list[Charge]:
-        """The charges of the node's calls, of failed ones as well."""
-        return self._update.get("charges", [])
+    def spent(self) -> int:
+        """Completion tokens of the node's calls, of failed ones as well."""
+        return spent(self._update.get("charges", ()))
 
     def state_update(self, node: str) -> State:
         """Return the state update of a node's calls: charges and warnings."""
-        if lost := sum(row["finish"] == "error" and not row["measured"] for row in self.charges):
+        charges = self._update.get("charges", ())
+        if lost := sum(row["finish"] == "error" and not row["measured"] for row in charges):
             note = f"{lost} attempt(s) ended without reporting their tokens; "
             self.warn("unknown_bill", note + "each may be billed up to its cap")
         if notes := self._warnings.items():
