@@ -25,6 +25,7 @@ from pb_graph.models.caps import adapted, policy_for
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input
 from pb_graph.models.provider_errors import explain
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, attempt, finish_of, run_sync
+from pb_graph.run.parts import remember
 from pb_graph.run.resume import Decision
 from pb_graph.run.tools import without_tools
 from pb_graph.tasks import ends_of
@@ -41,7 +42,6 @@ _MIN_SHORTENED = 300  # characters of the longest text of a prompt that may be s
 _ENOUGH = 256  # completion tokens worth a pause, or waiting until other calls return some
 _LOW = 0.2  # share of a budget: with less left, the model is told to finish
 _NOTE = "budget_note"  # of a reply: what its prompt said about the remaining budget
-_MAX_PREPARED = 100
 
 Request = ModelRequest[Any]
 Response = ModelResponse[Any]
@@ -245,12 +245,8 @@ _PREPARED: dict[tuple[Any, ...], _Prepared] = {}
 
 def _prepared(model: BaseChatModel) -> _Prepared:
     """Return a model as it is called; a model with the same fields is prepared once."""
-    identity = type(model), *(id(vars(model).get(name)) for name in type(model).model_fields)
-    if (made := _PREPARED.get(identity)) is None:
-        made = _PREPARED[identity] = _Prepared(model)
-        if len(_PREPARED) > _MAX_PREPARED:
-            _PREPARED.pop(next(iter(_PREPARED)), None)
-    return made
+    key = type(model), *(id(vars(model).get(name)) for name in type(model).model_fields)
+    return _PREPARED.get(key) or remember(_PREPARED, key, _Prepared(model), most=100)
 
 
 @dataclass
