@@ -195,7 +195,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         run, log = state.get("token_budget_run", ""), await _Log(io).read()
         account = self._account(state, log)
         once = partial(log.once, account, run) if log.journal else None
-        limits = replace(self._limits, accounts=accounts_in_scope(account), once=once)
+        limits = self._limits._replace(accounts=accounts_in_scope(account), once=once)
         asks = None if self.on_used_up == "answer" else on_used_up
         pauses = [entry["pause"] for entry in log.entries if "pause" in entry]
         decision = read_decision(account, pauses[0]) if pauses else None
