@@ -56,8 +56,7 @@ async def use_tools(
     message = AIMessage(**tool_message["data"])
     messages: list[BaseMessage] = [message]
     for call in message.tool_calls:
-        request = [call["name"], call["args"]]
-        key, text = await journal.find(request) if journal else ("", None)
+        key, text = await journal.find([call["name"], call["args"]]) if journal else ("", None)
         if text is None:
             text = await _call_tool(tools, call, io)
             if journal:
