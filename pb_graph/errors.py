@@ -29,8 +29,7 @@ class InputError(PlanAndBudgetError, ValueError):
     """A question, a setting, an option or a file is invalid."""
 
 
-PlannerProgramError = InputError
-"""A planner program that does not fit, by its own name."""
+PlannerProgramError = InputError  # of a planner program that does not fit
 
 
 class ModelSetupError(PlanAndBudgetError):
@@ -85,12 +84,7 @@ class NoAnswerError(PlanAndBudgetError):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of an error: "; did you mean 'NAME'?", or nothing if no name is similar.
-
-    Args:
-        name: The unknown name.
-        names: The known names.
-    """
+    """Return the end of an error: "; did you mean 'NAME'?", or nothing if no name is similar."""
     close = get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
@@ -26,8 +25,7 @@ Spending = dict[str, TokenUsage]
 """Tokens by model; the input details also have ``largest_call``, the input of the largest call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Purpose:
+class Purpose(NamedTuple):
     """The purpose of a call, as the ledger and the traces show it."""
 
     node: str

@@ -36,7 +36,7 @@ async def focused_cot(given: MethodInput, run: Run) -> State:
     ask: list[PromptMessage] = [("human", f"{block}\n\n{EXTRACT}")]
     purpose = Purpose("answer", level=query["level"])
     cap = run.settings.planner_room
-    listed = await run.ask(ask, CallOptions(cap, purpose=replace(purpose, node="plan")))
+    listed = await run.ask(ask, CallOptions(cap, purpose=purpose._replace(node="plan")))
     if listed.text:
         query = {**query, "question": listed.text, "reference": None}
     prompt = single_call_prompt(replace(given, query=query, style=STYLES["prose"], budget=None))

@@ -42,7 +42,7 @@ async def tale_ep(given: MethodInput, run: Run) -> State:
     budget = None
     try:
         cap = run.settings.planner_room
-        reply = await run.ask(ask, CallOptions(cap, purpose=replace(purpose, node="estimate")))
+        reply = await run.ask(ask, CallOptions(cap, purpose=purpose._replace(node="estimate")))
         budget = _number_in(reply.text)
         if budget is None:
             run.warn("method", "no number of tokens in the reply; solved without a budget")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.callbacks import BaseCallbackHandler
@@ -25,6 +25,7 @@ from pb_graph.models.caps import adapted, policy_for
 from pb_graph.models.input_bound import bound_input, digests_of, learn_input
 from pb_graph.models.provider_errors import explain
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, attempt, finish_of, run_sync
+from pb_graph.run.parts import remember
 from pb_graph.run.resume import Decision
 from pb_graph.run.tools import without_tools
 from pb_graph.tasks import ends_of
@@ -41,7 +42,6 @@ _MIN_SHORTENED = 300  # characters of the longest text of a prompt that may be s
 _ENOUGH = 256  # completion tokens worth a pause, or waiting until other calls return some
 _LOW = 0.2  # share of a budget: with less left, the model is told to finish
 _NOTE = "budget_note"  # of a reply: what its prompt said about the remaining budget
-_MAX_PREPARED = 100
 
 Request = ModelRequest[Any]
 Response = ModelResponse[Any]
@@ -52,8 +52,7 @@ class BudgetUsedUpError(errors.BudgetUsedUpError, ModelError):
     """An agent's call was not made; for LangChain, it is not worth a retry."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallLimits:
+class CallLimits(NamedTuple):
     """Limit what the calls for one request may spend."""
 
     accounts: tuple[Budget, ...]  # that each call reserves in, one of each tree
@@ -71,7 +70,7 @@ class CallLimits:
         roots = {account.line[-1] for account in self.accounts}
         more = [account for account in other.accounts if account.line[-1] not in roots]
         cap = min(filter(None, (self.per_call, other.per_call)), default=None)
-        return replace(self, accounts=(*self.accounts, *more), per_call=cap)
+        return self._replace(accounts=(*self.accounts, *more), per_call=cap)
 
 
 def charged(model: Any, limits: CallLimits) -> BaseChatModel:
@@ -245,12 +244,8 @@ _PREPARED: dict[tuple[Any, ...], _Prepared] = {}
 
 def _prepared(model: BaseChatModel) -> _Prepared:
     """Return a model as it is called; a model with the same fields is prepared once."""
-    identity = type(model), *(id(vars(model).get(name)) for name in type(model).model_fields)
-    if (made := _PREPARED.get(identity)) is None:
-        made = _PREPARED[identity] = _Prepared(model)
-        if len(_PREPARED) > _MAX_PREPARED:
-            _PREPARED.pop(next(iter(_PREPARED)), None)
-    return made
+    key = type(model), *(id(vars(model).get(name)) for name in type(model).model_fields)
+    return _PREPARED.get(key) or remember(_PREPARED, key, _Prepared(model), most=100)
 
 
 @dataclass
@@ -269,7 +264,7 @@ class Answer:
         account = self.limits.accounts[0]
         least = self._least(_ENOUGH, 0.1) if self.on_used_up else self._least(_MIN_CALL, 0.3)
         share, response = self.limits.reserve, None
-        limits = replace(self.limits, keep=reserve_of(account, share), at_least=least)
+        limits = self.limits._replace(keep=reserve_of(account, share), at_least=least)
         while decision in (None, "raise"):
             try:
                 response = await self._ask(self.request, limits)
@@ -288,7 +283,7 @@ class Answer:
     async def _finish(self, first: AIMessage | None) -> Response:
         """Return the final answer, out of the reserve, after what was written so far."""
         least = self._least(_MIN_ANSWER // 2 if first else _MIN_ANSWER, 0.1)
-        limits = replace(self.limits, at_least=least, is_last=True)
+        limits = self.limits._replace(at_least=least, is_last=True)
         is_parsed = self.by_tool or self.request.model_settings.get("response_format") is not None
         is_typed = is_parsed or self.request.response_format is not None  # comes in one piece
         begun = None if is_typed or not (first and first.text) else first

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Annotated, Any, NotRequired, Self, cast, get_args
 from uuid import uuid4
@@ -102,8 +102,7 @@ class _Log:
     async def once(self, account: Budget, run: str, request: str, make: Maker) -> AIMessage:
         """Return the reply that another process has paid for, once; else make the call."""
         for entry in self.entries:  # what this process repeats, as a retry, is made again
-            is_elsewhere = entry["process"] != self._process
-            if is_elsewhere and entry.get("reply") and entry["request"] == request:
+            if entry.get("request") == request and entry["process"] != self._process:
                 entry["request"] = None
                 return cast("AIMessage", messages_from_dict([entry["reply"]])[0])
         before, reply = account.spending, None
@@ -112,7 +111,7 @@ class _Log:
             reply = message_to_dict(message)
             return message
         finally:  # a call that was cancelled counts with its cap
-            await self.add(account, request=request, reply=reply)
+            await self.add(account, request=request if reply else None, reply=reply)
             if cost := subtract_spending(account.spending, before):
                 for log in _TOOL_LOGS.get():  # a resumed tool asks no agent that ended
                     await log.add(run=run, tokens=cost)
@@ -180,8 +179,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         """Make one model call within the budget, and a second one if the first was truncated."""
 
         async def ask(request: Request, limits: CallLimits) -> Response:
-            parts = {part.name: getattr(request, part.name) for part in fields(request)}
-            parts["model"] = charged(request.model, limits)
+            parts = vars(request) | {"model": charged(request.model, limits)}
             return cast("Response", await io.call(handler, handler, BudgetedModelRequest(**parts)))
 
         async def on_used_up(error: BudgetUsedUpError) -> Decision:
@@ -195,7 +193,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         run, log = state.get("token_budget_run", ""), await _Log(io).read()
         account = self._account(state, log)
         once = partial(log.once, account, run) if log.journal else None
-        limits = replace(self._limits, accounts=accounts_in_scope(account), once=once)
+        limits = self._limits._replace(accounts=accounts_in_scope(account), once=once)
         asks = None if self.on_used_up == "answer" else on_used_up
         pauses = [entry["pause"] for entry in log.entries if "pause" in entry]
         decision = read_decision(account, pauses[0]) if pauses else None
@@ -242,11 +240,10 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
             _TOOL_LOGS.reset(token)
         # The cost of the result replaces the count of a sub-agent.
         spent = {"tokens_spent": _output(part.spending), "tokens_by_model": part.spending}
-        if isinstance(result, ToolMessage):
-            return Command(update={"messages": [result], **spent})
-        if isinstance(result, Command) and result.graph is None and isinstance(result.update, dict):
-            return replace(result, update={**result.update, **spent})
-        return result
+        out = Command(update={"messages": [result]}) if isinstance(result, ToolMessage) else result
+        if isinstance(out, Command) and out.graph is None and isinstance(out.update, dict):
+            return replace(out, update=out.update | spent)
+        return out
 
     def _account(self, state: Mapping[str, Any], log: _Log | None = None) -> Budget:
         """Return the account of a run: the existing one, else one that starts from the state."""

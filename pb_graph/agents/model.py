@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from inspect import signature
 from typing import Annotated, Any
 
@@ -128,7 +127,7 @@ class BudgetedChatModel(BaseChatModel):
             raise InputError(msg)
         self._keep(accounts[0])
         request = ModelRequest(model=plain, messages=messages, model_settings=given)
-        answer = Answer(request, replace(own, accounts=accounts), ask, by_tool=self._by_tool)
+        answer = Answer(request, own._replace(accounts=accounts), ask, by_tool=self._by_tool)
         response = await self.retry_policy.repeat(answer.respond, io, longest=60.0)
         return ChatResult(generations=[ChatGeneration(message=each) for each in response.result])
 

@@ -33,13 +33,11 @@ Program = PlannerProgram | str | Path | Any
 and ``settings``, such as `optim.tuning.GraphProgram`. `Any`, as importing `Planner` loads DSPy."""
 Role = Literal["solver", "easy", "planner", "estimator"]  # what a model is asked to do
 
-_MAX_KNOWN = 1000  # a service may give each run its own model, and runs may be abandoned
 
-
-def remember(known: dict[Any, Any], key: Hashable, new: Any) -> Any:  # noqa: ANN401
-    """Return what is known under a key, else what is new; the oldest of many are dropped."""
+def remember(known: dict[Any, Any], key: Hashable, new: Any, most: int = 1000) -> Any:  # noqa: ANN401
+    """Return what is known under a key, else what is new; of more than `most`, drop the oldest."""
     value = known.setdefault(key, new)  # in one operation, as nodes run in threads
-    for oldest in [*known][:-_MAX_KNOWN]:
+    for oldest in [*known][:-most]:  # a service may give each run its own model, or abandon runs
         known.pop(oldest, None)
     return value
 

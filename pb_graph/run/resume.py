@@ -67,13 +67,7 @@ class BudgetDecision(BaseModel, use_attribute_docstrings=True):
 
 
 def pause_of(account: Budget, error: BudgetUsedUpError, prompt: str) -> BudgetPause:
-    """Return what a pause tells.
-
-    Args:
-        account: The account that has too little left.
-        error: The reason.
-        prompt: The message that the model was about to be asked.
-    """
+    """Return what a pause tells of an account that has too little left for a prompt."""
     return BudgetPause(
         reason=str(error),
         unit=account.unit,
@@ -86,15 +80,7 @@ def pause_of(account: Budget, error: BudgetUsedUpError, prompt: str) -> BudgetPa
 
 
 def read_decision(account: Budget, pause: BudgetPause) -> Decision:
-    """Interrupt the run for a decision, and raise the account's total if that is decided.
-
-    Args:
-        account: The account that has too little left.
-        pause: What the pause tells.
-
-    Raises:
-        GraphInterrupt: If the run pauses here.
-    """
+    """Interrupt the run for a decision, and raise the account's total if that is decided."""
     decision = interrupt(pause, response_schema=BudgetDecision)
     if decision.by is not None and decision.action == "raise":
         is_money = account.unit == "dollars"

@@ -22,9 +22,7 @@ MAX_RESULT = 20_000  # characters of a tool's result that the solver is shown
 def without_tools(messages: Sequence[Any], *, shortened: bool) -> list[Any]:
     """Return a prompt with tool calls and results as text, for requests without tools.
 
-    Args:
-        messages: The prompt.
-        shortened: Whether to keep of a very long text its ends only, as it has been read already.
+    Of a very long text, which the model has read already, a `shortened` prompt has only the ends.
     """
     plain: list[Any] = []
     for message in messages:
@@ -56,8 +54,7 @@ async def use_tools(
     message = AIMessage(**tool_message["data"])
     messages: list[BaseMessage] = [message]
     for call in message.tool_calls:
-        request = [call["name"], call["args"]]
-        key, text = await journal.find(request) if journal else ("", None)
+        key, text = await journal.find([call["name"], call["args"]]) if journal else ("", None)
         if text is None:
             text = await _call_tool(tools, call, io)
             if journal:
