@@ -102,7 +102,8 @@ class _Log:
     async def once(self, account: Budget, run: str, request: str, make: Maker) -> AIMessage:
         """Return the reply that another process has paid for, once; else make the call."""
         for entry in self.entries:  # what this process repeats, as a retry, is made again
-            if entry.get("request") == request and entry["process"] != self._process:
+            is_elsewhere = entry["process"] != self._process
+            if is_elsewhere and entry.get("reply") and entry["request"] == request:
                 entry["request"] = None
                 return cast("AIMessage", messages_from_dict([entry["reply"]])[0])
         before, reply = account.spending, None
@@ -111,7 +112,7 @@ class _Log:
             reply = message_to_dict(message)
             return message
         finally:  # a call that was cancelled counts with its cap
-            await self.add(account, request=request if reply else None, reply=reply)
+            await self.add(account, request=request, reply=reply)
             if cost := subtract_spending(account.spending, before):
                 for log in _TOOL_LOGS.get():  # a resumed tool asks no agent that ended
                     await log.add(run=run, tokens=cost)
