@@ -160,6 +160,30 @@ class TestPausing:
 LOOKS_UP = calls("look_up", text="hm " * 400, word="pen")
 
 
+@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["here", "another process"])
+def test_a_raise_counts_once_if_its_node_starts_over(*, is_elsewhere: bool) -> None:
+    deaths = [KeyboardInterrupt]  # in the ending of an answer that is cut off
+
+    def solve(call: Call) -> Any:
+        if FINISH in str(call.messages):
+            if deaths:
+                raise deaths.pop()
+            return "21"
+        looks_up = calls("look_up", text="hm " * 850, word="pen")
+        return runs_on(call) if isinstance(call.messages[-1], ToolMessage) else looks_up
+
+    model, saver = ScriptedChat(solve=solve), InMemorySaver()
+    agent = pausing(model, 1000, saver, per_call=900)
+    assert "__interrupt__" in agent.invoke(ASK, THREAD, durability="sync")
+    with pytest.raises(KeyboardInterrupt):
+        agent.invoke(Command(resume={"action": "raise", "by": 700}), THREAD, durability="sync")
+    if is_elsewhere:
+        agent = pausing(model, 1000, saver, per_call=900)
+    out = agent.invoke(None, THREAD, durability="sync")
+    assert agent.get_state(THREAD).values["budget_total"] == 1700
+    assert out["tokens_spent"] <= 1700
+
+
 @pytest.mark.parametrize("action", ["stop", "raise"])
 def test_a_decision_is_read_before_anything_is_spent_in_another_process(action: str) -> None:
     """An attempt whose reply was lost stands in no state, and has cost what it may cost."""

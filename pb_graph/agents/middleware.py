@@ -29,7 +29,7 @@ from pb_graph.budget.account import Budget, accounts_in_scope, open_run, use_bud
 from pb_graph.budget.bill import add_spending, subtract_spending, whole_number
 from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-from pb_graph.run.resume import Decision, Journal, OnUsedUp, pause_of, read_decision
+from pb_graph.run.resume import BudgetPause, Decision, Journal, OnUsedUp, pause_of, read_decision
 from pb_graph.types import Spending
 
 Handler = Callable[..., Any]
@@ -188,7 +188,14 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
                 raise error
             pause = pause_of(account, error, request.messages[-1].text if request.messages else "")
             await log.add(account, pause=pause)
-            return read_decision(account, pause)
+            return await decide(pause)
+
+        async def decide(pause: BudgetPause) -> Decision:
+            is_new = "pause" in log.entries[-1]  # a node that starts over must not raise it again
+            decision = read_decision(account, pause, is_new=is_new)
+            if is_new:
+                await log.add(account)
+            return decision
 
         state: Mapping[str, Any] = request.state
         run, log = state.get("token_budget_run", ""), await _Log(io).read()
@@ -197,7 +204,7 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         limits = self._limits._replace(accounts=accounts_in_scope(account), once=once)
         asks = None if self.on_used_up == "answer" else on_used_up
         pauses = [entry["pause"] for entry in log.entries if "pause" in entry]
-        decision = read_decision(account, pauses[0]) if pauses else None
+        decision = await decide(pauses[0]) if pauses else None
         response = await Answer(request, limits, ask, asks).respond(decision)
         calls = sum(len(m.tool_calls) for m in response.result if isinstance(m, AIMessage))
         new = subtract_spending(account.spending, state.get("tokens_by_model") or {})
@@ -250,9 +257,9 @@ class TokenBudgetMiddleware(AgentMiddleware[TokenBudgetState, Any]):
         """Return the account of a run: the existing one, else one that starts from the state."""
         run, earlier = state.get("token_budget_run", ""), state.get("tokens_by_model") or {}
         total = state.get("budget_total", 0)
-        last = log.entries[-1] if log and log.entries else {}  # before the node was cut off
-        if last and _output(last["tokens"]) > _output(earlier):
-            earlier, total = last["tokens"], max(total, last["total"])
+        if log and log.entries:  # from before the node was cut off
+            earlier = max(earlier, log.entries[-1]["tokens"], key=_output)
+            total = max(total, log.entries[-1]["total"])
         enclosing = accounts_in_scope(self.budget if isinstance(self.budget, Budget) else None)
         with _LOCK:
             account = self._runs.get(run)  # also knows attempts that left no trace in the state

@@ -79,10 +79,10 @@ def pause_of(account: Budget, error: BudgetUsedUpError, prompt: str) -> BudgetPa
     )
 
 
-def read_decision(account: Budget, pause: BudgetPause) -> Decision:
-    """Interrupt the run for a decision, and raise the account's total if that is decided."""
+def read_decision(account: Budget, pause: BudgetPause, *, is_new: bool = True) -> Decision:
+    """Interrupt the run for a decision, and raise the account's total if that is newly decided."""
     decision = interrupt(pause, response_schema=BudgetDecision)
-    if decision.by is not None and decision.action == "raise":
+    if is_new and decision.by is not None and decision.action == "raise":
         is_money = account.unit == "dollars"
         account.raise_to(account.total + (decision.by if is_money else int(decision.by)))
     return decision.action
