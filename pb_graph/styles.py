@@ -75,16 +75,17 @@ If today is Friday, which day of the week will it be in 10 days?
 _PEARS, _REVIEW, *_DRAFTS = (
     Example(asked, *reply.split(" => ")) for asked, reply in re.findall(r"(.+)\n(.+)", _EXAMPLES)
 )
-BY_PLAN = Style(
-    "Work through the sub-questions in order. Derive each result step by step, and use it in the "
-    "next.",
-    (_RECTANGLE,),
-)
+_IN_ORDER = """Work through the sub-questions in order. Derive each result step by step, and use \
+it in the next."""
+BY_PLAN = Style(_IN_ORDER, (_RECTANGLE,))
 """Replaces a style with examples over a plan, which small models else take for the solution."""
 _MAX_CODE, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
 _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short numbered lines, one \
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
 something gets its output at once, without any working. Restate nothing."""
+_IN_FIVE_WORDS = """Think step by step, but keep only a minimal draft of each thinking step, five \
+words at most."""
+_AT_ONCE = "Do not reason, explain or repeat anything: write that at once, and nothing else."
 
 
 def _calculated_answer(text: str, query: Query) -> str | None:
@@ -119,11 +120,7 @@ COMPOSED = Style("Give the whole of what is asked for, in the language of the qu
 
 STYLES: Mapping[str, Style] = {
     "auto": Style(_LINES_IF_NEEDED, (_COAT, _REVIEW)),
-    "draft": Style(
-        "Think step by step, but keep only a minimal draft of each thinking step, five words at "
-        "most.",
-        tuple(_DRAFTS),
-    ),
+    "draft": Style(_IN_FIVE_WORDS, tuple(_DRAFTS)),
     "calculation": _calculation(
         "Write the solution as Python assignments, one line for each step,", "the result"
     ),
@@ -131,11 +128,8 @@ STYLES: Mapping[str, Style] = {
     "prose": Style("Reason step by step."),
     "plain": Style(""),
     "paper": Style("Reason step by step.", is_paper=True),
-    "answer": Style(
-        "",
-        # Behind the answer's format: before it, small models answer twice.
-        ending="Do not reason, explain or repeat anything: write that at once, and nothing else.",
-    ),
+    # Said behind the answer's format: before it, small models answer twice.
+    "answer": Style("", ending=_AT_ONCE),
 }
 """The styles that ``Settings.style`` names. The examples are of no benchmark."""
 
