@@ -140,8 +140,7 @@ class Planner(dspy.Module):  # type: ignore[misc]
         if level is None:
             query["level"] = (await self._ask(level_request(query, settings), io, more)).level
         request = plan_request(query, settings, graded=settings.planning == "fused")
-        raw_plan = await self._ask(request, io, more)
-        plan, warnings = clean_plan(raw_plan, query, settings.max_steps)
+        plan, warnings = clean_plan(await self._ask(request, io, more), query, settings.max_steps)
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
 
     async def _ask(self, request: PlannerRequest[T], io: IO, more: Mapping[str, str]) -> T:

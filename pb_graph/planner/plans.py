@@ -17,7 +17,6 @@ from pb_graph.tasks import is_composed
 from pb_graph.types import Query, ReportWarning, SubQuestion
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
-ALL_CREDITS = 100.0
 _CONSTANT = 10  # numbers up to it are a part of a method ("mod 8", "k ≥ 3") before an "="
 _FORM = {"", "sub-question"}  # ask nothing; some models repeat the form of the reply
 _WORD = re.compile(r"[^\W_\u1100-\uffff]{4,}|\d+|[\u1100-\uffff]")
@@ -145,10 +144,8 @@ class Level(Difficulty, frozen=True):
 
 def single_step(query: Query) -> SubQuestion:
     """Return the plan of one step: the question itself."""
-    question, level = query["question"], query["level"]
-    return SubQuestion(
-        index=0, question=question, hint="", depends_on=[], level=level, credit=ALL_CREDITS
-    )
+    text, level = query["question"], query["level"]
+    return SubQuestion(index=0, question=text, hint="", depends_on=[], level=level, credit=100.0)
 
 
 def clean_plan(
@@ -240,7 +237,7 @@ def grade_steps(
     shares = [value for value in estimates.credits if value is not None and value >= 0]
     if not len(shares) == len(estimates.credits) == count or not sum(shares):
         shares = [1.0] * count
-    credit = [round(value / sum(shares) * ALL_CREDITS, 2) for value in shares]
+    credit = [round(value / sum(shares) * 100, 2) for value in shares]
     rows = zip(steps, levels, credit, strict=True)
     graded: list[SubQuestion] = [{**step, "level": own, "credit": part} for step, own, part in rows]
     notes = [
