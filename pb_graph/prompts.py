@@ -275,8 +275,7 @@ def _prompt(
     said, text, media = "\n".join(filter(None, system)), "\n\n".join(parts), query.get("media")
     messages: list[PromptMessage] = [("system", said)] if said else []
     for question, working, answer, plan in style.examples if style else ():
-        bare: Query = {**query, "question": question, "reference": None, "conversation": None}
-        shown = [question_block(bare, show_level=False)]
+        shown = [f"<question>\n{as_data(question)}\n</question>"]
         if style and plan:
             lines = [f"{number}. {step}" for number, step in enumerate(plan, 1)]
             shown += ["\n".join([_OUTLINE, *lines]), style.instruction, _closing(query, style)]
