@@ -31,9 +31,8 @@ _SCALE = re.compile(  # names of a scale, or of a level that is denied
 _LEVEL = re.compile(
     r"(?i)(?:(?P<called>(?:level|lvl|difficulty|stufe|niveau|nivel|уровень|难度|難度|等级|レベル|난이도)"
     r"(?:[\W_]*\b(?:is|it|of|as|be|would|should|rated|an?|at|about|around|probably|solid|ist|est|es)\b)*"
-    r"[\W_为是は]*(?:L[ -]?)?|\bL[ -]?)|(?<![\w./-])\#?)"
-    r"(?:(?P<digits>[1-5](?:[.,]\d\d?)?)(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)(?![.,]\d|\s?%)"
-    r"(?!\s*(?:/|out of)\s*\d)"
+    r"[\W_为是は]*(?:L[ -]?)?|\bL[ -]?)|(?<![\w./-])\#?)(?:(?P<digits>[1-5](?:[.,]\d\d?)?)"
+    r"(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)(?![.,]\d|\s?%|\s*(?:/|out of)\s*\d)"
     r"|(?P<word>one|two|three|four|five|I{1,3}V?|IV|V|[一二三四五])(?=级|級|\W|$))"
 )
 _CLAUSE_END = re.compile(
