@@ -196,5 +196,4 @@ _OPERATORS: dict[type[ast.operator], Any] = {ast.Add: operator.add, ast.Sub: ope
 _OPERATORS |= {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv}
 _OPERATORS |= {ast.Mod: operator.mod, ast.Pow: _power}
 _FUNCTIONS: dict[str, Any] = {"abs": abs, "min": min, "max": max, "int": math.trunc}
-_FUNCTIONS |= {"floor": math.floor, "ceil": math.ceil}
-_FUNCTIONS["round"] = lambda value, digits=0: round(value, int(digits))
+_FUNCTIONS |= {"floor": math.floor, "ceil": math.ceil, "round": lambda x, n=0: round(x, int(n))}
