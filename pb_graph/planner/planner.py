@@ -1,7 +1,6 @@
 """Define the planner as a DSPy module, its prompts as signatures, and how a chat model is asked.
 
-The docstrings of the signatures are the instructions, which ``optim`` tunes. The form of the reply
-is no part of them, so that no optimizer can break it.
+Their docstrings are the instructions, which ``optim`` tunes; the form of the reply is no part.
 """
 # ruff: noqa: ANN401 -- DSPy's signatures carry no types
 
