@@ -7,7 +7,6 @@ Their docstrings are the instructions, which ``optim`` tunes; the form of the re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
@@ -143,7 +142,7 @@ class Planner(dspy.Module):  # type: ignore[misc]
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
 
     async def _ask(self, request: PlannerRequest[T], io: IO, more: Mapping[str, str]) -> T:
-        request = replace(request, inputs={**request.inputs, **more})
+        request.inputs.update(more)
         predictor, adapter, inputs = self._parts(request)
         with dspy.context(adapter=adapter):
             prediction = await io.call(predictor, predictor.acall, **inputs)

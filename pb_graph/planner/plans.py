@@ -12,11 +12,12 @@ from unicodedata import decimal, normalize
 from pydantic import BaseModel, Field
 
 from pb_graph.answers import without_thinking
-from pb_graph.planner.reading import MAX_LENGTH, find_grades, find_plan
+from pb_graph.planner.reading import find_grades, find_plan
 from pb_graph.tasks import is_composed
 from pb_graph.types import Query, ReportWarning, SubQuestion
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
+_MAX_LENGTH = 40_000  # characters read of a reply
 _CONSTANT = 10  # numbers up to it are a part of a method ("mod 8", "k ≥ 3") before an "="
 _FORM = {"", "sub-question"}  # ask nothing; some models repeat the form of the reply
 _WORD = re.compile(r"[^\W_\u1100-\uffff]{4,}|\d+|[\u1100-\uffff]")
@@ -52,7 +53,7 @@ class _Reply(BaseModel, frozen=True):
     @classmethod
     def read(cls, text: str) -> Self:
         """Find the value in a reply, with its thinking; raise ValueError if it holds none."""
-        if fields := cls.finder(text):
+        if fields := cls.finder(without_thinking(text)[:_MAX_LENGTH]):
             return cls.model_validate(fields)
         raise ValueError(cls.missing)
 
@@ -107,7 +108,7 @@ class Difficulty(_Reply, frozen=True):
 
 def find_level(text: str) -> dict[str, Any]:
     """Return the ``level`` from 1 to 5 that a reply names; none where it names none, or several."""
-    text = without_thinking(text)[:MAX_LENGTH].translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
+    text = text.translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
     plain = "".join(f"{decimal(sign, sign)}" for sign in normalize("NFKC", text))
     plain, scales = _SCALE.subn(" ", plain)
     found = sorted(_LEVEL.finditer(plain), key=lambda match: match["digits"] is None)
