@@ -185,8 +185,7 @@ def synthesis_prompt(given: MethodInput, results: Sequence[StepResult]) -> list[
         given: The question with its plan, and the budget of the answer.
         results: The results of the steps that have one.
     """
-    query, settings = given.query, given.settings
-    share = _amount(given.budget or 0, query, settings)
+    query, settings, budget = given.query, given.settings, given.budget or 0
     findings = "\n".join(
         f"{done['index'] + 1}. {given.plan[done['index']]['question']}\n   Found: {done['answer']}"
         for done in results
@@ -194,7 +193,7 @@ def synthesis_prompt(given: MethodInput, results: Sequence[StepResult]) -> list[
     parts = [
         question_block(query, show_level=False),
         f"Its sub-questions have been worked on:\n{findings}",
-        f"From these, answer the question in at most {share}.",
+        f"From these, answer the question in at most {_amount(budget, query, settings)}.",
         _format(query, DEFAULT_FORMAT),
     ]
     return _prompt(query, [query["instruction"] or DEFAULT_INSTRUCTION], parts)

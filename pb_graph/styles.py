@@ -1,4 +1,4 @@
-"""Define the styles in which the solver writes, with their examples, which are of no benchmark."""
+"""Define the styles that ``Settings.style`` names, with examples that are of no benchmark."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ for each step, with its calculation. A task that only asks to write, choose, lab
 something gets its output at once, without any working. Restate nothing."""
 _IN_FIVE_WORDS = """Think step by step, but keep only a minimal draft of each thinking step, five \
 words at most."""
+_LINE_BY_LINE = "Write the solution as Python assignments, one line for each step,"
 _AT_ONCE = "Do not reason, explain or repeat anything: write that at once, and nothing else."
 
 
@@ -121,9 +122,7 @@ COMPOSED = Style("Give the whole of what is asked for, in the language of the qu
 STYLES: Mapping[str, Style] = {
     "auto": Style(_LINES_IF_NEEDED, (_COAT, _REVIEW)),
     "draft": Style(_IN_FIVE_WORDS, tuple(_DRAFTS)),
-    "calculation": _calculation(
-        "Write the solution as Python assignments, one line for each step,", "the result"
-    ),
+    "calculation": _calculation(_LINE_BY_LINE, "the result"),
     "concise": Style("Think step by step, and be concise.", (_PEARS,)),
     "prose": Style("Reason step by step."),
     "plain": Style(""),
@@ -131,7 +130,6 @@ STYLES: Mapping[str, Style] = {
     # Said behind the answer's format: before it, small models answer twice.
     "answer": Style("", ending=_AT_ONCE),
 }
-"""The styles that ``Settings.style`` names. The examples are of no benchmark."""
 
 
 def evaluate(code: str) -> str | None:
