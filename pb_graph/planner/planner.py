@@ -1,6 +1,6 @@
 """Define the planner as a DSPy module, its prompts as signatures, and how a chat model is asked.
 
-Their docstrings are the instructions, which ``optim`` tunes; the form of the reply is no part.
+The docstrings of the signatures are what ``optim`` tunes: no tuning can break the form of a reply.
 """
 # ruff: noqa: ANN401 -- DSPy's signatures carry no types
 
