@@ -22,9 +22,7 @@ _CLOSES = rf"""</(?:{_TAG})>|\[/THINK\]|◁/think▷|<\|(?:end_of_thought|END_TH
 _OPEN, _CLOSE = re.compile(f"(?i){_OPENS}"), re.compile(f"(?i){_CLOSES}")
 _THINKING = re.compile(rf"(?is)\A(?:\s*(?:{_OPENS}).*?(?:{_CLOSES}|\Z))+")
 # Tokens that end a reply, which a server with a wrong template leaves in the text.
-_STOP = re.compile(
-    r"(?:(?:<\|(?!end_of_box)\w+\|>|<end_of_turn>|</s>|<eos>|<｜end▁of▁sentence｜>)\s*)+\Z"
-)
+_STOP = re.compile(r"(?:<(?:\|(?!end_of_box)\w+\||end_of_turn|/s|eos|｜end▁of▁sentence｜)>\s*)+\Z")
 _BRACES = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\[\\{}]|[{}]")
 _WIDEST_GAP = 40  # characters between two boxes that are one answer
 # What may stand between two boxes that are one answer: "$\boxed{1}$ and $\boxed{2}$".

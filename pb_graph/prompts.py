@@ -104,17 +104,15 @@ def single_call_prompt(given: MethodInput) -> list[PromptMessage]:
         style = by_plan if style.examples else style
         if given.shares is not None:  # of what is thought: "step by step" would contradict them
             parts.append("Think briefly, and spend on each at most:")
-            unit = _unit(settings)
             for place, share in given.shares.items():
-                parts[-1] += f"\n{place + 1}. {settings.told(share, query['level'])} {unit}"
+                parts[-1] += f"\n{place + 1}. {_amount(share, query, settings)}"
             if style.examples and not style.compute:
                 style = replace(BY_PLAN, instruction=_BY_SHARES)
             style = STYLES["plain"] if style is STYLES["prose"] else style
         if not style.instruction:  # nothing has to be written out
             style = replace(style, ending="")
-    if budget is not None and not is_paper:
-        budget = settings.told(budget, query["level"])
-    limit = "" if budget is None else f"Use less than {budget} {_unit(settings)} in all."
+    told = f"{budget} tokens" if is_paper or budget is None else _amount(budget, query, settings)
+    limit = "" if budget is None else f"Use less than {told} in all."
     if style.examples and not plan:
         form = "" if style.compute else _format(query, DEFAULT_FORMAT)
         system = [query["instruction"], style.instruction, form, style.ending]
@@ -167,9 +165,8 @@ def step_prompt(task: SolveTask, settings: Settings, style: Style) -> list[Promp
         opening += ["", _FORM_OF_PARTS, query["answer_format"]]
     asks = []
     for step in (*earlier, task):
-        share = settings.told(step["share"], query["level"])
-        question = plan[step["index"]]["question"]
-        asks.append(ask.format(step["index"] + 1, question, f"{share} {_unit(settings)}"))
+        place, share = step["index"], _amount(step["share"], query, settings)
+        asks.append(ask.format(place + 1, plan[place]["question"], share))
     asks[0] = "\n".join([*opening, "", asks[0]])
     if task["closes"]:
         asks[-1] += "\n\nThis is the last one, so end with the answer to the whole question. "
@@ -188,8 +185,7 @@ def synthesis_prompt(given: MethodInput, results: Sequence[StepResult]) -> list[
         given: The question with its plan, and the budget of the answer.
         results: The results of the steps that have one.
     """
-    query, settings = given.query, given.settings
-    share = f"{settings.told(given.budget or 0, query['level'])} {_unit(settings)}"
+    query, settings, budget = given.query, given.settings, given.budget or 0
     findings = "\n".join(
         f"{done['index'] + 1}. {given.plan[done['index']]['question']}\n   Found: {done['answer']}"
         for done in results
@@ -197,7 +193,7 @@ def synthesis_prompt(given: MethodInput, results: Sequence[StepResult]) -> list[
     parts = [
         question_block(query, show_level=False),
         f"Its sub-questions have been worked on:\n{findings}",
-        f"From these, answer the question in at most {share}.",
+        f"From these, answer the question in at most {_amount(budget, query, settings)}.",
         _format(query, DEFAULT_FORMAT),
     ]
     return _prompt(query, [query["instruction"] or DEFAULT_INSTRUCTION], parts)
@@ -261,8 +257,9 @@ def question_block(query: Query, *, show_level: bool) -> str:
     return "\n".join(lines)
 
 
-def _unit(settings: Settings) -> str:
-    return "words" if settings.is_paper else "tokens"  # the paper calls tokens words
+def _amount(tokens: int, query: Query, settings: Settings) -> str:
+    unit = "words" if settings.is_paper else "tokens"  # the paper calls tokens words
+    return f"{settings.told(tokens, query['level'])} {unit}"
 
 
 def as_data(text: str) -> str:
@@ -277,8 +274,7 @@ def _prompt(
     said, text, media = "\n".join(filter(None, system)), "\n\n".join(parts), query.get("media")
     messages: list[PromptMessage] = [("system", said)] if said else []
     for question, working, answer, plan in style.examples if style else ():
-        bare: Query = {**query, "question": question, "reference": None, "conversation": None}
-        shown = [question_block(bare, show_level=False)]
+        shown = [f"<question>\n{as_data(question)}\n</question>"]
         if style and plan:
             lines = [f"{number}. {step}" for number, step in enumerate(plan, 1)]
             shown += ["\n".join([_OUTLINE, *lines]), style.instruction, _closing(query, style)]

@@ -1,4 +1,4 @@
-"""Define the styles in which the solver writes, with their examples, which are of no benchmark."""
+"""Define the styles that ``Settings.style`` names, with examples that are of no benchmark."""
 
 from __future__ import annotations
 
@@ -75,16 +75,18 @@ If today is Friday, which day of the week will it be in 10 days?
 _PEARS, _REVIEW, *_DRAFTS = (
     Example(asked, *reply.split(" => ")) for asked, reply in re.findall(r"(.+)\n(.+)", _EXAMPLES)
 )
-BY_PLAN = Style(
-    "Work through the sub-questions in order. Derive each result step by step, and use it in the "
-    "next.",
-    (_RECTANGLE,),
-)
+_IN_ORDER = """Work through the sub-questions in order. Derive each result step by step, and use \
+it in the next."""
+BY_PLAN = Style(_IN_ORDER, (_RECTANGLE,))
 """Replaces a style with examples over a plan, which small models else take for the solution."""
 _MAX_CODE, _BITS = 10_000, 1000  # characters of a calculation; bits of a figure
 _LINES_IF_NEEDED = """Work out what has to be calculated or derived in short numbered lines, one \
 for each step, with its calculation. A task that only asks to write, choose, label or rewrite \
 something gets its output at once, without any working. Restate nothing."""
+_IN_FIVE_WORDS = """Think step by step, but keep only a minimal draft of each thinking step, five \
+words at most."""
+_LINE_BY_LINE = "Write the solution as Python assignments, one line for each step,"
+_AT_ONCE = "Do not reason, explain or repeat anything: write that at once, and nothing else."
 
 
 def _calculated_answer(text: str, query: Query) -> str | None:
@@ -119,25 +121,15 @@ COMPOSED = Style("Give the whole of what is asked for, in the language of the qu
 
 STYLES: Mapping[str, Style] = {
     "auto": Style(_LINES_IF_NEEDED, (_COAT, _REVIEW)),
-    "draft": Style(
-        "Think step by step, but keep only a minimal draft of each thinking step, five words at "
-        "most.",
-        tuple(_DRAFTS),
-    ),
-    "calculation": _calculation(
-        "Write the solution as Python assignments, one line for each step,", "the result"
-    ),
+    "draft": Style(_IN_FIVE_WORDS, tuple(_DRAFTS)),
+    "calculation": _calculation(_LINE_BY_LINE, "the result"),
     "concise": Style("Think step by step, and be concise.", (_PEARS,)),
     "prose": Style("Reason step by step."),
     "plain": Style(""),
     "paper": Style("Reason step by step.", is_paper=True),
-    "answer": Style(
-        "",
-        # Behind the answer's format: before it, small models answer twice.
-        ending="Do not reason, explain or repeat anything: write that at once, and nothing else.",
-    ),
+    # Said behind the answer's format: before it, small models answer twice.
+    "answer": Style("", ending=_AT_ONCE),
 }
-"""The styles that ``Settings.style`` names. The examples are of no benchmark."""
 
 
 def evaluate(code: str) -> str | None:
@@ -202,5 +194,4 @@ _OPERATORS: dict[type[ast.operator], Any] = {ast.Add: operator.add, ast.Sub: ope
 _OPERATORS |= {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv}
 _OPERATORS |= {ast.Mod: operator.mod, ast.Pow: _power}
 _FUNCTIONS: dict[str, Any] = {"abs": abs, "min": min, "max": max, "int": math.trunc}
-_FUNCTIONS |= {"floor": math.floor, "ceil": math.ceil}
-_FUNCTIONS["round"] = lambda value, digits=0: round(value, int(digits))
+_FUNCTIONS |= {"floor": math.floor, "ceil": math.ceil, "round": lambda x, n=0: round(x, int(n))}

@@ -134,9 +134,8 @@ def kind_of(query: Query) -> Literal["program", "trip", "text"]:
 def asked_length(query: Query) -> int | None:
     """Return the completion tokens of the text that a question asks for; None if it says no length.
 
-    Words, lines, pages and the like count where something is to be written, minutes in a speech,
-    days and weeks where a trip or the like is to be planned. Of several lengths the largest counts.
-    A translation is else as long as its text. A long question is looked at in its head and tail.
+    Words, pages and the like count where something is to be written, minutes in a speech, days and
+    weeks in a trip; of several, the largest counts. A translation is else as long as its text.
     """
     parts = (ends_of(query["question"]), query["instruction"], query["answer_format"])
     turn = (query.get("conversation") or "").rpartition("<turn ")[2]  # that may be meant by "it"

@@ -1,10 +1,12 @@
-"""Define the planner as a DSPy module: called, tuned, saved, loaded, and asked by a chat model."""
+"""Define the planner as a DSPy module, its prompts as signatures, and how a chat model is asked.
+
+The docstrings of the signatures are what ``optim`` tunes: no tuning can break the form of a reply.
+"""
 # ruff: noqa: ANN401 -- DSPy's signatures carry no types
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
@@ -14,18 +16,80 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 
 from pb_graph.errors import InputError
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
-from pb_graph.planner import signatures
-from pb_graph.planner.plans import clean_plan
+from pb_graph.planner.plans import Difficulty, Level, Plan, clean_plan
 from pb_graph.planner.requests import PlannerRequest, level_request, plan_request
 from pb_graph.program import PlannerProgram
 from pb_graph.settings import Settings
-from pb_graph.styles import Example, Style
+from pb_graph.styles import STYLES, Example, Style
 from pb_graph.types import Query
 
 T = TypeVar("T")
 
 
-class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
+class Decompose(dspy.Signature):  # type: ignore[misc]  # dspy carries no types
+    """Plan how to do a task, without doing it.
+
+    Write the fewest parts that lead, in order, to what is asked for: two for a task of level 1 or
+    2, three of level 3 or 4, up to five of level 5. Each part is a piece of work that the next ones
+    build on: a quantity to find, a choice to make, a section or a function to write. Never state
+    its outcome, and ask for nothing that is given. No part repeats another. The last part delivers
+    exactly what the task asks for ("last"); only where the parts are written one behind the other
+    and are the answer together, as the sections of a long text or the days of a trip, do all of
+    them ("all"). Add a hint of a few words that names a method, never a result. Write in
+    the language of the task.
+    """
+
+    domain: str = dspy.InputField(desc="Field", default="")
+    problem: str = dspy.InputField(desc="Problem")
+    level: str = dspy.InputField(desc="Difficulty", default="")
+    correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
+    plan: Plan = dspy.OutputField()
+
+
+class EstimateDifficulty(dspy.Signature):  # type: ignore[misc]
+    """Judge how hard a task and its parts are, without doing it.
+
+    Levels run from 1 (easiest) to 5 (hardest), by the ideas, the steps, the knowledge and the
+    pitfalls involved. The whole task is worth 100 credits: share them among the parts by how much
+    work each one takes.
+    """
+
+    domain: str = dspy.InputField(desc="Field", default="")
+    examples: str = dspy.InputField(desc="Levels", default="")
+    problem: str = dspy.InputField(desc="Problem")
+    sub_questions: str = dspy.InputField(desc="Parts", default="")
+    level: str = dspy.InputField(desc="Difficulty", default="")
+    correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
+    difficulty: Difficulty = dspy.OutputField()
+
+
+class JudgeLevel(dspy.Signature):  # type: ignore[misc]
+    """Judge how hard a problem is, from L1 (easiest) to L5 (hardest), without solving it."""
+
+    domain: str = dspy.InputField(desc="Field", default="")
+    examples: str = dspy.InputField(desc="Levels", default="")
+    problem: str = dspy.InputField(desc="")  # without a label: shorter
+    correction: str = dspy.InputField(desc="Your last reply could not be used", default="")
+    level: Level = dspy.OutputField()
+
+
+DecomposeAndEstimate = Decompose.insert(
+    1, "examples", dspy.InputField(desc="Levels", default=""), str
+).with_instructions(
+    f"{Decompose.instructions} Judge the level of each part, from 1 (easiest) to 5 (hardest), and "
+    "share 100 credits among the parts by how much work each one takes."
+)
+"""`Decompose`, which also asks for the level and the credit of each part."""
+
+
+class Solve(dspy.Signature):  # type: ignore[misc]  # noqa: D101 -- the docstring is set below
+    __doc__ = STYLES["auto"].instruction
+
+    problem: str = dspy.InputField(desc="Problem")
+    solution: str = dspy.OutputField()
+
+
+class Planner(dspy.Module):  # type: ignore[misc]
     """Decomposes a question and estimates its difficulty.
 
     ``Planner()(question="…", level=3)`` asks DSPy's current language model and returns the plan;
@@ -34,11 +98,11 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
 
     def __init__(self) -> None:
         super().__init__()
-        self.decompose = dspy.Predict(signatures.Decompose)
-        self.estimate = dspy.Predict(signatures.EstimateDifficulty)
-        self.fused = dspy.Predict(signatures.DecomposeAndEstimate)
-        self.solve = dspy.Predict(signatures.Solve)  # shown to the solver, never called
-        self.level = dspy.Predict(signatures.JudgeLevel)
+        self.decompose = dspy.Predict(Decompose)
+        self.estimate = dspy.Predict(EstimateDifficulty)
+        self.fused = dspy.Predict(DecomposeAndEstimate)
+        self.solve = dspy.Predict(Solve)  # shown to the solver, never called
+        self.level = dspy.Predict(JudgeLevel)
 
     def forward(
         self, question: str, level: int | None = None, settings: Settings | None = None, **more: str
@@ -74,12 +138,11 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         if level is None:
             query["level"] = (await self._ask(level_request(query, settings), io, more)).level
         request = plan_request(query, settings, graded=settings.planning == "fused")
-        raw_plan = await self._ask(request, io, more)
-        plan, warnings = clean_plan(raw_plan, query, settings.max_steps)
+        plan, warnings = clean_plan(await self._ask(request, io, more), query, settings.max_steps)
         return dspy.Prediction(plan=plan, level=query["level"], warnings=warnings)
 
     async def _ask(self, request: PlannerRequest[T], io: IO, more: Mapping[str, str]) -> T:
-        request = replace(request, inputs={**request.inputs, **more})
+        request.inputs.update(more)
         predictor, adapter, inputs = self._parts(request)
         with dspy.context(adapter=adapter):
             prediction = await io.call(predictor, predictor.acall, **inputs)
@@ -122,7 +185,7 @@ class Planner(dspy.Module):  # type: ignore[misc]  # dspy carries no types
         shown = [(demo.get("problem"), demo.get("solution")) for demo in self.solve.demos]
         examples = tuple(Example(*pair) for pair in shown if all(pair))
         signature = self.solve.signature
-        instruction = "" if signature.equals(signatures.Solve) else signature.instructions
+        instruction = "" if signature.equals(Solve) else signature.instructions
         return Style(instruction, examples) if examples or instruction else None
 
     def program(self) -> PlannerProgram:

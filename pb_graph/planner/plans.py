@@ -12,12 +12,12 @@ from unicodedata import decimal, normalize
 from pydantic import BaseModel, Field
 
 from pb_graph.answers import without_thinking
-from pb_graph.planner.reading import MAX_LENGTH, find_grades, find_plan
+from pb_graph.planner.reading import find_grades, find_plan
 from pb_graph.tasks import is_composed
 from pb_graph.types import Query, ReportWarning, SubQuestion
 
 EASIEST, MIDDLE, HARDEST = 1, 3, 5
-ALL_CREDITS = 100.0
+_MAX_LENGTH = 40_000  # characters read of a reply
 _CONSTANT = 10  # numbers up to it are a part of a method ("mod 8", "k ≥ 3") before an "="
 _FORM = {"", "sub-question"}  # ask nothing; some models repeat the form of the reply
 _WORD = re.compile(r"[^\W_\u1100-\uffff]{4,}|\d+|[\u1100-\uffff]")
@@ -32,9 +32,8 @@ _SCALE = re.compile(  # names of a scale, or of a level that is denied
 _LEVEL = re.compile(
     r"(?i)(?:(?P<called>(?:level|lvl|difficulty|stufe|niveau|nivel|уровень|难度|難度|等级|レベル|난이도)"
     r"(?:[\W_]*\b(?:is|it|of|as|be|would|should|rated|an?|at|about|around|probably|solid|ist|est|es)\b)*"
-    r"[\W_为是は]*(?:L[ -]?)?|\bL[ -]?)|(?<![\w./-])\#?)"
-    r"(?:(?P<digits>[1-5](?:[.,]\d\d?)?)(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)(?![.,]\d|\s?%)"
-    r"(?!\s*(?:/|out of)\s*\d)"
+    r"[\W_为是は]*(?:L[ -]?)?|\bL[ -]?)|(?<![\w./-])\#?)(?:(?P<digits>[1-5](?:[.,]\d\d?)?)"
+    r"(?=L[1-5]|[一-鿿぀-ヿ]|\W|$)(?![.,]\d|\s?%|\s*(?:/|out of)\s*\d)"
     r"|(?P<word>one|two|three|four|five|I{1,3}V?|IV|V|[一二三四五])(?=级|級|\W|$))"
 )
 _CLAUSE_END = re.compile(
@@ -54,7 +53,7 @@ class _Reply(BaseModel, frozen=True):
     @classmethod
     def read(cls, text: str) -> Self:
         """Find the value in a reply, with its thinking; raise ValueError if it holds none."""
-        if fields := cls.finder(text):
+        if fields := cls.finder(without_thinking(text)[:_MAX_LENGTH]):
             return cls.model_validate(fields)
         raise ValueError(cls.missing)
 
@@ -109,7 +108,7 @@ class Difficulty(_Reply, frozen=True):
 
 def find_level(text: str) -> dict[str, Any]:
     """Return the ``level`` from 1 to 5 that a reply names; none where it names none, or several."""
-    text = without_thinking(text)[:MAX_LENGTH].translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
+    text = text.translate({0xBC: ".25", 0xBD: ".5", 0xBE: ".75"})
     plain = "".join(f"{decimal(sign, sign)}" for sign in normalize("NFKC", text))
     plain, scales = _SCALE.subn(" ", plain)
     found = sorted(_LEVEL.finditer(plain), key=lambda match: match["digits"] is None)
@@ -145,10 +144,8 @@ class Level(Difficulty, frozen=True):
 
 def single_step(query: Query) -> SubQuestion:
     """Return the plan of one step: the question itself."""
-    question, level = query["question"], query["level"]
-    return SubQuestion(
-        index=0, question=question, hint="", depends_on=[], level=level, credit=ALL_CREDITS
-    )
+    text, level = query["question"], query["level"]
+    return SubQuestion(index=0, question=text, hint="", depends_on=[], level=level, credit=100.0)
 
 
 def clean_plan(
@@ -240,7 +237,7 @@ def grade_steps(
     shares = [value for value in estimates.credits if value is not None and value >= 0]
     if not len(shares) == len(estimates.credits) == count or not sum(shares):
         shares = [1.0] * count
-    credit = [round(value / sum(shares) * ALL_CREDITS, 2) for value in shares]
+    credit = [round(value / sum(shares) * 100, 2) for value in shares]
     rows = zip(steps, levels, credit, strict=True)
     graded: list[SubQuestion] = [{**step, "level": own, "credit": part} for step, own, part in rows]
     notes = [

@@ -18,9 +18,7 @@ from unicodedata import numeric
 
 from json_repair import repair_json
 
-from pb_graph.answers import without_thinking
-
-MAX_LENGTH, _MAX_STARTS, _MAX_BROKEN = 40_000, 40, 4
+_MAX_STARTS, _MAX_BROKEN = 40, 4
 _MAX_REPAIRED = 2_000  # characters: the time to repair JSON grows with the square of its length
 # JSON begins a line, or is an object or a list of quoted texts: "{1, 2}" is mathematics.
 _JSON_START = re.compile(r"^[ \t>]*(?=[\[{])|(?=[\[{]\s*\{?\s*\\?[\"'“])", re.MULTILINE)
@@ -119,7 +117,7 @@ class _List(NamedTuple):
 def find_plan(text: str) -> dict[str, Any]:
     """Return the fields of the `Plan` that a reply holds; none if it holds no plan."""
     best, plan = 1, dict[str, Any]()
-    for listed in _lists(without_thinking(text)[:MAX_LENGTH]):
+    for listed in _lists(text):
         if (steps := _steps(listed)) and (rank := _rank(listed, steps)) >= best:
             said = re.search(r"\b(all|last)\b", str(listed.about.get("delivers")).casefold())
             best = rank  # of lists as sure the last one counts: drafts stand before their plan
@@ -362,8 +360,7 @@ def _add_text(item: dict[str, str], text: str, *, is_point: bool = False) -> Non
     """Add words to an item: a field by its name, a title, the question of the title, or a hint."""
     text = text.strip(_AROUND)
     heads = (part for name, part in item.items() if _FIELD_OF[name] == "question" and _says(part))
-    head = next(heads, "")
-    field = _field_in(text)
+    head, field = next(heads, ""), _field_in(text)
     if field and not (_FIELD_OF[field[0]] == "question" and _ENDS.search(head)):
         item.setdefault(*field)
     elif not _says(text):
@@ -400,7 +397,6 @@ def _place_of(mark: re.Match[str] | None) -> tuple[str, int]:
 
 def find_grades(text: str) -> dict[str, Any]:
     """Return the ``level`` of a problem, and the ``levels`` and ``credits`` of its parts."""
-    text = without_thinking(text)[:MAX_LENGTH]
     lines = {line[1]: line[2] for line in map(_FIELD_LINE.match, text.splitlines()) if line}
     values = [*(value for _, value in _json_values(text)), lines]
     return next((grades for value in values if (grades := _grades(value))), {})

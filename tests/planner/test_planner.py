@@ -12,10 +12,9 @@ import pytest
 
 from pb_graph import Context, Planner, Settings, build_graph
 from pb_graph.errors import InputError, PlannerProgramError
-from pb_graph.planner.planner import PlannerAdapter, load_planner
+from pb_graph.planner.planner import Decompose, PlannerAdapter, load_planner
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.requests import PlannerRequest
-from pb_graph.planner.signatures import Decompose
 from pb_graph.program import PlannerProgram
 from pb_graph.styles import Example, Style
 from tests.support.chat_model import ScriptedChat

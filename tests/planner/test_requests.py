@@ -13,7 +13,7 @@ from pb_graph.errors import ModelCallError
 from pb_graph.models.client import ChatClient
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import BLOCKING, run_sync
-from pb_graph.planner.planner import Planner, PlannerAdapter
+from pb_graph.planner.planner import Decompose, Planner, PlannerAdapter
 from pb_graph.planner.plans import Difficulty, Level, Plan, PlannedStep
 from pb_graph.planner.requests import (
     LEVEL_RUBRIC,
@@ -22,7 +22,6 @@ from pb_graph.planner.requests import (
     level_request,
     plan_request,
 )
-from pb_graph.planner.signatures import Decompose
 from pb_graph.settings import Settings
 from pb_graph.types import Purpose, Query, SubQuestion
 from tests.support.chat_model import HTTPError, ScriptedChat, with_schema
