@@ -221,6 +221,7 @@ def _letters(name: object) -> str:
 
 
 _FIELD_OF = {_letters(word): field for field, words in _FIELDS.items() for word in words.split("|")}
+_PLACE_OF = {name: place for place, name in enumerate(_FIELD_OF)}
 
 
 def _field_of(name: object) -> str:
@@ -236,7 +237,7 @@ def _to_step(item: object) -> dict[str, Any] | None:
     if not isinstance(item, Mapping):
         return None
     fields, points = dict[str, Any](), ""
-    for name in sorted(filter(_field_of, item), key=lambda key: [*_FIELD_OF].index(_letters(key))):
+    for name in sorted(filter(_field_of, item), key=lambda key: _PLACE_OF[_letters(key)]):
         field, value = _field_of(name), item[name]
         if isinstance(value, list) and field in {"question", "hint"}:
             points = points or "; ".join(part for part in value if isinstance(part, str))
