@@ -24,7 +24,6 @@ from pb_graph.models.options import (
     address_of,
     classes_of,
     generic,
-    known_levels,
     name_of,
     uses_responses,
 )
@@ -37,9 +36,9 @@ _DISABLED = {"type": "disabled"}
 _OPENAI_NAMES = re.compile(r"gpt-(?!oss)|o\d|chatgpt-")
 # Models without levels in LangChain's profiles: dated versions, new ones, and those before GPT-5.1.
 _OTHER_REASONERS = re.compile(r"(gpt-5(-mini|-nano)?|o1|o3|o3-mini|o4-mini)(-\d{4}-\d\d-\d\d)?")
-# From version 5 on, Claude thinks unasked: these models less if asked by this type, others never.
-_LEAST_TYPES = dict.fromkeys(("claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"), "disabled")
-_LEAST_TYPES["claude-sonnet-5-5"] = "between_tools"
+# Claude thinks unasked from version 5 on. These models can be told to think less, others cannot.
+_LESS_THINKING = dict.fromkeys(("claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"), _DISABLED)
+_LESS_THINKING["claude-sonnet-5-5"] = {"type": "between_tools"}
 # Models that take a thinking budget instead of a level.
 _GEMINI_BUDGETS = re.compile(
     r"gemini-(?:2\.5-(?=pro|flash)|(?=.*-latest))(pro|flash)(?!.*(image|tts|audio|live|computer))"
@@ -61,6 +60,14 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
     if host.endswith("deepseek.com"):
         return deepseek
     return llama_cpp if server.is_served(address_of(model)) else openai_compatible
+
+
+def known_levels(model: Any, *, thinks: object = False) -> tuple[list[str], str | None]:
+    """Return a model's effort levels, lowest first (the usual if it `thinks`), and its default."""
+    profile, usual = model.profile or {}, ["low", "medium", "high"] if thinks else []
+    names = profile.get("reasoning_effort_levels") if profile.get("reasoning_output") else None
+    levels = [level for level in THINKING_TOKENS if level in (names or ())]
+    return levels or usual, profile.get("reasoning_effort_default")
 
 
 def _effort_level(
@@ -162,12 +169,12 @@ def anthropic(model: Any, options: CallOptions) -> dict[str, Any]:
     """Cap a call of Claude, thinking included, and lower its thinking to what fits."""
     effort = model.reasoning_effort or (model.output_config or {}).get("effort")
     own = model.thinking or model.model_kwargs.get("thinking") or {}
-    least = _LEAST_TYPES.get(re.sub(r"-\d{8}$", "", model.model))
+    less = _LESS_THINKING.get(re.sub(r"-\d{8}$", "", model.model))
     if own.get("type") == "adaptive" and "-4-" in model.model:
-        least = "disabled"
+        less = _DISABLED
     thinking = _lowered(own, options)
     if options.thinking == "off" or (options.is_tight and not own and not effort):
-        thinking = thinking or ({"type": least} if least else None)
+        thinking = thinking or less
     sent: Any = {"timeout": options.timeout} if model.default_request_timeout is None else {}
     sent |= {"max_tokens": options.cap} | ({"thinking": thinking} if thinking else {})
     # LangChain would turn adaptive thinking on for 'reasoning_effort'.

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 from langchain_core.language_models import BaseChatModel
 
 from pb_graph.local.weights import CATALOG, LOCAL_PREFIX
-from pb_graph.models.caps import CapPolicy
-from pb_graph.models.options import CallOptions, known_levels, name_of
+from pb_graph.models.caps import CapPolicy, known_levels
+from pb_graph.models.options import CallOptions, name_of
 from pb_graph.settings import ClassName
 
 
