@@ -35,8 +35,7 @@ class Method:
         style: Used if ``Settings.style`` is None. None: one of its own, which no setting changes.
         thinking: ``off`` keeps a model from thinking; None leaves that to the budget.
         is_prompt: Whether the function returns a prompt, rather than making calls of its own.
-        limit: ``limit(settings, query)``, an upper bound on the completion tokens of all calls
-            where no budget bounds them. None for one call of at most ``cutoff``.
+        limit: ``limit(settings, query)``, the most completion tokens of a run; None: ``cutoff``.
     """
 
     name: str

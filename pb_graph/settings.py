@@ -19,7 +19,6 @@ from pb_graph.types import Query
 
 
 def _known_method(name: str) -> str:
-    """Return the name of a method; raise InputError, which lists the known ones, for any other."""
     if name not in METHODS:
         msg = f"there is no method {name!r}; available: {', '.join(METHODS)}"
         raise InputError(msg + did_you_mean(name, METHODS))
@@ -33,7 +32,6 @@ LEVEL_CAP = 2  # tokens of the call for the level: a letter and a digit, or a sm
 
 _DOMAIN_STYLES = {"arithmetic": "calculation", "mathematics": "concise"}  # that `auto` stands for
 _DOMAIN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {  # of `PLANNED`: docs/measured.md says why
-    # An answer that is cut off is mostly lost: read off answers without a cap.
     "mathematics": {"budget": 700},
     "instruction following": {"style": "answer", "plan_from": None, "budget": 350},
 }
@@ -181,12 +179,12 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
         own = METHODS[self.method].style
         style = own and (self.style or own)
         if style == "auto":
-            computes = self.model_class == "small" and is_sum(query["question"])
-            usual = "calculation" if computes else "auto"
-            style = _DOMAIN_STYLES.get(query["domain"].casefold(), usual)
-        by_steps = self.is_planned(query["level"]) and self.is_stepwise
-        # No calculation is of a part.
-        return "draft" if style == "calculation" and by_steps else style
+            style = _DOMAIN_STYLES.get(query["domain"].casefold(), "auto")
+        if style == "auto" and self.model_class == "small" and is_sum(query["question"]):
+            style = "calculation"
+        if style == "calculation" and self.is_stepwise and self.is_planned(query["level"]):
+            return "draft"  # no calculation is of a part
+        return style
 
     @property
     def shape(self) -> Schedule:

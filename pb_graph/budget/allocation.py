@@ -35,8 +35,7 @@ class LevelTable(BaseModel, frozen=True, extra="forbid"):
 
     rule: Literal["level_table"] = Field(default="level_table", description="Name of the rule.")
     tokens: Annotated[dict[int, _Tokens], AfterValidator(_has_every_level)] = Field(
-        default={1: 200, 2: 250, 3: 350, 4: 450, 5: 600},
-        description="Budget of a question by its level. The default is from the paper's code.",
+        default={1: 200, 2: 250, 3: 350, 4: 450, 5: 600}, description="Solving tokens by level."
     )
     thinking: Annotated[dict[int, _MaybeNoTokens], AfterValidator(_has_every_level)] | None = Field(
         default=None, description="Tokens for thinking, in addition, which the solver is not told."
@@ -52,9 +51,7 @@ class PerLevel(BaseModel, frozen=True, extra="forbid"):
 
     rule: Literal["per_level"] = Field(default="per_level", description="Name of the rule.")
     initial: _MaybeNoTokens = Field(description="Tokens that every question gets.")
-    per_level: _MaybeNoTokens = Field(
-        description="Tokens added for each level: the budget is initial + per_level · level."
-    )
+    per_level: _MaybeNoTokens = Field(description="Tokens that are added for each level.")
 
     def budget_for(self, level: int) -> int:
         """Return the solving tokens for a level from 1 to 5."""
@@ -67,9 +64,7 @@ BudgetRule = Annotated[LevelTable | PerLevel, Field(discriminator="rule")]
 class Limit(BaseModel, frozen=True, extra="forbid"):
     """The most that a question may cost, input and planning included."""
 
-    usd: _Positive | None = Field(
-        default=None, description="Dollars, by the prices of the graph or of genai-prices."
-    )
+    usd: _Positive | None = Field(default=None, description="Dollars, by `prices` or genai-prices.")
     total_tokens: _Tokens | None = Field(default=None, description="Input and completion tokens.")
 
     @model_validator(mode="after")
@@ -156,11 +151,7 @@ def split(
 
 
 class Schedule(BaseModel, frozen=True, extra="forbid"):
-    """A schedule with its parameters; each schedule reads its own.
-
-    The defaults of ``bam`` are an assumption, not a fit: 50 tokens leave uncertainties (Eq. 1) of
-    2, 10, 35, 50 and 60 % at the levels 1 to 5.
-    """
+    """A schedule with its parameters; each schedule reads its own."""
 
     name: Literal[ScheduleName, "bam"] = Field(description="Name of the schedule.")
     power: float = Field(default=2.0, gt=0, le=10, description="p of the polynomial schedule.")

@@ -24,8 +24,6 @@ from pb_graph.models.options import (
     address_of,
     classes_of,
     generic,
-    is_openai_like,
-    known_levels,
     name_of,
     uses_responses,
 )
@@ -38,9 +36,9 @@ _DISABLED = {"type": "disabled"}
 _OPENAI_NAMES = re.compile(r"gpt-(?!oss)|o\d|chatgpt-")
 # Models without levels in LangChain's profiles: dated versions, new ones, and those before GPT-5.1.
 _OTHER_REASONERS = re.compile(r"(gpt-5(-mini|-nano)?|o1|o3|o3-mini|o4-mini)(-\d{4}-\d\d-\d\d)?")
-# Least thinking of Claude models that think by default. Others from version 5 on always think.
-_MIN_THINKING = dict.fromkeys(("claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"), "disabled")
-_MIN_THINKING["claude-sonnet-5-5"] = "between_tools"
+# Claude thinks unasked from version 5 on. These models can be told to think less, others cannot.
+_LESS_THINKING = dict.fromkeys(("claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"), _DISABLED)
+_LESS_THINKING["claude-sonnet-5-5"] = {"type": "between_tools"}
 # Models that take a thinking budget instead of a level.
 _GEMINI_BUDGETS = re.compile(
     r"gemini-(?:2\.5-(?=pro|flash)|(?=.*-latest))(pro|flash)(?!.*(image|tts|audio|live|computer))"
@@ -53,9 +51,9 @@ _MIN_REFUSED = 1024  # a smaller cap is not what a server refuses
 
 def policy_for(model: BaseChatModel) -> CapPolicy:
     """Return the policy that fits a chat model, by its classes and the address of its server."""
-    named = [_BY_CLASS[kind] for kind in classes_of(model) if kind in _BY_CLASS]
-    if named or not is_openai_like(model):
-        return named[0] if named else generic
+    policy = next((_BY_CLASS[kind] for kind in classes_of(model) if kind in _BY_CLASS), generic)
+    if policy is not openai_compatible:
+        return policy
     host = urlsplit(address_of(model)).hostname or ""  # empty for OpenAI's own by default
     if not host or host.endswith(("api.openai.com", "openai.azure.com")):
         return openai
@@ -64,8 +62,16 @@ def policy_for(model: BaseChatModel) -> CapPolicy:
     return llama_cpp if server.is_served(address_of(model)) else openai_compatible
 
 
+def known_levels(model: Any, *, thinks: object = False) -> tuple[list[str], str | None]:
+    """Return a model's effort levels, lowest first (the usual if it `thinks`), and its default."""
+    profile, usual = model.profile or {}, ["low", "medium", "high"] if thinks else []
+    names = profile.get("reasoning_effort_levels") if profile.get("reasoning_output") else None
+    levels = [level for level in THINKING_TOKENS if level in (names or ())]
+    return levels or usual, profile.get("reasoning_effort_default")
+
+
 def _effort_level(
-    levels: Sequence[str], options: CallOptions, *, default: str | None, own: str | None = None
+    options: CallOptions, levels: Sequence[str], default: str | None, own: str | None = None
 ) -> str | None:
     """Return the highest level whose usual thinking fits, else the lowest; None to ask for none."""
     if not levels or options.is_free:
@@ -88,7 +94,7 @@ def openai(model: Any, options: CallOptions) -> dict[str, Any]:
     thinks = (model.profile or {}).get("reasoning_output") or _OTHER_REASONERS.fullmatch(name)
     levels, default = known_levels(model, thinks=thinks)
     own = model.reasoning_effort or reasoning.get("effort")
-    level = _effort_level(levels, options, default=default, own=own)
+    level = _effort_level(options, levels, default, own)
     if options.thinking == "low" and own is None and "low" in levels and "none" not in levels:
         level = "low"
     if level is None or "-pro" in name:  # takes only 'high', even if its profile has more levels
@@ -113,42 +119,35 @@ def deepseek(model: Any, options: CallOptions) -> dict[str, Any]:
     is_own = model.reasoning_effort or "thinking" in (model.extra_body or {})
     if options.thinking == "off" or (options.is_tight and not is_own):
         return _openai_arguments(model, options, thinking=_DISABLED)
-    level = None if is_own else _effort_level(["low", "high", "max"], options, default="high")
+    level = None if is_own else _effort_level(options, ["low", "high", "max"], "high")
     return _openai_arguments(model, options) | ({"reasoning_effort": level} if level else {})
 
 
 def vllm(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of vLLM. A server without ``--reasoning-parser`` refuses a thinking budget."""
+    marks: Any = {"continue_final_message": True, "add_generation_prompt": False}
     # vLLM's documents do not say whether a budget of 0 is allowed.
-    extra = _own_server(model, options, thinking_token_budget=max(1, options.thinking_room))
-    if options.continue_last:
-        extra |= {"continue_final_message": True, "add_generation_prompt": False}
-    return _openai_arguments(model, options, **extra)
+    budget = {"thinking_token_budget": max(1, options.thinking_room)}
+    return _own_server(model, options, budget, **(marks if options.continue_last else {}))
 
 
 def llama_cpp(model: BaseChatModel, options: CallOptions) -> dict[str, Any]:
     """Cap a call of llama.cpp's server, from build b9982 (July 2026) on."""
     # Models without thinking ignore the budget.
-    extra = _own_server(model, options, reasoning_budget_tokens=options.thinking_room)
-    return _openai_arguments(model, options, **extra)
+    return _own_server(model, options, {"reasoning_budget_tokens": options.thinking_room})
 
 
-def _own_server(model: Any, options: CallOptions, **budget: Any) -> dict[str, Any]:
-    if options.thinking != "off":
-        return {} if options.is_free else budget
-    # Chat templates of hybrid models read this; others ignore it.
-    own = (model.extra_body or {}).get("chat_template_kwargs") or {}
-    return budget | {"chat_template_kwargs": {**own, "enable_thinking": False}}
+def _own_server(model: Any, options: CallOptions, budget: Any, **extra: Any) -> dict[str, Any]:
+    if options.thinking == "off":  # chat templates of hybrid models read this; others ignore it
+        own = (model.extra_body or {}).get("chat_template_kwargs") or {}
+        extra["chat_template_kwargs"] = {**own, "enable_thinking": False}
+    return _openai_arguments(model, options, **extra, **({} if options.is_free else budget))
 
 
 def _openai_arguments(
     model: Any, options: CallOptions, cap_name: str = "max_tokens", **extra: Any
 ) -> dict[str, Any]:
-    """Return the arguments for a server of OpenAI's protocol; the model's own time limit is kept.
-
-    LangChain renames an argument ``max_tokens``, and raises on a truncated reply to a schema: both
-    have to stand in the body. The Responses API has another form of a schema, and is sent none.
-    """
+    """Return the arguments for a server of OpenAI's protocol; the model's own timeout is kept."""
     sent = {"timeout": options.timeout} if model.request_timeout is None else {}
     own, room = model.extra_body or {}, max(1, options.thinking_room)
     # The caller's thinking budgets, of vLLM, Qwen, Claude and OpenRouter, fit below the cap.
@@ -157,6 +156,8 @@ def _openai_arguments(
     fitting["thinking"] = _lowered(own.get("thinking"), options)
     fitting["reasoning"] = _lowered(own.get("reasoning"), options, "max_tokens")
     body = own | {name: value for name, value in fitting.items() if value} | extra
+    # LangChain renames an argument `max_tokens`, and raises on a truncated reply to a schema: both
+    # have to stand in the body. The Responses API has another form of a schema, and is sent none.
     (body if cap_name == "max_tokens" else sent)[cap_name] = options.cap
     if options.schema is not None and not uses_responses(model):
         schema = {"name": "reply", "schema": options.schema}
@@ -165,24 +166,19 @@ def _openai_arguments(
 
 
 def anthropic(model: Any, options: CallOptions) -> dict[str, Any]:
-    """Cap a call of Claude; the cap includes thinking.
-
-    Before 5, models think only when asked to, with ``budget_tokens`` that have to stay below the
-    cap. From 5 on, models think unasked; with under 1,024 tokens for it, as little as possible.
-    """
+    """Cap a call of Claude, thinking included, and lower its thinking to what fits."""
     effort = model.reasoning_effort or (model.output_config or {}).get("effort")
     own = model.thinking or model.model_kwargs.get("thinking") or {}
-    least = _MIN_THINKING.get(re.sub(r"-\d{8}$", "", model.model))
+    less = _LESS_THINKING.get(re.sub(r"-\d{8}$", "", model.model))
     if own.get("type") == "adaptive" and "-4-" in model.model:
-        least = "disabled"
+        less = _DISABLED
     thinking = _lowered(own, options)
     if options.thinking == "off" or (options.is_tight and not own and not effort):
-        thinking = thinking or ({"type": least} if least else None)
+        thinking = thinking or less
     sent: Any = {"timeout": options.timeout} if model.default_request_timeout is None else {}
     sent |= {"max_tokens": options.cap} | ({"thinking": thinking} if thinking else {})
-    levels, default = known_levels(model)
     # LangChain would turn adaptive thinking on for 'reasoning_effort'.
-    level = _effort_level(levels, options, default=default, own=effort)
+    level = _effort_level(options, *known_levels(model), own=effort)
     return {**sent, **({"output_config": {"effort": level}} if level else {})}
 
 
@@ -214,8 +210,8 @@ def gemini(model: Any, options: CallOptions) -> dict[str, Any]:
         elif "lite" in model.model and budget < THINKING_TOKENS["minimal"]:
             budget = 0
         return sent | {"thinking_budget": budget}
-    levels, default = known_levels(model, thinks=_NEW_GEMINIS.fullmatch(model.model))
-    level = _effort_level(levels, options, default=default, own=model.reasoning_effort)
+    known = known_levels(model, thinks=_NEW_GEMINIS.fullmatch(model.model))
+    level = _effort_level(options, *known, own=model.reasoning_effort)
     # Google takes no level beside a thinking budget.
     return sent if level is None or own is not None else sent | {"thinking_level": level}
 
@@ -252,6 +248,7 @@ _BY_CLASS: dict[str, CapPolicy] = {
     "langchain_ollama.ChatOllama": ollama,
     "langchain_aws.ChatBedrockConverse": bedrock,
     "langchain_openai.AzureChatOpenAI": openai,
+    "langchain_openai.BaseChatOpenAI": openai_compatible,  # if its address is no other's
 }
 _POLICIES = (generic, openai, openai_compatible, deepseek, vllm, llama_cpp, *_BY_CLASS.values())
 POLICIES: dict[str, CapPolicy] = {policy.__name__: policy for policy in _POLICIES}

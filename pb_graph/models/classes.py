@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 from langchain_core.language_models import BaseChatModel
 
 from pb_graph.local.weights import CATALOG, LOCAL_PREFIX
-from pb_graph.models.caps import CapPolicy
-from pb_graph.models.options import CallOptions, known_levels, name_of
+from pb_graph.models.caps import CapPolicy, known_levels
+from pb_graph.models.options import CallOptions, name_of
 from pb_graph.settings import ClassName
 
 
@@ -47,7 +47,7 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z0-9])(?:{pattern})(?![a-z0-9])")
 
 
-# Names as providers and hubs write them; a pattern is stronger than those below it.
+# Names as providers and hubs write them.
 _NEVER = _words(r"(?:non|no)-?(?:think|reason)(?:ing)?")
 _ALWAYS = _words(
     r"r1|qwq|qvq|o[134]|(?:ace|open)?(?:think|reason)(?:er|ing)?|seed-oss|hunyuan-(?:t1|a13b)"
@@ -64,6 +64,7 @@ _PLAIN = _words(
     r"claude(?:-[^/]*)?|gemini-\S*|gpt-(?:3\.5|4)\S*|llama\S*|mistral\S*|mixtral\S*|ministral\S*"
     r"|codestral\S*|gemma\S*|phi\S*|command\S*|nova\S*|granite\S*|qwen-?2\S*|kimi-k2\S*|olmo\S*"
 )
+_BY_STRENGTH = (_NEVER, _ALWAYS, _INSTRUCT, _THINKING, _PLAIN)  # the first that fits tells
 
 
 class FoundClass(NamedTuple):
@@ -83,13 +84,10 @@ def find_class(model: BaseChatModel | str) -> FoundClass:
     sizes = [float(billions or 0) or int(rest) / 1000 for billions, rest in _SIZE.findall(short)]
     is_small = _TINY.fullmatch(short) or 0 < max(sizes, default=0) <= _SMALL
     at_rest: ClassName = "small" if is_small else "large"
-    never, instruct = _NEVER.search(short), _INSTRUCT.search(short)
-    always = not never and _ALWAYS.search(short)
-    by_name: ClassName | None = None
-    if always or (not never and not instruct and _THINKING.search(short)):
+    fitting = next((names for names in _BY_STRENGTH if names.search(short)), None)
+    by_name: ClassName | None = at_rest if fitting or is_small else None
+    if fitting in {_ALWAYS, _THINKING}:
         by_name = "thinking"
-    elif is_small or never or instruct or _PLAIN.search(short):
-        by_name = at_rest
     if (own := _own_thinking(model)) is not None:
         return FoundClass("thinking" if own else at_rest, "model")
     thinks = (getattr(model, "profile", None) or {}).get("reasoning_output")
@@ -97,8 +95,9 @@ def find_class(model: BaseChatModel | str) -> FoundClass:
         # A profile says that a model *can* think. Older Claude models think only when asked to, and
         # so do the models of OpenAI that have the effort "none".
         levels, default = known_levels(model)
-        idle = by_name == "large" or (not always and "none" in levels and default in {None, "none"})
-        return FoundClass("thinking" if thinks and not idle else at_rest, "profile")
+        can_rest = fitting is not _ALWAYS and "none" in levels and default in {None, "none"}
+        is_idle = not thinks or by_name == "large" or can_rest
+        return FoundClass(at_rest if is_idle else "thinking", "profile")
     return FoundClass(by_name or "large", "name" if by_name else "default")
 
 

@@ -77,7 +77,6 @@ _TEXT_BLOCKS = {
     *("reasoning", "reasoning_content", "tool_use", "tool_call", "tool_call_chunk"),
     *("invalid_tool_call", "function_call"),
 }
-_IMAGE_BLOCKS = {"image", "image_url", "input_image"}
 _MARGIN = 1.25  # over the most tokens per byte that were seen
 _MIN_LEARNED = 400  # bytes: of shorter prompts, the template is too large a part
 _MAX_PROMPTS = 10_000
@@ -94,13 +93,11 @@ _lock = threading.Lock()
 def bound_input(
     model: BaseChatModel,
     messages: Sequence[BaseMessage],
-    arguments: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] = {},
     *,
     is_learned: bool = True,
 ) -> Bill:
-    """Return a bill with the largest possible input of a call, for `Budget.reserve`.
-
-    docs/recipes/cost.md says how the bound is found.
+    """Return a bill with the largest input that a call can have: docs/recipes/cost.md.
 
     Args:
         model: The chat model.
@@ -111,10 +108,8 @@ def bound_input(
     Raises:
         InputError: If what is sent has no bound: sound, files, tools or input of the provider.
     """
-    arguments = arguments or {}
     key, others, parts = _sent(model, messages, arguments)
-    counter = _counter(model)
-    count = counter or _bytes
+    count = _counter(model)
     digests = digests_of(messages, (key, others)) if is_learned else []
     sizes = [(n, size) for n, digest in enumerate(digests, 1) if (size := _sizes.get(digest))]
     known, tokens = max(sizes, default=(0, 0))
@@ -124,7 +119,7 @@ def bound_input(
     tokens += sum(part.images for part in new)
     bound = tokens + _PER_REQUEST + _PER_MESSAGE * len(new)
     bound += sum(max(count(part.text), part.written) for part in new)
-    if is_learned and counter is None:
+    if is_learned and count is _bytes:
         # Bytes of a kind that was seen, such as words, have at most the tokens that were seen, with
         # a margin. Others, such as digits, are a token each. The smallest prompt has a template.
         most, odd, smallest = _ratios.get(key, (1.0, 0.0, 0))
@@ -170,8 +165,6 @@ def learn_input(
 def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]:
     """Return a digest of each beginning of a prompt, from its first message to the whole.
 
-    Marks for a prompt cache do not count, because they move.
-
     Args:
         messages: The prompt.
         start: What stands before the messages, such as the tools.
@@ -181,6 +174,7 @@ def digests_of(messages: Sequence[BaseMessage], start: object = "") -> list[str]
         content: Any = message.content
         if not isinstance(content, str):
             blocks = [{"text": part} if isinstance(part, str) else part for part in content]
+            # Marks for a prompt cache move.
             content = [{n: v for n, v in block.items() if n != "cache_control"} for block in blocks]
         calls = [getattr(message, name, None) for name in ("tool_calls", "tool_call_id")]
         parts = message.type, content, calls, message.additional_kwargs
@@ -268,7 +262,7 @@ def _read(content: Any) -> tuple[list[Any], int]:
     for part in [content] if isinstance(content, str) else content:
         block = {"type": "text", "text": part} if isinstance(part, str) else part
         kind = block.get("type", "")
-        if kind in _IMAGE_BLOCKS:
+        if kind in {"image", "image_url", "input_image"}:
             images += 1
         elif kind == "tool_result":
             inner, more = _read(block.get("content") or "")
@@ -298,10 +292,10 @@ def _odd_bytes(text: str) -> int:
     return _bytes(text) - sum(map(len, _PLAIN_WORDS.findall(text)))
 
 
-def _counter(model: BaseChatModel) -> Callable[[Any], int] | None:
-    """Return a count of JSON in tokens, for a known model of OpenAI's own server; else None."""
+def _counter(model: BaseChatModel) -> Callable[[Any], int]:
+    """Return a count of JSON: in tokens for a known model of OpenAI's own server, else in bytes."""
     if "//api.openai.com/" not in address_of(model):
-        return None
+        return _bytes
     import tiktoken  # noqa: PLC0415 -- installed with the model's class
 
     # LiteLLM, which DSPy needs, brings the tokenizer files, so that nothing is downloaded.
@@ -311,5 +305,5 @@ def _counter(model: BaseChatModel) -> Callable[[Any], int] | None:
     try:
         encode = tiktoken.encoding_for_model(name_of(model)).encode  # which tiktoken keeps
     except (KeyError, OSError):
-        return None
+        return _bytes
     return lambda value: len(encode(_json(value), disallowed_special=()))

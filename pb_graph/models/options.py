@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -17,9 +17,8 @@ from pb_graph.types import Purpose
 Thinking = Literal["free", "low", "bounded", "off"]
 """The limit on thinking before an answer, for providers that let callers set one.
 
-``free``: the model's own choice; the cap is a safety net, not a budget. ``low``: the same, at the
-low effort where OpenAI's models take one, as in the paper. ``bounded``: an answer must still fit
-into the cap. ``off``: as little as the provider allows, because only the answer is missing.
+``free``: none, the cap is a safety net. ``low``: none, but OpenAI's models take the low effort, as
+in the paper. ``bounded``: an answer must fit into the cap. ``off``: as little as is allowed.
 """
 
 TIMEOUT = 120.0  # seconds of an attempt
@@ -27,7 +26,6 @@ TIMEOUT = 120.0  # seconds of an attempt
 # and Anthropic's least thinking budget, 1,024, agrees. The others are our estimates.
 _LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_TOKENS = dict(zip(_LEVELS, (0, 512, 1024, 8192, 24576, 32768, 65536), strict=True))
-_USUAL_LEVELS = ["low", "medium", "high"]
 MIN_THINKING = THINKING_TOKENS["low"]  # with fewer, thinking is turned off
 
 # Names of fields, as `plain_field` writes them: of caps, of numbers of answers, and of objects that
@@ -133,14 +131,6 @@ def address_of(model: BaseChatModel) -> str:
     return str(getattr(client, "base_url", None) or settings.openai_api_base or "")
 
 
-def known_levels(model: object, *, thinks: object = False) -> tuple[list[str], str | None]:
-    """Return a model's effort levels, lowest first (the usual if it `thinks`), and its default."""
-    profile: Any = getattr(model, "profile", None) or {}
-    names = profile.get("reasoning_effort_levels") if profile.get("reasoning_output") else None
-    levels = [level for level in THINKING_TOKENS if level in (names or ())]
-    return levels or (_USUAL_LEVELS if thinks else []), profile.get("reasoning_effort_default")
-
-
 @lru_cache(maxsize=1024)  # the fields of a provider are few
 def plain_field(name: str) -> str:
     """Return a field's name in small letters and without separators: ``topP`` is ``top_p``."""
@@ -158,22 +148,20 @@ def is_merged(name: str, value: object) -> bool:
     return isinstance(value, Mapping) and not _CLOSED.fullmatch(plain_field(name))
 
 
-def caps_in(fields: Mapping[str, Any]) -> list[int]:
-    """Return the caps among the fields of a model or of a call, and in what they merge."""
-    return [*_numbers_in(fields, _CAP)]
+def caps_in(fields: Mapping[str, Any], names: re.Pattern[str] = _CAP) -> list[int]:
+    """Return the caps, or numbers of other names, in fields of a model or call, merged ones too."""
+    numbers = list[int]()
+    for name, value in fields.items():
+        if is_merged(name, value):
+            numbers += caps_in(value, names)
+        elif isinstance(value, int | float) and value >= 1 and names.fullmatch(plain_field(name)):
+            numbers.append(int(value))
+    return numbers
 
 
 def answers_in(fields: Mapping[str, Any]) -> int:
     """Return how many answers the fields of a model or of a call ask for at once."""
-    return max(_numbers_in(fields, _ANSWERS), default=1)
-
-
-def _numbers_in(fields: Mapping[str, Any], names: re.Pattern[str]) -> Iterator[int]:
-    for name, value in fields.items():
-        if is_merged(name, value):
-            yield from _numbers_in(value, names)
-        elif isinstance(value, int | float) and value >= 1 and names.fullmatch(plain_field(name)):
-            yield int(value)
+    return max(caps_in(fields, _ANSWERS), default=1)
 
 
 def without_caps(fields: Mapping[str, Any], *, is_body: bool = False) -> dict[str, Any]:

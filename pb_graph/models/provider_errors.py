@@ -162,14 +162,12 @@ def is_lasting(failure: ModelCallError) -> bool:
 
 
 def tokens_of_error(error: Exception) -> Bill | None:
-    """Return the tokens that a failed attempt cost; None if it was refused or never sent.
-
-    OpenAI's client raises if a reply under ``response_format`` was cut off. The error carries the
-    reply, which was paid for. What may be billed by any amount up to the cap is 0, not measured.
-    """
+    """Return the tokens that a failed attempt cost; None if it was refused or never sent."""
+    # OpenAI's client raises if a reply to a schema was cut off. The error carries the paid reply.
     usage: Any = getattr(getattr(error, "completion", None), "usage", None)
     with suppress(InputError, AttributeError):
         return Bill(input=usage.prompt_tokens, output=usage.completion_tokens)
+    # Not measured: any amount up to the cap may be billed.
     return Bill(is_measured=False) if usage or fault_of(error).may_be_billed else None
 
 

@@ -126,12 +126,12 @@ class TestThinking:
     @pytest.mark.parametrize(("cap", "level"), [(1364, "minimal"), (1365, "low"), (9215, "low")])
     def test_the_level_is_the_highest_that_fits(self, cap: int, level: str) -> None:
         levels = ["minimal", "low", "medium", "high"]
-        assert _effort_level(levels, CallOptions(cap), default="high") == level
-        assert _effort_level(levels, CallOptions(cap, thinking="free"), default="high") is None
+        assert _effort_level(CallOptions(cap), levels, "high") == level
+        assert _effort_level(CallOptions(cap, thinking="free"), levels, "high") is None
 
     @given(st.integers(1, 200_000), st.sampled_from(["low", "medium", "high"]))
     def test_effort_is_never_raised(self, cap: int, default: str) -> None:
-        level = _effort_level(["low", "medium", "high"], CallOptions(cap), default=default)
+        level = _effort_level(CallOptions(cap), ["low", "medium", "high"], default)
         assert level is None or THINKING_TOKENS[level] < THINKING_TOKENS[default]
 
     def test_the_effort_that_a_call_asks_for_is_told_with_its_reason(self) -> None:
