@@ -140,7 +140,7 @@ def _lists_in(value: object, place: _List, depth: int) -> Iterator[_List]:
     if isinstance(value, str) and re.search(r"\n|\d[.)]|[\[{]", value) and depth:
         for listed in _lists(value, depth - 1):
             yield place._replace(items=listed.items, label=listed.label or place.label)
-    if isinstance(value, list):
+    if isinstance(value, list) and not all(isinstance(item, int | float) for item in value):
         yield place._replace(items=value)
         if len(value) == 1 and depth:
             inner = place if isinstance(value[0], str) else _List("…", ())
