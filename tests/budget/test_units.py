@@ -180,12 +180,8 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
 ) -> None:
     total = 0.004 if unit == "usd" else 2000
     root: Any = Budget(**{unit: total}, prices=PRICES)  # type: ignore[arg-type]
-    accounts = [
-        root,
-        root.limit(tokens=900),
-        root.limit(),
-        root.grant(total / 4 if unit == "usd" else 500),
-    ]
+    grant = root.grant(total / 4 if unit == "usd" else 500)
+    accounts = [root, root.limit(tokens=900), root.limit(), grant]
     open_calls: list[Any] = []
     bills: list[Bill] = []
     for what, which, size, model in steps:
@@ -198,15 +194,8 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
         elif what in ("settle", "forfeit") and open_calls:
             made = open_calls.pop(which % len(open_calls))
             if what == "settle":
-                made.settle(
-                    [
-                        Bill(
-                            made.call.model,
-                            output=min(size, made.tokens),
-                            input=min(size, made.call.input),
-                        )
-                    ]
-                )
+                output, sent = min(size, made.tokens), min(size, made.call.input)
+                made.settle([Bill(made.call.model, output=output, input=sent)])
             else:
                 made.forfeit()
             bills.append(made.bill)
@@ -214,7 +203,7 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
             one = accounts[which]
             one.raise_to(one.total + (0.0001 if one.unit == "dollars" else 1 + size))
         elif what == "close":
-            accounts[3].close()
+            grant.close()
     for made in open_calls:
         made.settle(made.tokens)
         bills.append(made.bill)
