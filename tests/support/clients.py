@@ -73,6 +73,12 @@ ELSEWHERE = "http://127.0.0.1:9/v1"
 ASK: list[BaseMessage] = [HumanMessage("Hello?")]
 
 
+def at_a_server(name: str, **options: Any) -> ChatOpenAI:
+    """Return a model of OpenAI's protocol, at an address that is not OpenAI's if none is given."""
+    given: dict[str, Any] = {"base_url": ELSEWHERE, "api_key": SecretStr("any")} | options
+    return ChatOpenAI(model=name, **given)
+
+
 def over(answer: Callable[[httpx.Request], httpx.Response]) -> dict[str, Any]:
     """Return fields of a model of OpenAI's protocol whose requests this answers, all unsent."""
     transport = httpx.MockTransport(answer)
