@@ -1,4 +1,4 @@
-"""One budget over a tree of agents: deepagents, create_agent, a supervisor, and plain LangGraph."""
+"""One budget over a tree of agents: those that delegate, that pause, and graphs and tools."""
 # ruff: noqa: ANN401, ASYNC110 -- graphs of other packages; a test that waits has no event to wait for
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from tests.support.chat_model import (
     until_forced,
 )
 from tests.support.graphs import QUESTION, Way, both_ways, checked, codes, graph_of, run
-
-pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
 
 
 def once(first: Said, then: Script) -> Any:

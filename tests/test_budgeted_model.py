@@ -35,7 +35,6 @@ from tests.support.graphs import Way, both_ways, run
 
 ASKED = [HumanMessage("How many pens?")]
 MARK = {"finish_reason": "length", "budget_used_up": True}
-pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
 
 
 def budgeted(model: ScriptedChat, total: int = 100, **options: Any) -> BudgetedChatModel:

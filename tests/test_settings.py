@@ -107,6 +107,7 @@ OWN_CONTEXT = Context(settings=Settings(budget=222))
     ("found", "context"),
     [
         (OWN_CONTEXT, OWN_CONTEXT),
+        (Context(settings={"budget": 222}), OWN_CONTEXT),  # type: ignore[arg-type]
         ({"settings": "the host's own"}, Context()),
         ({"plan_and_budget": {"settings": {"budget": 222}}}, OWN_CONTEXT),
         (SimpleNamespace(user="someone", plan_and_budget=None), Context()),

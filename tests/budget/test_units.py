@@ -20,8 +20,8 @@ from pb_graph.errors import BudgetUsedUpError, InputError
 from pb_graph.models import input_bound
 from pb_graph.models.input_bound import bound_input, learn_input
 from tests.support.chat_model import ScriptedChat
+from tests.support.clients import ELSEWHERE, at_a_server
 
-URL = "http://127.0.0.1:9/v1"
 PRICES = {"small": (1.0, 4.0, 0.1), "large": (10.0, 40.0)}
 
 
@@ -180,12 +180,8 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
 ) -> None:
     total = 0.004 if unit == "usd" else 2000
     root: Any = Budget(**{unit: total}, prices=PRICES)  # type: ignore[arg-type]
-    accounts = [
-        root,
-        root.limit(tokens=900),
-        root.limit(),
-        root.grant(total / 4 if unit == "usd" else 500),
-    ]
+    grant = root.grant(total / 4 if unit == "usd" else 500)
+    accounts = [root, root.limit(tokens=900), root.limit(), grant]
     open_calls: list[Any] = []
     bills: list[Bill] = []
     for what, which, size, model in steps:
@@ -198,15 +194,8 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
         elif what in ("settle", "forfeit") and open_calls:
             made = open_calls.pop(which % len(open_calls))
             if what == "settle":
-                made.settle(
-                    [
-                        Bill(
-                            made.call.model,
-                            output=min(size, made.tokens),
-                            input=min(size, made.call.input),
-                        )
-                    ]
-                )
+                output, sent = min(size, made.tokens), min(size, made.call.input)
+                made.settle([Bill(made.call.model, output=output, input=sent)])
             else:
                 made.forfeit()
             bills.append(made.bill)
@@ -214,7 +203,7 @@ def test_no_interleaving_of_calls_and_raises_spends_more_than_the_total(
             one = accounts[which]
             one.raise_to(one.total + (0.0001 if one.unit == "dollars" else 1 + size))
         elif what == "close":
-            accounts[3].close()
+            grant.close()
     for made in open_calls:
         made.settle(made.tokens)
         bills.append(made.bill)
@@ -236,7 +225,7 @@ class TestBoundOfTheInput:
         image: Any = [{"type": "image", "url": "https://example.org/1.png"}]
         shown = [ToolMessage([{"type": "tool_result", "content": image}], tool_call_id="1")]
         for name, most in (("openai/gpt-4o-mini", 48_000), ("gpt-5-nano", 3_700)):
-            seeing = ChatOpenAI(model=name, base_url=URL, api_key=SecretStr("any"))
+            seeing = at_a_server(name)
             assert bound_input(seeing, [HumanMessage(image)]).input > most
             assert bound_input(seeing, shown).input > most
 
@@ -270,10 +259,10 @@ class TestBoundOfTheInput:
         assert bound_input(elsewhere, [HumanMessage(prose)]).input > 2700
 
     def test_openais_own_models_are_counted_by_their_tokenizer(self) -> None:
-        words, key = [HumanMessage("word " * 3000)], SecretStr("any")
-        cases = [("gpt-5-mini", None, 3000), ("gpt-5-mini", URL, 15_000), ("mine", None, 15_000)]
+        words, mini = [HumanMessage("word " * 3000)], "gpt-5-mini"
+        cases = [(mini, None, 3000), (mini, ELSEWHERE, 15_000), ("mine", None, 15_000)]
         for name, address, least in cases:
-            model = ChatOpenAI(model=name, base_url=address, api_key=key)
+            model = at_a_server(name, base_url=address)
             assert least < bound_input(model, words).input < least + 150
 
     @pytest.mark.parametrize(
@@ -301,30 +290,25 @@ class TestBoundOfTheInput:
     def test_input_without_a_bound_is_refused(
         self, content: Any, arguments: Any, said: str
     ) -> None:
-        model = ChatOpenAI(model="m", base_url=URL, api_key=SecretStr("any"))
+        model = at_a_server("m")
         with pytest.raises(InputError, match=said):
             bound_input(model, [HumanMessage(content)], arguments)
 
     @pytest.mark.parametrize(
         "options",
         [
-            {"model": "m", "use_previous_response_id": True},
-            {"model": "m", "model_kwargs": {"prompt": {"id": "p"}}},
-            {"model": "openai/gpt-4o:online"},
+            {"name": "m", "use_previous_response_id": True},
+            {"name": "m", "model_kwargs": {"prompt": {"id": "p"}}},
+            {"name": "openai/gpt-4o:online"},
         ],
     )
     def test_a_model_that_adds_input_is_refused(self, options: Any) -> None:
-        model = ChatOpenAI(base_url=URL, api_key=SecretStr("any"), **options)
+        model = at_a_server(**options)
         with pytest.raises(InputError, match="no known bound"):
             bound_input(model, [HumanMessage("?")])
 
     def test_what_adds_no_input_is_taken(self) -> None:
-        model = ChatOpenAI(
-            model="m",
-            base_url=URL,
-            api_key=SecretStr("any"),
-            extra_body={"top_k": 5, "max_tokens": 9},
-        )
+        model = at_a_server("m", extra_body={"top_k": 5, "max_tokens": 9})
         tool = {"name": "f", "description": "", "input_schema": {}}
         arguments = {"tools": [tool], "tool_choice": "f", "stop": ["x"], "max_completion_tokens": 9}
         assert bound_input(model, [HumanMessage("?")], arguments).input < 900

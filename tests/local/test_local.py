@@ -6,9 +6,9 @@ import hashlib
 import os
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -17,10 +17,6 @@ from pb_graph.errors import ModelSetupError
 from pb_graph.local import server as local
 from pb_graph.local import weights
 from pb_graph.local.weights import CATALOG, LocalModel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class FakeServer:

@@ -190,6 +190,7 @@ def by_hand(tokens: int) -> dict[str, Any]:
 
 DISABLED: Any = {"type": "disabled"}
 OFF: Any = {"chat_template_kwargs": {"enable_thinking": False}}
+UNREASONED: Any = {"reasoning": {"enabled": False}}
 
 
 @pytest.mark.parametrize(
@@ -218,13 +219,7 @@ OFF: Any = {"chat_template_kwargs": {"enable_thinking": False}}
         ("m", 200, "bounded", told(thinking_budget=4000), {"thinking_budget": 136}),
         ("m", 200, "bounded", told(thinking=by_hand(4000)), {"thinking": DISABLED}),
         ("m", 2000, "bounded", told(thinking=by_hand(4000)), {"thinking": by_hand(1500)}),
-        (
-            "m",
-            200,
-            "bounded",
-            told(reasoning={"max_tokens": 4000}),
-            {"reasoning": {"enabled": False}},
-        ),
+        ("m", 200, "bounded", told(reasoning={"max_tokens": 4000}), UNREASONED),
         ("deepseek-v4", 30_000, "bounded", {}, {}),
         ("deepseek-v4", 200, "free", {}, {}),
         ("deepseek-v4", 8192, "off", {}, {"thinking": {"type": "disabled"}}),

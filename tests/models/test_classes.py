@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
-from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from pb_graph import build_graph
@@ -28,7 +27,7 @@ from pb_graph.run.parts import GraphParts
 from pb_graph.run.run import Run
 from pb_graph.settings import Context, Settings
 from tests.support.chat_model import ScriptedChat
-from tests.support.clients import ELSEWHERE
+from tests.support.clients import at_a_server
 
 SETTINGS = Settings(timeout=7.0, max_retries=1)
 
@@ -114,15 +113,8 @@ def test_a_local_model_is_not_loaded_to_check_its_name() -> None:
     build_graph("local:smollm2-135m", planner="local:/no/such/file.gguf")
 
 
-API_KEY = SecretStr("sk-x")
-
-
-def at_a_server(name: str, **options: Any) -> ChatOpenAI:  # noqa: ANN401 -- of the model
-    return ChatOpenAI(model=name, base_url=ELSEWHERE, api_key=API_KEY, **options)
-
-
 def made(name: str, **options: Any) -> BaseChatModel:  # noqa: ANN401 -- of the model
-    options |= {} if name.startswith("ollama") else {"api_key": API_KEY}
+    options |= {} if name.startswith("ollama") else {"api_key": SecretStr("sk-x")}
     model: BaseChatModel = init_chat_model(name, **options)
     return model
 
@@ -185,22 +177,18 @@ def test_a_profile_tells_what_a_model_does_unasked(name: str, found: str) -> Non
     assert find_class(made(name)) == (found, "profile")
 
 
+TOLD_NOT_TO = {"chat_template_kwargs": {"enable_thinking": False}}
+BY_HAND = {"type": "enabled", "budget_tokens": 2000}
+
+
 @pytest.mark.parametrize(
     ("model", "found"),
     [
         (at_a_server("gpt-5.1", reasoning_effort="low"), "thinking"),
         (at_a_server("o4-mini", reasoning_effort="none"), "large"),
-        (
-            at_a_server("m", extra_body={"chat_template_kwargs": {"enable_thinking": False}}),
-            "large",
-        ),
+        (at_a_server("m", extra_body=TOLD_NOT_TO), "large"),
         (at_a_server("m", extra_body={"thinking": {"type": "enabled"}}), "thinking"),
-        (
-            made(
-                "anthropic:claude-sonnet-4-5", thinking={"type": "enabled", "budget_tokens": 2000}
-            ),
-            "thinking",
-        ),
+        (made("anthropic:claude-sonnet-4-5", thinking=BY_HAND), "thinking"),
         (made("ollama:qwen3:1.7b", reasoning=False), "small"),
     ],
 )

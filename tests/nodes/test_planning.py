@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import ValidationError
 
-from pb_graph import Context, InputError, Settings
+from pb_graph import InputError
 from pb_graph.nodes.intake import MAX_CONVERSATION, read_conversation
 from tests.support.agents import THREAD
 from tests.support.chat_model import (
@@ -466,8 +466,7 @@ def test_an_unusable_edit_is_refused_with_the_reason_and_may_be_corrected(
 def test_a_resumed_run_keeps_the_settings_it_began_with() -> None:
     model = ScriptedChat(plan=CHAIN)
     graph = graph_of(model, checkpointer=InMemorySaver(), review_plan=True, budget=100)
-    context = Context(settings=Settings(budget=555))
-    run(graph, QUESTION, config=THREAD, context=context)
+    run(graph, QUESTION, config=THREAD, context={"settings": {"budget": 555}})
     out = run(graph, Command(resume=True), config=THREAD)
     assert out["report"]["budget"] == 555
 

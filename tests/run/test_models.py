@@ -19,7 +19,6 @@ from pydantic import BaseModel, Field
 
 import optim.rivals  # noqa: F401 -- registers methods that take no tools
 from pb_graph import BudgetedChatModel, Context, InputError, ModelSetupError, Settings, build_graph
-from pb_graph.budget import PerLevel
 from pb_graph.run.tools import MAX_RESULT
 from tests.support.chat_model import (
     Call,
@@ -33,25 +32,6 @@ from tests.support.chat_model import (
     with_schema,
 )
 from tests.support.graphs import CHAIN, QUESTION, Way, both_ways, checked, codes, graph_of, run
-
-BASE: dict[str, Any] = {"method": "global_budget", "budget": 111, "reserve": 0}
-OWN = Settings(budget=222)
-
-
-@pytest.mark.parametrize(
-    ("context", "budget"),
-    [
-        (None, 111),
-        (Context(settings=OWN), 222),
-        ({"settings": {"budget": 222}}, 222),
-        (Context(settings=Settings(budget=PerLevel(initial=200, per_level=5))), 215),
-    ],
-)
-def test_a_run_may_change_settings(context: object, budget: int) -> None:
-    graph = graph_of(ScriptedChat(), **BASE)
-    report = run(graph, QUESTION | {"level": 3}, context=context)["report"]
-    assert report["budget"] == budget
-    assert report["method"] == "global_budget"
 
 
 def test_a_run_may_name_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:

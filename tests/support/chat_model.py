@@ -2,7 +2,7 @@
 
 A token is a word here. What a call was given and what it cost is in ``model.calls``.
 """
-# ruff: noqa: ANN401 -- inherited signatures, and grades that no planner should write
+# ruff: noqa: ANN401, ARG002 -- inherited signatures, and grades that no planner should write
 
 from __future__ import annotations
 
@@ -203,11 +203,7 @@ class ScriptedChat(BaseChatModel):
         return self.bind(tools=[convert_to_openai_tool(made) for made in tools], **kwargs)
 
     def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002 -- inherited
-        run_manager: Any = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         call = call_of(messages, run_manager, kwargs)
         with self.record.opened(call):
@@ -216,11 +212,7 @@ class ScriptedChat(BaseChatModel):
             return self._result(call)
 
     async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002
-        run_manager: Any = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         call = call_of(messages, run_manager, kwargs)
         with self.record.opened(call):
@@ -228,11 +220,7 @@ class ScriptedChat(BaseChatModel):
             return self._result(call)
 
     def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: Any = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
         whole: Any = self._generate(messages, stop, run_manager, **kwargs).generations[0].message
         for word in _words(str(whole.text)):

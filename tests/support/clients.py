@@ -73,6 +73,12 @@ ELSEWHERE = "http://127.0.0.1:9/v1"
 ASK: list[BaseMessage] = [HumanMessage("Hello?")]
 
 
+def at_a_server(name: str, **options: Any) -> ChatOpenAI:
+    """Return a model of OpenAI's protocol, at an address that is not OpenAI's if none is given."""
+    given: dict[str, Any] = {"base_url": ELSEWHERE, "api_key": SecretStr("any")} | options
+    return ChatOpenAI(model=name, **given)
+
+
 def over(answer: Callable[[httpx.Request], httpx.Response]) -> dict[str, Any]:
     """Return fields of a model of OpenAI's protocol whose requests this answers, all unsent."""
     transport = httpx.MockTransport(answer)
@@ -108,10 +114,10 @@ def openai_request(
         requests.append(request)
         raise httpx.ConnectError(str(request.url), request=request)
 
-    model = kind(**{"model": "some-model", "max_retries": 0, **over(serve), **options})
-    client = ChatClient(model, policy)
+    made = kind(**{"model": "some-model", "max_retries": 0, **over(serve), **options})
+    model, arguments = _called(made, limits, policy)
     with suppress(openai.APIConnectionError):
-        client.model.invoke(ASK, **_arguments(model, client, limits, policy))
+        model.invoke(ASK, **arguments)
     return requests[-1]
 
 
@@ -123,11 +129,8 @@ def openai_body(limits: CallOptions, **options: Any) -> dict[str, Any]:
 
 def anthropic_body(limits: CallOptions, **options: Any) -> dict[str, Any]:
     """What Anthropic's SDK is given, which must be what it takes."""
-    model = ChatAnthropic(api_key=SecretStr("sk-x"), **options)
-    client: Any = ChatClient(model)
-    payload: dict[str, Any] = client.model._get_request_payload(
-        ASK, **_arguments(model, client, limits)
-    )
+    model, arguments = _called(ChatAnthropic(api_key=SecretStr("sk-x"), **options), limits)
+    payload: dict[str, Any] = model._get_request_payload(ASK, **arguments)
     resources = anthropic.resources
     taker = resources.beta.messages.Messages if "betas" in payload else resources.Messages
     inspect.signature(taker.create).bind(None, **payload)
@@ -136,23 +139,23 @@ def anthropic_body(limits: CallOptions, **options: Any) -> dict[str, Any]:
 
 def gemini_config(limits: CallOptions, **options: Any) -> dict[str, Any]:
     """The configuration that Google's SDK is given, as it understands it."""
-    model = ChatGoogleGenerativeAI(api_key=SecretStr("x"), **options)
-    client: Any = ChatClient(model)
-    request = client.model._prepare_request(ASK, **_arguments(model, client, limits))
+    model, arguments = _called(ChatGoogleGenerativeAI(api_key=SecretStr("x"), **options), limits)
+    request = model._prepare_request(ASK, **arguments)
     config: dict[str, Any] = request["config"].model_dump(exclude_none=True)
     return config
 
 
 def ollama_params(limits: CallOptions, **options: Any) -> dict[str, Any]:
     """What Ollama's client is given, which must be what it takes."""
-    model = ChatOllama(**options)
-    client: Any = ChatClient(model)
-    params: dict[str, Any] = client.model._chat_params(ASK, **_arguments(model, client, limits))
+    model, arguments = _called(ChatOllama(**options), limits)
+    params: dict[str, Any] = model._chat_params(ASK, **arguments)
     inspect.signature(ollama.Client.chat).bind(None, **params)
     return params
 
 
-def _arguments(
-    model: BaseChatModel, client: ChatClient, limits: CallOptions, policy: CapPolicy | None = None
-) -> dict[str, Any]:
-    return (policy or policy_for(model))(client.model, limits)
+def _called(
+    model: BaseChatModel, limits: CallOptions, policy: CapPolicy | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """Return the client's copy of a model, and the arguments of one call within limits."""
+    copy = ChatClient(model, policy).model
+    return copy, (policy or policy_for(model))(copy, limits)
