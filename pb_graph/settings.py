@@ -151,7 +151,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
         """Return these settings with the defaults of a domain, unless a style or plans were set."""
         defaults, chosen = _DOMAIN_DEFAULTS.get(domain.casefold(), {}), self.model_fields_set
         has_plans = "plan_from" in defaults and "plan_from" in chosen
-        if self.method != PLANNED or self.style not in {None, "auto"} or has_plans:
+        if self.method != PLANNED or self.style not in {None, "auto"} or has_plans or not defaults:
             return self
         update = {name: defaults[name] for name in defaults.keys() - (chosen - {"style"})}
         return self.model_copy(update=update)

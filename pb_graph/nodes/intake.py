@@ -116,7 +116,7 @@ def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassNa
         budget = max(budgets.values())  # no level is asked for the budget alone
     elif needed or tokens:
         budget = LevelTable(tokens=budgets) if needed else tokens
-    return fitted.model_copy(update={"budget": budget})
+    return fitted if budget is settings.budget else fitted.model_copy(update={"budget": budget})
 
 
 def read_conversation(messages: Sequence[AnyMessage]) -> dict[str, Any]:
