@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PromptMessage = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
 """A role and a text, or a list with images and files: plain data, which loads no LangChain."""
 T = TypeVar("T")
+_BARE = {name: replace(style, examples=()) for name, style in STYLES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def solver_style(
     elif name not in {"prose", "paper", "answer"} and is_composed(query):
         return COMPOSED
     elif settings.style in {None, "auto"} and settings.model_class != "small":
-        style = replace(style, examples=())  # a larger model needs none
+        style = _BARE[name or "prose"]  # a larger model needs no examples
     if is_free and (program_style or RESULT.search(query["answer_format"] or DEFAULT_FORMAT)):
         return style
     return in_words if style.compute else replace(style, examples=())
@@ -284,7 +285,6 @@ def _prompt(
 
 
 def _sub_question_line(step: SubQuestion) -> str:
-    """Return a sub-question as the solver is shown it, with its number and its hint."""
     hint = f" (hint: {step['hint']})" if step["hint"] else ""
     return f"{step['index'] + 1}. {step['question']}{hint}"
 
