@@ -153,8 +153,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
         has_plans = "plan_from" in defaults and "plan_from" in chosen
         if self.method != PLANNED or self.style not in {None, "auto"} or has_plans or not defaults:
             return self
-        update = {name: defaults[name] for name in defaults.keys() - (chosen - {"style"})}
-        return self.model_copy(update=update)
+        return self.model_copy(update={n: defaults[n] for n in {*defaults} - (chosen - {"style"})})
 
     def told(self, tokens: int, level: int | None) -> int:
         """Return the part of a budget or share that the solver is told: none of the thinking."""

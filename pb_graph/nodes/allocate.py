@@ -158,8 +158,7 @@ def _next_wave(state: State, settings: Settings) -> str | list[Send]:
         return "synthesize"  # no step is left, or nothing for another one
     gives_answer, wave = settings.synthesis in {"auto", "last_step"}, list[Send]()
     kept = ("settings", "query", "plan", "limit", "thinking_room", "run_id")
-    shared: dict[str, Any] = {name: state.get(name) for name in kept}
-    shared["spent"] = spending(charges)
+    shared = {name: state.get(name) for name in kept} | {"spent": spending(charges)}
     for place, step in enumerate(plan):
         # The last step combines the results of all others, where it also gives the final answer.
         closes = len(plan) == 1 or (gives_answer and step is plan[-1])
