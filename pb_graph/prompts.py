@@ -62,6 +62,7 @@ _PAPER_OUTLINE = """You may follow these sub-questions as you think, or feel fre
 method that works best for the final answer:"""
 _BY_SHARES = "Work through the sub-questions in order; use each result in the next."
 
+_OUR_TAG = re.compile(r"(?i)<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)")
 _MAX_PARTIAL = 800  # characters that are shown of a reply that was cut off: its last 250 tokens
 
 
@@ -76,7 +77,7 @@ def solver_style(
         program_style: A planner program's style, used instead; without instruction, its examples.
         is_free: Whether the answer has no type and the solver no tools, which no example shows.
     """
-    name = settings.solver_style(query)
+    name, form = settings.solver_style(query), query["answer_format"]
     style, in_words = STYLES[name or "prose"], STYLES["prose"]
     if program_style and program_style.instruction:
         style = program_style
@@ -86,7 +87,7 @@ def solver_style(
         return COMPOSED
     elif settings.style in {None, "auto"} and settings.model_class != "small":
         style = _BARE[name or "prose"]  # a larger model needs no examples
-    if is_free and (program_style or RESULT.search(query["answer_format"] or DEFAULT_FORMAT)):
+    if is_free and (program_style or not form or RESULT.search(form)):
         return style
     return in_words if style.compute else replace(style, examples=())
 
@@ -265,7 +266,7 @@ def _amount(tokens: int, query: Query, settings: Settings) -> str:
 
 def as_data(text: str) -> str:
     """Return text that can neither close nor open the tags that it stands between."""
-    return re.sub(r"(?i)<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", "&lt;", text)
+    return _OUR_TAG.sub("&lt;", text)
 
 
 def _prompt(
