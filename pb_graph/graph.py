@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -187,7 +186,7 @@ class Node(Runnable[Any, State | Command[str]]):
             for each in filter(None, (limit, settings.limit)):
                 limits.enter_context(use_budget(self._account(each, run)))
             result = self._function(state, run)
-            update = dict(await result if inspect.isawaitable(result) else result)
+            update = {**(result if isinstance(result, dict) else await result)}
         if run.settings is not settings:
             update["settings"] = run.settings.model_dump(mode="json")
             parts.written = update["settings"], run.settings

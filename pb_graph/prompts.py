@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PromptMessage = tuple[Literal["system", "human", "ai"], str | list[str | dict[str, Any]]]
 """A role and a text, or a list with images and files: plain data, which loads no LangChain."""
 T = TypeVar("T")
+_BARE = {name: replace(style, examples=()) for name, style in STYLES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,7 @@ _PAPER_OUTLINE = """You may follow these sub-questions as you think, or feel fre
 method that works best for the final answer:"""
 _BY_SHARES = "Work through the sub-questions in order; use each result in the next."
 
+_OUR_TAG = re.compile(r"(?i)<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)")
 _MAX_PARTIAL = 800  # characters that are shown of a reply that was cut off: its last 250 tokens
 
 
@@ -75,7 +77,7 @@ def solver_style(
         program_style: A planner program's style, used instead; without instruction, its examples.
         is_free: Whether the answer has no type and the solver no tools, which no example shows.
     """
-    name = settings.solver_style(query)
+    name, form = settings.solver_style(query), query["answer_format"]
     style, in_words = STYLES[name or "prose"], STYLES["prose"]
     if program_style and program_style.instruction:
         style = program_style
@@ -84,8 +86,8 @@ def solver_style(
     elif name not in {"prose", "paper", "answer"} and is_composed(query):
         return COMPOSED
     elif settings.style in {None, "auto"} and settings.model_class != "small":
-        style = replace(style, examples=())  # a larger model needs none
-    if is_free and (program_style or RESULT.search(query["answer_format"] or DEFAULT_FORMAT)):
+        style = _BARE[name or "prose"]  # a larger model needs no examples
+    if is_free and (program_style or not form or RESULT.search(form)):
         return style
     return in_words if style.compute else replace(style, examples=())
 
@@ -264,7 +266,7 @@ def _amount(tokens: int, query: Query, settings: Settings) -> str:
 
 def as_data(text: str) -> str:
     """Return text that can neither close nor open the tags that it stands between."""
-    return re.sub(r"(?i)<(?=\s*/?\s*(?:question|reference|conversation|turn)\b)", "&lt;", text)
+    return _OUR_TAG.sub("&lt;", text)
 
 
 def _prompt(
@@ -284,7 +286,6 @@ def _prompt(
 
 
 def _sub_question_line(step: SubQuestion) -> str:
-    """Return a sub-question as the solver is shown it, with its number and its hint."""
     hint = f" (hint: {step['hint']})" if step["hint"] else ""
     return f"{step['index'] + 1}. {step['question']}{hint}"
 

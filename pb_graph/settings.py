@@ -151,10 +151,9 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
         """Return these settings with the defaults of a domain, unless a style or plans were set."""
         defaults, chosen = _DOMAIN_DEFAULTS.get(domain.casefold(), {}), self.model_fields_set
         has_plans = "plan_from" in defaults and "plan_from" in chosen
-        if self.method != PLANNED or self.style not in {None, "auto"} or has_plans:
+        if self.method != PLANNED or self.style not in {None, "auto"} or has_plans or not defaults:
             return self
-        update = {name: defaults[name] for name in defaults.keys() - (chosen - {"style"})}
-        return self.model_copy(update=update)
+        return self.model_copy(update={n: defaults[n] for n in {*defaults} - (chosen - {"style"})})
 
     def told(self, tokens: int, level: int | None) -> int:
         """Return the part of a budget or share that the solver is told: none of the thinking."""

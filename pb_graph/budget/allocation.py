@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from math import cos, exp, isfinite, log, pi
 from typing import Annotated, Literal, Self
 
@@ -107,6 +108,9 @@ def schedule_weights(
     return [weights[name](j) for j in range(whole_number("m", m, minimum=1))]
 
 
+_weights = lru_cache(schedule_weights)
+
+
 def split(
     shares: Iterable[float], total: int, *, remainder: Remainder = "largest", minimum: int = 0
 ) -> list[int]:
@@ -135,16 +139,16 @@ def split(
         raise InputError(msg)
     weights, total = [n / max(numbers) for n in numbers], whole_number("total", total, minimum=1)
     minimum = min(whole_number("minimum", minimum, minimum=0), total // len(numbers))
-    floor, raised = minimum * _PARTS, 0
-    for _ in numbers:  # each round may raise more parts, but never the largest
-        scale, left = sum(weights), total * _PARTS - floor * raised
+    floor, raised, before = minimum * _PARTS, 0, -1
+    while raised > before:  # a round may raise more parts, but never the largest
+        before, scale, left = raised, sum(weights), total * _PARTS - floor * raised
         quotas = [round(weight / scale * left) for weight in weights]
         weights = [weight if q >= floor else 0 for weight, q in zip(weights, quotas, strict=True)]
-        raised = sum(quota < floor for quota in quotas)
+        raised = weights.count(0)
     quotas = [max(floor, quota) for quota in quotas]
     tokens = [quota // _PARTS for quota in quotas]
     if remainder == "largest":
-        largest_first = sorted(range(len(quotas)), key=lambda j: -(quotas[j] % _PARTS))
+        largest_first = sorted(range(len(quotas)), key=lambda j: quotas[j] % _PARTS, reverse=True)
         for j in largest_first[: total - sum(tokens)]:
             tokens[j] += 1
     return tokens
@@ -169,7 +173,7 @@ class Schedule(BaseModel, frozen=True, extra="forbid"):
     def weights(self, m: int) -> list[float]:
         """Return the positional weights of `m` sub-questions; equal ones for ``bam``."""
         name: ScheduleName = "uniform" if self.name == "bam" else self.name
-        return schedule_weights(name, m, power=self.power, gamma=self.gamma, epsilon=self.epsilon)
+        return [*_weights(name, m, power=self.power, gamma=self.gamma, epsilon=self.epsilon)]
 
 
 def optimal_allocation(c: Sequence[float], beta: Sequence[float], total: float) -> list[float]:

@@ -153,24 +153,22 @@ def _next_wave(state: State, settings: Settings) -> str | list[Send]:
         return "review"
     if not settings.splits_budget or (not settings.is_stepwise and len(plan) > 1):
         return "answer"
-    if limit is not None and spent(charges) >= limit:
-        return "synthesize"  # nothing is left for another step
     results = {result["index"]: result for result in state["results"]}
+    if len(results) == len(plan) or (limit is not None and spent(charges) >= limit):
+        return "synthesize"  # no step is left, or nothing for another one
     gives_answer, wave = settings.synthesis in {"auto", "last_step"}, list[Send]()
     kept = ("settings", "query", "plan", "limit", "thinking_room", "run_id")
-    shared: dict[str, Any] = {name: state.get(name) for name in kept}
-    shared["spent"] = spending(charges)
+    shared = {name: state.get(name) for name in kept} | {"spent": spending(charges)}
     for place, step in enumerate(plan):
-        if place in results:
-            continue
         # The last step combines the results of all others, where it also gives the final answer.
         closes = len(plan) == 1 or (gives_answer and step is plan[-1])
         needs = {*range(place)} if closes else {*step["depends_on"]}
+        if place in results or not needs <= results.keys():
+            continue
         for earlier in reversed(plan[:place]):  # a step depends on earlier steps only
             if earlier["index"] in needs:
                 needs |= {*earlier["depends_on"]}
-        if needs <= results.keys():
-            own = {"index": place, "share": state["shares"][place], "closes": closes}
-            known = [results[n] for n in sorted(needs)]
-            wave.append(Send("solve", {**shared, **own, "results": known}))
+        own = {"index": place, "share": state["shares"][place], "closes": closes}
+        known = [results[n] for n in sorted(needs)]
+        wave.append(Send("solve", {**shared, **own, "results": known}))
     return wave or "synthesize"

@@ -95,10 +95,9 @@ def _steps(state: State, run: Run) -> list[StepReport]:
     """Return the steps with their outcomes. A single step has the outcome of the question."""
     outcomes: dict[int, Any] = {result["index"]: result for result in state["results"]}
     if len(state["plan"]) == 1 and state.get("answer") and not outcomes:
-        cap = run.cap_for(state["query"]["budget"])
         tokens = spent(row for row in state["charges"] if row["node"] == "answer")
-        outcome = {"cap": cap, "tokens": tokens, "finish": state.get("finish")}
-        outcomes[0] = outcome | {"answer": state["answer"]}
+        outcome = {"cap": run.cap_for(state["query"]["budget"]), "tokens": tokens}
+        outcomes[0] = outcome | {"finish": state.get("finish"), "answer": state["answer"]}
     shares = dict(enumerate(state["shares"]))
     empty = dict.fromkeys(("cap", "tokens", "finish", "answer"))
     return [

@@ -81,11 +81,10 @@ async def intake(state: State, run: Run) -> State:
     told = settings.model_dump(include={"method", "model_class", "execution", "plan_from"})
     run.emit("intake", limit=limit, model_class_source=found.source, **told)
     update: dict[str, Any] = {"query": query, "level_source": "given" if given.level else None}
-    update |= {"model_class_source": found.source, "thinking_room": room}
-    update |= {"limit": limit, "planning_bound": planning}
+    update |= {"model_class_source": found.source, "thinking_room": room, "limit": limit}
+    update |= {"planning_bound": planning, "results": Overwrite([]), "charges": Overwrite([])}
     update |= {"plan": [], "shares": [], "effort": None, "finish": None, "answer_id": None}
-    update |= {"results": Overwrite([]), "charges": Overwrite([]), "answer": ""}
-    return cast("State", update | {"budget_used_up": Overwrite(value=False)})
+    return cast("State", update | {"answer": "", "budget_used_up": Overwrite(value=False)})
 
 
 def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassName) -> Settings:
@@ -116,7 +115,7 @@ def _fitted(settings: Settings, query: Query, found: ClassName, planner: ClassNa
         budget = max(budgets.values())  # no level is asked for the budget alone
     elif needed or tokens:
         budget = LevelTable(tokens=budgets) if needed else tokens
-    return fitted.model_copy(update={"budget": budget})
+    return fitted if budget is settings.budget else fitted.model_copy(update={"budget": budget})
 
 
 def read_conversation(messages: Sequence[AnyMessage]) -> dict[str, Any]:

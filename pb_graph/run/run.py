@@ -160,13 +160,14 @@ class Run:
         # A budget that the prompt states must not change other arguments.
         thinking = thinking or ("bounded" if is_capped else free)
         cap = max(1, min(self.cap_for(within), self.budget.tokens_left()))
-        stream = closing and not compute
-        options = CallOptions(cap, thinking=thinking, purpose=purpose, stream=stream)
+        stream, tools = closing and not compute, self.parts.tools
         forced: Reply | None = None
         # Set aside, so that other questions and steps of a shared budget leave it.
         with self.budget.grant(self._reserve(cap, closing=closing) if forces else 0) as kept:
-            first = options._replace(cap=cap - int(kept.left), tools=self.parts.tools)
-            prompt, reply, tokens, left = await self._work(prompt, first, cap, kept)
+            options = CallOptions(
+                cap - int(kept.left), thinking=thinking, tools=tools, purpose=purpose, stream=stream
+            )
+            prompt, reply, tokens, left = await self._work(prompt, options, cap, kept)
             if compute and reply.finish != "length" and (answer := compute(reply.text, query)):
                 return BudgetedReply(answer, tokens, "stop")
             is_thought = room > 0 and reply.finish == "length" and _has_thought(reply)
@@ -176,7 +177,7 @@ class Run:
                 if left >= 2 * int(kept.left):  # as much is left beside it
                     kept.close()
                 cap = int(kept.left) or min(left, self.budget.tokens_left())
-                ending = options._replace(cap=cap)
+                ending = options._replace(cap=cap, tools=())
                 with use_budget(kept if kept.left else None):
                     forced = await self._force(prompt, reply, query, ending, closing=closing)
         if forced:
