@@ -87,11 +87,13 @@ class Budget(AbstractContextManager["Budget"]):
 
     def _open(self, rate: Rate, size: int | None, parent: Budget | None = None) -> Self:
         self.rate, self.unit, self.parent = rate, rate.unit, parent
+        same = parent if parent and parent.rate is rate else None
         self.line: list[Budget] = [self, *parent.line] if parent else [self]  # up to the root
-        self._chain = [account for account in self.line if account.rate is rate]  # of its unit
-        self._firsts: list[Budget] = [self, *self.line[len(self._chain) :][:1]]  # of each unit
+        self._chain: list[Budget] = [self, *same._chain] if same else [self]  # of its unit
+        # The first account of each unit, of which a line has at most two.
+        self._firsts: list[Budget] = [self, *same._firsts[1:]] if same else [self, *self.line[1:2]]
         self.is_learned = not parent or parent.is_learned
-        self.needs_input = any(account.rate.needs_input for account in self._firsts)
+        self.needs_input: bool = rate.needs_input or bool(parent and parent.needs_input)
         self._own = size  # None: the size of the parent
         self._spent = self._unknown = self._pending = self._kept = 0
         self._bills: list[Bill] = []
@@ -169,13 +171,14 @@ class Budget(AbstractContextManager["Budget"]):
             BudgetUsedUpError: If less than `at_least` is left, or the input alone does not fit.
             InputError: If a budget counts the input, and `call` is missing.
         """
-        with suppress(RuntimeError):
-            asyncio.get_running_loop()
-            wait_for = 0  # a wait would block all tasks
-        retry = partial(self._try_reserve, tokens, call, also, keep, at_least, wait_for, from_kept)
-        while isinstance(outcome := retry(), Future):
-            outcome.result()
-        return outcome
+        parts = tokens, call, also, keep, at_least
+        while isinstance(made := self._try_reserve(*parts, wait_for, from_kept), Future):
+            with suppress(RuntimeError):
+                asyncio.get_running_loop()
+                wait_for = 0  # a wait would block all tasks
+                continue
+            made.result()
+        return made
 
     async def areserve(self, tokens: int | None = None, **parts: Any) -> Reservation:  # noqa: ANN401
         """Reserve tokens as `reserve` does, without blocking the event loop."""
@@ -226,8 +229,10 @@ class Budget(AbstractContextManager["Budget"]):
         grant = self.limit(amount)
         with _LOCK:
             grant._own, grant._is_grant = min(grant._size(), max(0, self._free())), True
-            for account in self._until_grant():
+            for account in self._chain:
                 account._grants.add(grant)
+                if account._is_grant:  # which is set aside above it
+                    break
         return grant
 
     def amount(self, call: Bill) -> float:
@@ -236,29 +241,29 @@ class Budget(AbstractContextManager["Budget"]):
 
     def keep(self, amount: float) -> None:
         """Keep an amount, in place of an earlier one, which only ``from_kept=True`` may spend."""
-        units = self.rate.units("amount", amount, minimum=0)
-        with _changing():
-            self._kept = units
+        with _LOCK:
+            self._kept = self.rate.units("amount", amount, minimum=0)
+        _wake_waiting()
 
     def close(self) -> None:
         """Close a grant, and return what is kept or set aside here; calls in flight settle."""
-        with _changing():
+        with _LOCK:
             self._kept = 0
             for grant in (*self._grants, self):
                 if grant._is_grant and grant.parent:
-                    for account in grant.parent._until_grant():
+                    for account in grant.parent._chain:
                         account._grants.discard(grant)
                     grant._is_grant, grant._kept = False, 0
                     grant._own = grant._spent + grant._unknown + grant._pending
+        _wake_waiting()
 
     def raise_to(self, total: float) -> None:
         """Raise the total, in the unit of this budget, and those of parents with too little left.
 
         Waiting callers continue, and child accounts as large as this one grow. No total falls.
         """
-        units = self.rate.units("total", total, minimum=1)
-        with _changing():
-            more = units - self._size()
+        with _LOCK:
+            more = self.rate.units("total", total, minimum=1) - self._size()
             if more < 0:
                 msg = f"total must not fall below {self.rate.text(self.total)}, but is {total}"
                 raise InputError(msg)
@@ -269,6 +274,7 @@ class Budget(AbstractContextManager["Budget"]):
                     account._own += max(0, short)
                 if account._is_grant:  # its size is already set aside in its parent
                     target = 0
+        _wake_waiting()
 
     def tokens_left(self, model: str = "") -> int:
         """Return the completion tokens left if pending calls cost nothing; dollars need a model."""
@@ -290,15 +296,10 @@ class Budget(AbstractContextManager["Budget"]):
 
     # The lock is held from here to `_add`. `settled` assumes that pending calls cost nothing.
 
-    def _until_grant(self) -> list[Budget]:
-        """Return this account and those of its unit above it, up to a grant."""
-        ends = (place for place, account in enumerate(self._chain, 1) if account._is_grant)
-        return self._chain[: next(ends, None)]
-
     def _size(self) -> int:
-        if self._own is None and self.parent:
-            return self.parent._size()
-        return self._own or 0
+        if self._own is None:
+            return self.parent._size() if self.parent else 0
+        return self._own
 
     def _unspent(self, *, settled: bool) -> int:
         return self._size() - self._spent - self._unknown - (0 if settled else self._pending)
@@ -308,7 +309,7 @@ class Budget(AbstractContextManager["Budget"]):
         rest = self._unspent(settled=settled)
         for grant in self._grants:
             rest -= max(0, grant._unspent(settled=settled))
-        return rest if from_kept else rest - min(self._kept, max(0, rest))
+        return rest - min(self._kept, max(0, rest)) if self._kept and not from_kept else rest
 
     def _free(self, *, settled: bool = False, from_kept: bool = False) -> int:
         """Return the amount that a call can reserve here and in the parents of the same unit."""
@@ -369,7 +370,7 @@ class Budget(AbstractContextManager["Budget"]):
 
             def fits(*, settled: bool) -> int:
                 own = self._cap(call, kept, settled=settled, from_kept=from_kept)
-                return min([most, own, *(other._cap(call, 0, settled=settled) for other in also)])
+                return min(most, own, *[other._cap(call, 0, settled=settled) for other in also])
 
             cap = fits(settled=False)
             # No wait inside a reservation's block: the call might wait for itself.
@@ -407,8 +408,8 @@ def accounts_in_scope(own: Budget | None) -> tuple[Budget, ...]:
     the same tree around the caller, such as a grant, is not spent.
     """
     enclosing = ACCOUNTS.get()
-    if own is None:
-        return enclosing
+    if own is None or not enclosing:
+        return (own,) if own else enclosing
     part = next((account for account in enclosing if own in account.line), own)
     return (part, *(account for account in enclosing if account.line[-1] is not own.line[-1]))
 
@@ -464,12 +465,13 @@ def _units(rate: Rate, name: str, figure: object, minimum: int) -> int:
 
 def _settle(path: list[Budget], made: Reservation, bills: list[Bill], *, is_unknown: bool) -> None:
     """Release a reservation in its accounts once, and count the bills of its call there."""
-    with _changing():
+    with _LOCK:
         if made.bill is None:
             made.bill = bills[0]
             for account in path:
                 account._pending -= account.rate.cost(made.most)
                 account._add(bills, is_unknown=is_unknown)
+    _wake_waiting()
 
 
 def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUsedUpError:
@@ -483,11 +485,9 @@ def _used_up(accounts: Sequence[Budget], call: Bill, at_least: int) -> BudgetUse
     return BudgetUsedUpError(size, cost=cost if figures[1] else "", left=left, lost=lost)
 
 
-@contextmanager
-def _changing() -> Iterator[None]:
-    """Hold the lock for a change, and then wake the callers that wait for tokens."""
+def _wake_waiting() -> None:
+    """Let the callers that wait for tokens try again, after a change."""
     with _LOCK:
-        yield
         waiting = [*WAITING]
         WAITING.clear()
     for future in waiting:

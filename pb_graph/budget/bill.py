@@ -23,7 +23,7 @@ SURCHARGES = {"priority": 20, "us": 11}  # prices of a service tier and a region
 MAX_TOKENS = 10**9  # completion tokens of a call or a question that nothing limits
 _PER_DOLLAR = 10**12  # accounts count pico-dollars: of a price per million tokens, six decimals
 _SUMS = ("input", "output", "reasoning", "guessed", "cached", "written", "lasting")
-_sums_of = attrgetter(*_SUMS)
+_sums_of, _counts_of = attrgetter(*_SUMS), attrgetter(*_SUMS, "largest")
 _Rates = Annotated[list[Annotated[Decimal, Field(ge=0)]], Field(min_length=2, max_length=3)]
 _TABLE = TypeAdapter(dict[str, _Rates])
 
@@ -45,14 +45,14 @@ class Bill:
     is_measured: bool = True  # reported by the provider; else an estimate or a bound
 
     def __post_init__(self) -> None:
-        for count in (*_sums_of(self), self.largest):
+        for count in _counts_of(self):
             if type(count) is not int or count < 0:
                 whole_number("tokens of a bill", count, minimum=0)
 
     def most(self, call: Bill) -> Bill:
         """Return the most that a call was billed; its bound counts if no tokens were reported."""
         if self.is_measured:
-            return replace(self, model=call.model)
+            return self if self.model else replace(self, model=call.model)
         return replace(call, output=self.output) if self.output else Bill(call.model)
 
     def usage(self) -> TokenUsage:
@@ -94,11 +94,10 @@ def bills_of(spending: Spending) -> list[Bill]:
 
 def spending_of(bills: Iterable[Bill]) -> Spending:
     """Return the tokens of bills by model, without refused calls."""
-    total = Spending()
-    for model, own in _by_model(bills).items():
-        largest = max(bill.largest or bill.input for bill in own)
-        total[model] = replace(_sum(own), largest=largest).usage()
-    return total
+    return {
+        model: _sum(own, max([bill.largest or bill.input for bill in own])).usage()
+        for model, own in _by_model(bills).items()
+    }
 
 
 def _by_model(bills: Iterable[Bill], name: Callable[[str], str] = str) -> dict[str, list[Bill]]:
@@ -110,11 +109,11 @@ def _by_model(bills: Iterable[Bill], name: Callable[[str], str] = str) -> dict[s
     return groups
 
 
-def _sum(bills: Iterable[Bill]) -> Bill:
-    """Return the tokens of calls, without their models and the largest call."""
+def _sum(bills: Iterable[Bill], largest: int = 0) -> Bill:
+    """Return the tokens of calls, without their models."""
     sums = map(sum, zip(*map(_sums_of, bills), strict=True))
     counts: dict[str, Any] = dict(zip(_SUMS, sums, strict=False))
-    return Bill(**counts)
+    return Bill(**counts, largest=largest)
 
 
 def add_spending(first: Spending | None, second: Spending | None) -> Spending:
@@ -155,14 +154,15 @@ def usage_of(charges: Iterable[Charge], dollars: Dollars | None = None) -> Usage
         charges: The charges of all calls. A sum is measured only if each of its charges is.
         dollars: The prices; None for sums without a cost.
     """
-    rows = [*charges]
-    nodes = dict.fromkeys(row["node"] for row in rows)
-    parts = {node: _total([row for row in rows if row["node"] == node], dollars) for node in nodes}
-    return cast("Usage", {**_total(rows, dollars), "by_node": parts})
+    counted = [(row, Bill.of(row["model"], row["usage"])) for row in charges]
+    parts = dict[str, Usage]()
+    for node in dict.fromkeys(row["node"] for row, _ in counted):
+        parts[node] = _total([one for one in counted if one[0]["node"] == node], dollars)
+    return cast("Usage", {**_total(counted, dollars), "by_node": parts})
 
 
-def _total(rows: Sequence[Charge], dollars: Dollars | None) -> Usage:
-    bills = [Bill.of(row["model"], row["usage"]) for row in rows]
+def _total(counted: Sequence[tuple[Charge, Bill]], dollars: Dollars | None) -> Usage:
+    rows, bills = [row for row, _ in counted], [bill for _, bill in counted]
     by_model = _by_model(bills, plain_name).items()
     usage: Any = {
         **_sum(bills).usage(),
@@ -332,9 +332,9 @@ class Reservation:
     OPEN: ClassVar[ContextVar[int]] = ContextVar("pb_graph_open_reservations", default=0)
 
     def __init__(self, tokens: int, call: Bill, settle: Callable[..., None]) -> None:
-        self.tokens, self.call, self.most = tokens, call, replace(call, output=tokens)
+        self.tokens, self.call, self._settle = tokens, call, settle
+        self.most = replace(call, output=tokens) if call.input else Bill(call.model, output=tokens)
         self.bill: Bill | None = None
-        self._settle = settle
 
     def settle(self, cost: int | list[Bill]) -> None:
         """Charge the cost of the call once, and release the rest of the reservation.

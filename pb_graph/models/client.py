@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
-from langchain_core.runnables.config import ensure_config
+from langchain_core.runnables.config import RunnableConfig, var_child_runnable_config
 
 from pb_graph.answers import without_thinking
 from pb_graph.budget.account import ACCOUNTS, Budget, available_tokens, open_run, use_budget
@@ -132,8 +132,10 @@ class ChatClient(ModelClient):
         enclosing = ACCOUNTS.get()
         own = enclosing[0].limit(tokens=options.cap) if enclosing else Budget(options.cap)
         accounts = [own, *enclosing[1:]]  # `own` limits all attempts together
-        options = options._replace(cap=min([options.cap, *self._own_caps]))
-        send, failed = partial(self._send, messages, options, io), list[Charge | None]()
+        if (cap := min([options.cap, *self._own_caps])) < options.cap:
+            options = options._replace(cap=cap)
+        send = partial(self._send, messages, options, io)
+        failed: list[Charge | None] = []
 
         async def make() -> Reply:
             call = self._bill  # without input where no budget counts it
@@ -141,7 +143,6 @@ class ChatClient(ModelClient):
                 is_learned = all(account.is_learned for account in accounts)
                 bound = partial(bound_input, is_learned=is_learned)
                 call = await io.load(bound, self.model, messages, self._arguments(options))
-            cap = options.cap
             done = await attempt(send, accounts, cap, call, messages, io, wait_for=cap)
             charge = done.charge(options.purpose)
             if done.message is None or charge is None:
@@ -164,15 +165,14 @@ class ChatClient(ModelClient):
         return replace(reply, lost=tuple(filter(None, failed))) if failed else reply
 
     def _read(self, message: AIMessage, charge: Charge, options: CallOptions) -> Reply:
-        output, cap = charge["usage"]["output_tokens"], charge["cap"]
+        text, output, cap = str(message.text), charge["usage"]["output_tokens"], charge["cap"]
         note = f"{self.name} ignored its cap of {cap} tokens and wrote {output}"
-        ignored = ReportWarning(code="cap_ignored", message=note)
         sent = options._replace(cap=cap)
         return Reply(
-            message.text if options.continue_last else without_thinking(message.text),
+            text if options.continue_last else without_thinking(text),
             charge["finish"],
             charge,
-            warnings=(ignored,) if output > cap else (),
+            warnings=(ReportWarning(code="cap_ignored", message=note),) if output > cap else (),
             tool_message=message_to_dict(message) if message.tool_calls else None,
             message_id=message.id,
             effort=describe_effort(self._arguments(sent), sent),
@@ -192,10 +192,10 @@ class ChatClient(ModelClient):
         options, is_bare = options._replace(cap=reserved.tokens, continue_last=goes_on), False
         # The model's own limit is that of one read, and a stream has many.
         limit = max(options.timeout, self._timeout) if options.stream else self._timeout
-        config = ensure_config()  # of the node; `merge_configs` would take twice as long
+        around, config = var_child_runnable_config.get() or {}, RunnableConfig()
         if not options.stream:
-            config["tags"] = [*config["tags"], "nostream"]  # for LangGraph
-        handlers = config["callbacks"] or []
+            config["tags"] = [*(around.get("tags") or ()), "nostream"]  # for LangGraph
+        handlers = around.get("callbacks") or []
         if isinstance(handlers, list):
             config["callbacks"] = [*handlers, watch]
         else:  # a manager

@@ -49,6 +49,7 @@ _FILTERED = re.compile(
 )
 _OUTPUT = re.compile(r"(completion|output|generated|candidates)tokens?(count)?|evalcount")
 _INPUT = re.compile(r"(prompt|input)tokens?(count)?|promptevalcount")
+_TOKENS = "input_tokens", "output_tokens", "total_tokens"
 _LASTING = "ephemeral_1h_input_tokens"
 _WRITES = "cache_creation", "ephemeral_5m_input_tokens", _LASTING
 _MAX_TOKEN = 12  # characters: no running text has longer ones on average
@@ -94,35 +95,41 @@ class Reply:
         return cls(**{**plain, **{name: tuple(plain[name]) for name in ("lost", "warnings")}})
 
 
-def _tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int) -> Bill:
+def _tokens_of(message: AIMessage, prompt: Sequence[BaseMessage], cap: int, model: str) -> Bill:
     """Return the tokens that a provider reported for a response, else an estimate of them."""
     usage: Any = message.usage_metadata or {}
-    names = "input_tokens", "output_tokens", "total_tokens"
-    given = [_whole_tokens(usage.get(name)) for name in names]
-    inputs, output, total = (number or 0 for number in given)
+    given = [_whole_tokens(usage.get(name)) for name in _TOKENS]
+    inputs, output, total = [number or 0 for number in given]
     reasoning = _details_of(usage, "output_token_details").get("reasoning", 0)
+    visible, thought = message.text, thought_of(message)
     # A gateway may leave reasoning out of the completion tokens: the total has it, or it is more
     # than a part can be.
     output = max(output, total - inputs)
-    if reasoning > output or output - reasoning < len(message.text) // _MAX_TOKEN:
+    if reasoning > output or output - reasoning < len(visible) // _MAX_TOKEN:
         output += reasoning
     # Some servers report 0 or `true` for unknown usage, which LangChain reads as 1. A stream that
     # broke off may have reported that of its beginning, and a gateway no thought.
-    thought, text = "" if reasoning else thought_of(message), _written_text(message)
-    least = min(2, len(text.split()))
-    if thought or not _reason_of(message):
-        least = max(least, len(text) // _MAX_TOKEN)
+    text = visible if thought in visible else visible + thought  # all that was written and paid for
+    for call in (*message.tool_calls, *message.invalid_tool_calls):
+        text += json.dumps([call["name"], call["args"]], default=str)
+    least, longest = len(text.split(maxsplit=1)), len(text) // _MAX_TOKEN
+    is_short = None in given or output < longest
+    if is_short and ((thought and not reasoning) or not _reason_of(message)):
+        least = max(least, longest)
     if None in given or output < least:
-        return _estimate(message, prompt, cap, least)
-    guessed = round(output * len(thought) / max(1, len(text)))
+        output, inputs = _estimate(message, text, cap, least)
+        inputs = inputs or count_tokens_approximately(list(prompt))
+        return Bill(model, input=inputs, output=output, is_measured=False)
+    guessed = round(output * len(thought) / len(text)) if thought and not reasoning else 0
     details = _details_of(usage, "input_token_details")
     cached = min(details.get("cache_read", 0), inputs)
     lasting = min(details.get(_LASTING, 0), inputs - cached)
-    written = min(sum(details.get(name, 0) for name in _WRITES), inputs - cached)
+    written = min(sum([details.get(name, 0) for name in _WRITES]), inputs - cached)
     parts: Any = {"reasoning": reasoning or guessed, "guessed": guessed, "cached": cached}
     # No prompt is empty: the beginning of a stream, which tells its size, is lost in LangChain.
     parts |= {"written": written, "lasting": lasting, "is_measured": inputs > 0}
-    return Bill(input=inputs or count_tokens_approximately(list(prompt)), output=output, **parts)
+    inputs = inputs or count_tokens_approximately(list(prompt))
+    return Bill(model, input=inputs, output=output, **parts)
 
 
 class _StreamWatch(BaseCallbackHandler):
@@ -144,11 +151,12 @@ class _StreamWatch(BaseCallbackHandler):
 
     def mend(self, message: AIMessage, provider: str) -> None:
         """Correct what LangChain makes of a stream: added usages, and perhaps no end."""
-        names = "input_tokens", "output_tokens"
-        counts = [[_whole_tokens(each.get(name)) or 0 for each in self._usages] for name in names]
-        # Usages that fall are those of single chunks, as Gemini's, and their sum is right.
-        if len(self._usages) > 1 and all(sorted(numbers) == numbers for numbers in counts):
-            message.usage_metadata = self._usages[-1]
+        if len(given := self._usages) > 1:
+            names = "input_tokens", "output_tokens"
+            counts = [[_whole_tokens(each.get(name)) or 0 for each in given] for name in names]
+            # Usages that fall are those of single chunks, as Gemini's, and their sum is right.
+            if all(sorted(numbers) == numbers for numbers in counts):
+                message.usage_metadata = given[-1]
         if provider in _SAYING_WHY:
             message.response_metadata.setdefault("model_provider", provider)
 
@@ -219,7 +227,7 @@ async def attempt(  # noqa: PLR0913, PLR0917 -- what to send, and what it may sp
             if tokens is None:
                 reserved.settle(0)
         else:
-            tokens = _tokens_of(message, prompt, reserved.tokens)
+            tokens = _tokens_of(message, prompt, reserved.tokens, call.model)
         if tokens and (message is not None or tokens.is_measured):
             reserved.settle([tokens.most(call)])
     return Attempt(reserved, message, failure, tokens, time.perf_counter() - started)
@@ -238,11 +246,11 @@ def _details_of(usage: Mapping[str, Any], name: str) -> dict[str, int]:
     return {key: _whole_tokens(number) or 0 for key, number in plain.items()}
 
 
-def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int, least: int) -> Bill:
-    """Return the tokens that the metadata names, else an estimate from the text."""
+def _estimate(message: AIMessage, text: str, cap: int, least: int) -> tuple[int, int]:
+    """Return the output that the metadata names or the text lets expect, and the input or 0."""
     output, inputs = (_largest(message.response_metadata, names) for names in (_OUTPUT, _INPUT))
     if output < max(1, least):
-        text = _written_text(message)  # four characters a token, but fewer of other scripts
+        # Four characters a token, but fewer of other scripts.
         plain, others = sum(map(str.isascii, text)), len(text.encode(errors="replace")) - len(text)
         codes = sum(map(len, re.findall(r"[!-~]{25,}", text)))  # such as base64
         digits = sum(map(str.isdigit, text))
@@ -251,8 +259,7 @@ def _estimate(message: AIMessage, prompt: Sequence[BaseMessage], cap: int, least
         # above the cap is wrong; far above it, the server ignored the cap.
         if output <= 2 * cap + 16:
             output = cap if finish_of(message) == "length" else min(output, cap)
-    inputs = inputs or count_tokens_approximately(list(prompt))
-    return Bill(input=inputs, output=output, is_measured=False)
+    return output, inputs
 
 
 def _largest(fields: Mapping[str, Any], names: re.Pattern[str]) -> int:
@@ -275,10 +282,10 @@ def finish_of(message: AIMessage) -> str:
 def _reason_of(message: AIMessage) -> str:
     meta = message.response_metadata
     reasons = [meta[name] for name in meta if _REASONS.fullmatch(plain_field(name))]
-    reasons += [(meta.get(name) or {}).get(key) for name, key in _INNER_REASONS]
-    if meta.get("status") in _STATUSES:
-        reasons.append(meta["status"])
-    ending = next(filter(None, reasons), "")
+    reasons += [meta[name].get(key) for name, key in _INNER_REASONS if meta.get(name)]
+    ending = next(filter(None, reasons), None)
+    if ending is None:
+        return plain_field(meta["status"]) if meta.get("status") in _STATUSES else ""
     if isinstance(ending, Mapping):
         ending = ending.get("reason") or ending.get("type")
     # A member of an enumeration has the name of that before it.
@@ -287,23 +294,15 @@ def _reason_of(message: AIMessage) -> str:
 
 def thought_of(message: AIMessage) -> str:
     """Return the visible thought of a response: a field of the message, or a part of its text."""
-    extra = message.additional_kwargs
+    extra, text = message.additional_kwargs, message.content
     thoughts: list[Any] = [extra.get("reasoning_content"), extra.get("reasoning")]
-    if not isinstance(message.content, str):
+    if not isinstance(text, str):
         blocks = [block for block in message.content_blocks if block["type"] == "reasoning"]
         thoughts.append("\n".join(str(block.get("reasoning") or "") for block in blocks))
-    text = str(message.text)
-    if any(mark in text for mark in "<[◁"):
+        text = str(message.text)
+    if "<" in text or "[" in text or "◁" in text:
         thoughts.append(thinking_in(text))
     return next((each for each in thoughts if each and isinstance(each, str)), "")
-
-
-def _written_text(message: AIMessage) -> str:
-    """Return everything that a model wrote: thinking and tool calls were paid for, too."""
-    thought, text = thought_of(message), message.text
-    calls = [*message.tool_calls, *message.invalid_tool_calls]
-    texts = [json.dumps([call["name"], call["args"]], default=str) for call in calls]
-    return "".join([text, "" if thought in text else thought, *texts])
 
 
 @dataclass(frozen=True, slots=True)
