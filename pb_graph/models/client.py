@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
-from langchain_core.runnables.config import RunnableConfig, var_child_runnable_config
+from langchain_core.runnables.config import RunnableConfig, ensure_config
 
 from pb_graph.answers import without_thinking
 from pb_graph.budget.account import ACCOUNTS, Budget, available_tokens, open_run, use_budget
@@ -192,10 +192,10 @@ class ChatClient(ModelClient):
         options, is_bare = options._replace(cap=reserved.tokens, continue_last=goes_on), False
         # The model's own limit is that of one read, and a stream has many.
         limit = max(options.timeout, self._timeout) if options.stream else self._timeout
-        around, config = var_child_runnable_config.get() or {}, RunnableConfig()
+        around, config = ensure_config(), RunnableConfig()  # those of the node are added to it
         if not options.stream:
-            config["tags"] = [*(around.get("tags") or ()), "nostream"]  # for LangGraph
-        handlers = around.get("callbacks") or []
+            config["tags"] = [*around["tags"], "nostream"]  # for LangGraph
+        handlers = around["callbacks"] or []
         if isinstance(handlers, list):
             config["callbacks"] = [*handlers, watch]
         else:  # a manager
