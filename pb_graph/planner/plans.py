@@ -210,8 +210,8 @@ def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
     if all(part and part <= asked and 10 * len(part) >= 9 * len(asked) for part in parts):
         return True
     words = set[str]().union(*parts)
-    fewest = min(sum(map(str.isalpha, each)) for each in (words, known))  # few say nothing
-    return not words & known and fewest >= (6 if is_composed(query) else 10)
+    fewest = 6 if is_composed(query) else 10  # fewer say nothing
+    return not words & known and all(sum(map(str.isalpha, s)) >= fewest for s in (words, known))
 
 
 def grade_steps(
