@@ -285,9 +285,9 @@ def _render(signature: Any, values: Any) -> str:
     """Return the input fields that have a value, each below its label."""
     parts = []
     for name, field in signature.input_fields.items():
-        label = field.json_schema_extra["desc"]
-        if label.startswith("${"):  # DSPy's own, where a field has no description
-            label = name.replace("_", " ").capitalize()
         if value := values.get(name):
+            label = field.json_schema_extra["desc"]
+            if label.startswith("${"):  # DSPy's own, where a field has no description
+                label = name.replace("_", " ").capitalize()
             parts.append(f"{label}:\n{value}" if label else str(value))
     return "\n\n".join(parts)
