@@ -132,11 +132,7 @@ def kind_of(query: Query) -> Literal["program", "trip", "text"]:
 
 
 def asked_length(query: Query) -> int | None:
-    """Return the completion tokens of the text that a question asks for; None if it says no length.
-
-    Words, pages and the like count where something is to be written, minutes in a speech, days and
-    weeks in a trip; of several, the largest counts. A translation is else as long as its text.
-    """
+    """Return the completion tokens of a length asked for, if any: docs/concepts/mathematics.md."""
     parts = (ends_of(query["question"]), query["instruction"], query["answer_format"])
     turn = (query.get("conversation") or "").rpartition("<turn ")[2]  # that may be meant by "it"
     given = f"{query['question']}{query['reference'] or ''}{turn}".encode(errors="replace")
@@ -178,14 +174,11 @@ def _number(written: str) -> int:
 
 
 def needed_tokens(query: Query, *, notes: bool = False) -> int | None:
-    """Return the completion tokens that an answer needs at least; None where nothing is composed.
-
-    A text without a length gets room for some 500 words, or a program of a page: "the first 3
-    words" are data of a program. With notes, the parts before it are half as long again.
-    """
+    """Return the completion tokens that an answer needs at least, if anything is composed."""
     length, kind = asked_length(query), kind_of(query)
     if (length and kind == "text") or not (length or is_composed(query)):
         return length
+    # "The first 3 words" are data of a program; with notes, parts come before the answer.
     room = max(length or 0, _ANY_TEXT if kind == "program" or not length else 0)
     return room * 3 // 2 if notes else room
 

@@ -126,8 +126,8 @@ async def _decompose(query: Query, run: Run) -> State:
     if settings.synthesis == "auto":
         says = raw_plan and raw_plan.delivers
         joins = says == "all" or (says is None and asked_length(query) is not None)
-        is_text = is_composed(query) and run.parts.answer_type is None
-        way = {"synthesis": "join" if joins and is_text else "last_step"}
+        is_text = joins and is_composed(query) and run.parts.answer_type is None
+        way = {"synthesis": "join" if is_text else "last_step"}
         run.settings = settings.model_copy(update=way)
     if len(steps) > 1:
         return {**update, "plan": steps}

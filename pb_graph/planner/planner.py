@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, cast
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from pb_graph.errors import InputError
 from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
@@ -24,6 +24,7 @@ from pb_graph.styles import STYLES, Example, Style
 from pb_graph.types import Query
 
 T = TypeVar("T")
+_MESSAGES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 
 
 class Decompose(dspy.Signature):  # type: ignore[misc]  # dspy carries no types
@@ -151,7 +152,8 @@ class Planner(dspy.Module):  # type: ignore[misc]
     def messages(self, request: PlannerRequest[T]) -> list[BaseMessage]:
         """Return the messages of a request to a chat model."""
         predictor, adapter, inputs = self._parts(request)
-        return convert_to_messages(adapter.format(predictor.signature, predictor.demos, inputs))
+        said = adapter.format(predictor.signature, predictor.demos, inputs)
+        return [_MESSAGES[each["role"]](content=each["content"]) for each in said]
 
     def read(self, request: PlannerRequest[T], text: str, *, traced: bool) -> tuple[T | None, str]:
         """Read the reply to a request.
@@ -164,12 +166,13 @@ class Planner(dspy.Module):  # type: ignore[misc]
         Returns:
             The value, None if the reply cannot be read; and why it cannot.
         """
-        predictor, adapter, inputs = self._parts(request)
+        predictor = getattr(self, request.predictor)
         try:
-            found = adapter.parse(predictor.signature, text)
+            found = PlannerAdapter(request).parse(predictor.signature, text)
         except AdapterParseError as error:
             return None, str(error.__cause__) if text else "it was empty"
         if traced and dspy.settings.trace is not None:
+            _, _, inputs = self._parts(request)
             dspy.settings.trace.append((predictor, inputs, dspy.Prediction(**found)))
         return next(iter(found.values())), ""
 
@@ -225,10 +228,7 @@ def load_planner(program: Planner | PlannerProgram | str | Path | None) -> Plann
 
 
 class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
-    """Renders a signature in a few lines, and lets the type of its one output read the reply.
-
-    DSPy's own adapters frame fields by headers, which cost tokens, and small models get wrong.
-    """
+    """Renders a signature without DSPy's headers, which cost tokens and small models get wrong."""
 
     def __init__(self, request: PlannerRequest[Any]) -> None:
         super().__init__()
@@ -285,9 +285,9 @@ def _render(signature: Any, values: Any) -> str:
     """Return the input fields that have a value, each below its label."""
     parts = []
     for name, field in signature.input_fields.items():
-        label = field.json_schema_extra["desc"]
-        if label.startswith("${"):  # DSPy's own, where a field has no description
-            label = name.replace("_", " ").capitalize()
         if value := values.get(name):
+            label = field.json_schema_extra["desc"]
+            if label.startswith("${"):  # DSPy's own, where a field has no description
+                label = name.replace("_", " ").capitalize()
             parts.append(f"{label}:\n{value}" if label else str(value))
     return "\n\n".join(parts)

@@ -21,7 +21,9 @@ _MAX_LENGTH = 40_000  # characters read of a reply
 _CONSTANT = 10  # numbers up to it are a part of a method ("mod 8", "k ≥ 3") before an "="
 _FORM = {"", "sub-question"}  # ask nothing; some models repeat the form of the reply
 _WORD = re.compile(r"[^\W_\u1100-\uffff]{4,}|\d+|[\u1100-\uffff]")
+_NO_SIGNS = str.maketrans(dict.fromkeys(".,;:?!\"'`", " "))
 _FIGURE = re.compile(r"\d+(?:,\d{3}(?!\d))*(?:\.\d+)?")
+_RESULTS = re.compile(r"(?s)(?<![<>!:=])[=≈](?!=).*")
 _SCALE = re.compile(  # names of a scale, or of a level that is denied
     r"(?i)(?:\b(?:on|from|of|between|scale)\s+)*\b(?:L?[01]|one)\s*(?:\([^)]*\)\s*)?"
     r"(?:to|through|and|[-–—~]|\.\.|bis|à|至|到)\s*(?:L?5|five)\b(?:\s*\([^)]*\))?"
@@ -162,20 +164,20 @@ def clean_plan(
         The sub-questions, graded if the plan is; and a warning for each kind of correction.
     """
     first: dict[str, int] = {}  # number (from 1) by what is asked
-    keys = [re.sub(r"[\s.,;:?!\"'`]+", " ", s.question.casefold()).strip() for s in plan.steps]
+    keys = [" ".join(s.question.casefold().translate(_NO_SIGNS).split()) for s in plan.steps]
     same = [first.setdefault(key, number) for number, key in enumerate(keys, 1)]
     places = [number for key, number in first.items() if key not in _FORM]
     repeated, dropped, leaks = len(same) - len(places), len(places[max_steps - 1 : -1]), 0
     del places[max_steps - 1 : -1]  # the last one delivers the answer
-    known, steps = _about(query), list[SubQuestion]()
+    known, steps = _numbers(_about(query)), list[SubQuestion]()
     kept = [plan.steps[number - 1] for number in places]
     for place, step in enumerate(kept):
-        known += f"\n{step.question}"
-        method, *results = re.split(r"(?<![<>!:=])[=≈](?!=)", step.hint)
-        values = {value for value in _numbers(method) if value > _CONSTANT}
-        leaks += (leak := not values | _numbers(" ".join(results)) <= _numbers(known))
-        asked = [same[need - 1] for need in step.after or () if 0 < need <= len(same)]
-        needs = sorted({places.index(need) for need in asked if need in places[:place]})
+        known |= _numbers(step.question)
+        unknown, results = _numbers(step.hint) - known, _RESULTS.search(step.hint)
+        stated = _numbers(results[0]) if unknown and results else ()
+        leaks += (leak := any(value > _CONSTANT or value in stated for value in unknown))
+        asked = {same[need - 1] for need in step.after or () if 0 < need <= len(same)}
+        needs = [earlier for earlier, number in enumerate(places[:place]) if number in asked]
         if place and not needs and (step.after is None or any(step.after)):
             needs = [place - 1]  # it says nothing of others, or names later ones only
         hint = "" if leak else step.hint
@@ -202,16 +204,14 @@ def is_beside_task(steps: Sequence[SubQuestion], query: Query) -> bool:
         steps: The sub-questions.
         query: The question; its reference and conversation belong to it.
     """
-    texts = [f"{step['question']} {step['hint']}" for step in steps]
+    texts = [query["question"], _about(query), *(f"{s['question']} {s['hint']}" for s in steps)]
     # Beginnings of words, and single signs, as in Chinese.
-    asked, known, words, *parts = (
-        {word[:4] for word in _WORD.findall(text.casefold())}
-        for text in (query["question"], _about(query), " ".join(texts), *texts)
-    )
+    asked, known, *parts = ({word[:4] for word in _WORD.findall(s.casefold())} for s in texts)
     if all(part and part <= asked and 10 * len(part) >= 9 * len(asked) for part in parts):
         return True
-    fewest = min(sum(map(str.isalpha, each)) for each in (words, known))  # few say nothing
-    return fewest >= (6 if is_composed(query) else 10) and not words & known
+    words = set[str]().union(*parts)
+    fewest = 6 if is_composed(query) else 10  # fewer say nothing
+    return not words & known and all(sum(map(str.isalpha, s)) >= fewest for s in (words, known))
 
 
 def grade_steps(

@@ -18,7 +18,8 @@ from unicodedata import numeric
 
 from json_repair import repair_json
 
-_MAX_STARTS, _MAX_BROKEN = 40, 4
+_MAX_STARTS, _MAX_BROKEN, _SUREST = 40, 4, 6
+_DECODER = json.JSONDecoder(strict=False)
 _MAX_REPAIRED = 2_000  # characters: the time to repair JSON grows with the square of its length
 # JSON begins a line, or is an object or a list of quoted texts: "{1, 2}" is mathematics.
 _JSON_START = re.compile(r"^[ \t>]*(?=[\[{])|(?=[\[{]\s*\{?\s*\\?[\"'“])", re.MULTILINE)
@@ -94,12 +95,15 @@ _TAG = re.compile(r"(?:</[A-Za-z][\w-]*>\s*)*(<(/?)([A-Za-z][\w-]*)\b[^<>\n]*>)"
 _HEADING = re.compile(r"[ \t]*(?:#|<[^<>]*>\W*$|\*\*[^*]+\*\*\W*$|.*[:：]\W*$)")
 _ENDS, _QUESTION = re.compile(r"[.?!。？！:：]\W*$"), re.compile(r"[?？؟]\W*(?:\||$)")
 _AROUND, _ORDINAL = " \t*_", re.compile(r"(\D{0,16})(\d{1,2})\W?")
+_NUMBER, _QUOTED = re.compile(r"-?\d{1,9}(?:[.,]\d+)?"), re.compile(r'"[^"]*"|`[^`]*`')
 _FORM = re.compile(  # or a refusal in place of a step
     r"\W*(?:\w{2,5}\W+)?(?:sub\W*)?(?:question|step|part)s?[^\w?]*\d*[^\w?]*"
     r"|\W*(?:i|we|sorry|as an ai)\b.*(?:can(?:not|['’]t)|unable|not able|sorry|won['’]t)\b.*"
 )
 _AFTER = r"(?:after|depends on|needs|requires|nach|après|después de|после)\b"
 _NEEDED = rf"(?:\W|\d|and|und|et|parts?|nothing|none|{_SUB}?(?:{_STEP})s?)*"
+_NEEDS = re.compile(rf"(?i)\W*{_AFTER}{_NEEDED}")
+_NEED = re.compile(r"(?i)\d{1,3}|\bno(?:ne|thing)?\b|^\W*(?:after)?\W*$")  # or that it needs none
 _PART = re.compile(  # |x - 3| and P(A|B) are mathematics
     r"(?i)(?:^|\s)\|(?=\s|$)|｜|(?<=\?)\||[\s*_`(（\[—–-]+(?=(?:hint|hinweis|提示)[*_`]*[:：])"
     rf"|\s[(\[](?={_AFTER}{_NEEDED}[)\]]\s*$)"
@@ -116,36 +120,39 @@ class _List(NamedTuple):
 
 def find_plan(text: str) -> dict[str, Any]:
     """Return the fields of the `Plan` that a reply holds; none if it holds no plan."""
-    best, plan = 1, dict[str, Any]()
-    for listed in _lists(text):
-        if (steps := _steps(listed)) and (rank := _rank(listed, steps)) >= best:
+    best, plan = 0, dict[str, Any]()
+    for listed in _lists(text):  # the last first
+        if (steps := _steps(listed)) and (rank := _rank(listed, steps)) > best:
             said = re.search(r"\b(all|last)\b", str(listed.about.get("delivers")).casefold())
             best = rank  # of lists as sure the last one counts: drafts stand before their plan
             level = _to_number(listed.about.get("level"))
             plan = {"steps": steps, "delivers": said and said[1], "level": level}
+        if best == _SUREST:
+            break
     return plan
 
 
 def _lists(text: str, depth: int = 6) -> Iterator[_List]:
-    yield from _lists_of_lines(text)
     values = _json_values(text)
-    objects = [value for _, value in values if isinstance(value, Mapping)]
-    for label, value in values:
-        yield from _lists_in(value, _List(label, ()), depth)
-    yield _List("", objects if len(objects) > 1 else ())
+    objects = [value for _, value in values if isinstance(value, dict)]
+    if len(objects) > 1:
+        yield _List("", objects)
+    for label, value in reversed(values):
+        yield from reversed([*_lists_in(value, _List(label, ()), depth)])
+    yield from reversed(_lists_of_lines(text))
 
 
 def _lists_in(value: object, place: _List, depth: int) -> Iterator[_List]:
     """Yield the lists in a JSON value, an object by number, name or question among them."""
     if isinstance(value, str) and re.search(r"\n|\d[.)]|[\[{]", value) and depth:
-        for listed in _lists(value, depth - 1):
+        for listed in reversed([*_lists(value, depth - 1)]):
             yield place._replace(items=listed.items, label=listed.label or place.label)
     if isinstance(value, list) and not all(isinstance(item, int | float) for item in value):
         yield place._replace(items=value)
         if len(value) == 1 and depth:
             inner = place if isinstance(value[0], str) else _List("…", ())
             yield from _lists_in(value[0], inner, depth - 1)
-    if not isinstance(value, Mapping) or not depth:
+    if not isinstance(value, dict) or not depth:
         return
     numbered: dict[str, dict[str, Any]] = {}  # {"Step 1": "…", "Hint 1": "…"}
     label = "" if place.about == {} else place.label
@@ -153,12 +160,13 @@ def _lists_in(value: object, place: _List, depth: int) -> Iterator[_List]:
         if number := _ORDINAL.fullmatch(str(key)):
             word = _letters(number[1])
             label = label or word
-            fields = entry if isinstance(entry, Mapping) else {word or "step": entry}
+            fields = entry if isinstance(entry, dict) else {word or "step": entry}
             numbered.setdefault(number[2], {}).update(fields)
         else:
             yield from _lists_in(entry, _List(f"{key}:", (), value), depth - 1)
-    yield _List(label, [*numbered.values()], value)
-    if _PLAN.search(place.label) and not numbered:
+    if numbered:
+        yield _List(label, [*numbered.values()], value)
+    elif _PLAN.search(place.label):
         yield place._replace(items=[{key: entry} for key, entry in value.items()])
 
 
@@ -170,7 +178,7 @@ def _json_values(text: str) -> list[tuple[str, Any]]:
             continue
         label, value = body[end:start].strip(" \t\n`").removesuffix("json").strip(" \t\n`"), None
         with suppress(ValueError, RecursionError):
-            value, end = json.JSONDecoder(strict=False).raw_decode(body, start)
+            value, end = _DECODER.raw_decode(body, start)
         if end <= start and len(values) < _MAX_BROKEN:
             with suppress(ValueError, RecursionError):
                 value = repair_json(body[start : start + _MAX_REPAIRED], return_objects=True)
@@ -182,15 +190,15 @@ def _steps(listed: _List) -> list[dict[str, Any]]:
     """Return items as steps; none where all only repeat the form of the reply."""
     items = listed.items
     for name, column in listed.about.items():  # hints and grades in lists of their own
-        is_field = _field_of(name) not in {"", "question"}
-        if is_field and isinstance(column, list) and len(column) == len(items):
-            rows = (item if isinstance(item, Mapping) else {"step": item} for item in items)
+        is_column = isinstance(column, list) and len(column) == len(items)
+        if is_column and _field_of(name) not in {"", "question"}:
+            rows = (item if isinstance(item, dict) else {"step": item} for item in items)
             items = [{name: entry, **row} for entry, row in zip(column, rows, strict=True)]
-    parts = [*(item.items() for item in items if isinstance(item, Mapping))]
-    ids = [value for part in parts for name, value in part if _field_of(name) in {"id", "question"}]
+    parts = (item.items() for item in items if isinstance(item, dict))
+    ids = (value for part in parts for name, value in part if _field_of(name) in {"id", "question"})
     steps = [step for item in items if (step := _to_step(item))]
     needs = [(need, place) for place, step in enumerate(steps) for need in step["after"] or ()]
-    if 0 in [*ids, *(need for need, _ in needs)] and all(need < place for need, place in needs):
+    if needs and all(need < place for need, place in needs) and 0 in [*ids, *dict(needs)]:
         # Counted from 0, as no step then needs itself; else "after 0" says that it needs none.
         for step in steps:
             step["after"] = step["after"] and [number + 1 for number in step["after"]]
@@ -205,7 +213,7 @@ def _rank(listed: _List, steps: list[dict[str, Any]]) -> int:
     is_other = _NO_PLAN.search(words) or _REFUSES.search(listed.label)
     if _PLAN.search(words) and not is_other:
         is_step = _letters(words) == "step"
-        return 1 if _BESIDE.search(words) else 4 + bool(listed.about) * (1 + is_step)
+        return 1 if _BESIDE.search(words) else _SUREST - 2 + bool(listed.about) * (1 + is_step)
     if is_other and re.match(rf"{_HEADING.pattern}|.*[?？]$", words):
         return 0
     asking = sum(bool(_QUESTION.search(step["question"])) for step in steps)
@@ -213,7 +221,7 @@ def _rank(listed: _List, steps: list[dict[str, Any]]) -> int:
     return 3 if 2 * asking >= len(steps) else 2 * is_bare
 
 
-@lru_cache  # of names that each step has
+@lru_cache
 def _letters(name: object) -> str:
     """Return the letters of a name, without "sub" and the ending of a plural."""
     letters = "".join(filter(str.isalpha, str(name).casefold()))
@@ -224,6 +232,7 @@ _FIELD_OF = {_letters(word): field for field, words in _FIELDS.items() for word 
 _PLACE_OF = {name: place for place, name in enumerate(_FIELD_OF)}
 
 
+@lru_cache  # of names that each step has
 def _field_of(name: object) -> str:
     return _FIELD_OF.get(_letters(name), "")
 
@@ -232,9 +241,9 @@ def _to_step(item: object) -> dict[str, Any] | None:
     """Return an item as the fields of a `PlannedStep`, or None if it asks for nothing."""
     if isinstance(item, list) and all(isinstance(part, str) for part in item):
         item = " | ".join(item)
-    if isinstance(item, str) and _says(item):
-        item = {"step": item}
-    if not isinstance(item, Mapping):
+    if isinstance(item, str):
+        return _split({"question": item}) if _says(item) else None
+    if not isinstance(item, dict):
         return None
     fields, points = dict[str, Any](), ""
     for name in sorted(filter(_field_of, item), key=lambda key: _PLACE_OF[_letters(key)]):
@@ -249,10 +258,10 @@ def _to_step(item: object) -> dict[str, Any] | None:
         return _split({"hint": points, **fields}) if "question" in fields else None
     ((key, value),) = item.items()  # {"Step 1": "…"}, {"eggs": "How many?"}, {"How many?": "hint"}
     if _QUESTION.search(str(key)):
-        return _to_step({"step": key, **(value if isinstance(value, Mapping) else {"hint": value})})
+        return _to_step({"step": key, **(value if isinstance(value, dict) else {"hint": value})})
     is_step = _ORDINAL.fullmatch(str(key)) or _field_of(key) == "question"
     is_asked = is_step or _QUESTION.search(str(value))
-    return _to_step(value) if is_asked and isinstance(value, str | Mapping) else None
+    return _to_step(value) if is_asked and isinstance(value, str | dict) else None
 
 
 def _split(fields: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -265,16 +274,15 @@ def _split(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     hints, after = [str(fields.get("hint") or "")], fields.get("after")
     for part in parts:
         _, said = _field_in(part) or ("hint", part)
-        if re.fullmatch(rf"(?i)\W*{_AFTER}{_NEEDED}", part):
+        if _NEEDS.fullmatch(part):
             after = part
         elif said.strip() != "-":
             hints.append(said.removesuffix(")"))
-    needs = [int(number) for number in re.findall(r"\d{1,3}", str(after))]
-    none = after is not None and re.search(r"(?i)\bno(ne|thing)?\b|^\W*(after)?\W*$", str(after))
     step: dict[str, Any] = {name: _to_number(fields.get(name)) for name in ("level", "credit")}
-    step |= {"question": question, "after": needs if needs or none else None}
     step["hint"] = " ".join(filter(None, map(_to_line, hints)))
-    return step if _says(question) else None
+    needs = () if after is None else _NEED.findall(str(after))
+    after = [int(need) for need in needs if need.isdecimal()] if needs else None
+    return {**step, "question": question, "after": after} if _says(question) else None
 
 
 def _says(text: str) -> bool:
@@ -284,12 +292,12 @@ def _says(text: str) -> bool:
 def _to_line(text: str) -> str:
     """Return text on one line, without the Markdown around it."""
     line = " ".join(text.split()).replace("**", "").strip("*_ ;")
-    return line[1:-1] if re.fullmatch(r'"[^"]*"|`[^`]*`', line) else line
+    return line[1:-1] if _QUOTED.fullmatch(line) else line
 
 
 def _to_number(value: object) -> float | None:
-    match = re.search(r"-?\d{1,9}(?:[.,]\d+)?", str(value))  # 4, "4" or "level 4"
-    return float(match.group().replace(",", ".")) if match else None
+    match = value is not None and _NUMBER.search(str(value))  # 4, "4" or "level 4"
+    return float(match[0].replace(",", ".")) if match else None
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -406,19 +414,19 @@ def find_grades(text: str) -> dict[str, Any]:
 def _grades(value: object) -> dict[str, Any]:
     """Return the grades in a JSON value: in lists of their own, or in an object for each part."""
     grades, rows = dict[str, Any](), list[dict[str, Any]]()
-    for key, entry in (value if isinstance(value, Mapping) else {"": value}).items():
+    for key, entry in (value if isinstance(value, dict) else {"": value}).items():
         if (field := _field_of(key)) in {"level", "credit"}:
-            parts: Any = [*entry.values()] if isinstance(entry, Mapping) else entry
+            parts: Any = [*entry.values()] if isinstance(entry, dict) else entry
             parts = re.findall(r"\d[\d.]*", entry) if isinstance(entry, str) else parts  # "2, 4"
             if isinstance(entry, list) or (isinstance(parts, list) and len(parts) > 1):
                 grades[f"{field}s"] = [*map(_to_number, parts)]
             else:
                 grades[field] = _to_number(entry)
-        elif isinstance(entry, Mapping) and not _ORDINAL.fullmatch(str(key)):
+        elif isinstance(entry, dict) and not _ORDINAL.fullmatch(str(key)):
             grades |= _grades(entry)  # {"problem": {"level": 4}, "1": {"level": 2}, …}
         else:
             items = entry if isinstance(entry, list) else [entry]
-            rows += [_grades(item) for item in items if isinstance(item, Mapping)]
+            rows += [_grades(item) for item in items if isinstance(item, dict)]
     for field in ("level", "credit"):
         if any(field in row for row in rows):
             grades.setdefault(f"{field}s", [row.get(field) for row in rows])

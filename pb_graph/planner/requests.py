@@ -172,10 +172,7 @@ def _inputs(query: Query, settings: Settings, *, brief: bool = False) -> dict[st
 
 def _exchange(task: _Task, inputs: dict[str, str], asked: _Asked) -> Exchange:
     """Return a task, with a level and parts where the inputs have them, and the reply to it."""
-    parts = _numbered(part["question"].partition(" | ")[0] for part in task["parts"])
-    level = f"level {task['level']} of 5"
-    fields = {"problem": task["problem"], "level": level, "sub_questions": parts}
-    shown = {name: text for name, text in fields.items() if inputs.get(name)}
+    shown = {name: text for name, text in task["fields"].items() if inputs.get(name)}
     return shown, json.dumps({name: task[name] for name in asked})
 
 
@@ -205,8 +202,10 @@ def _task(text: str) -> _Task:
     levels, credit = ([*map(int, column)] for column in numbers)
     rows = zip(steps, levels, credit, strict=True)
     parts = [{"question": step, "level": level, "credit": part} for step, level, part in rows]
-    task = {"problem": problem, "delivers": "last", "level": max(levels), "parts": parts}
-    return {**task, "steps": steps, "levels": levels, "credits": credit}
+    asked, level = _numbered(step.partition(" | ")[0] for step in steps), max(levels)
+    fields = {"problem": problem, "level": f"level {level} of 5", "sub_questions": asked}
+    task = {"problem": problem, "delivers": "last", "level": level, "fields": fields}
+    return {**task, "parts": parts, "steps": steps, "levels": levels, "credits": credit}
 
 
 _TANK = _task("""A tank holds 240 litres. A pump brings 8 litres a minute, and a leak loses 3. How \
