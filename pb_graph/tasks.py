@@ -132,7 +132,7 @@ def kind_of(query: Query) -> Literal["program", "trip", "text"]:
 
 
 def asked_length(query: Query) -> int | None:
-    """Return the completion tokens of a length asked for, if any: docs/concepts/mathematics.md."""
+    """Return the completion tokens of the length that is asked for; None if none is."""
     parts = (ends_of(query["question"]), query["instruction"], query["answer_format"])
     turn = (query.get("conversation") or "").rpartition("<turn ")[2]  # that may be meant by "it"
     given = f"{query['question']}{query['reference'] or ''}{turn}".encode(errors="replace")
@@ -174,7 +174,7 @@ def _number(written: str) -> int:
 
 
 def needed_tokens(query: Query, *, notes: bool = False) -> int | None:
-    """Return the completion tokens that an answer needs at least, if anything is composed."""
+    """Return the completion tokens that an answer needs; None where nothing is composed."""
     length, kind = asked_length(query), kind_of(query)
     if (length and kind == "text") or not (length or is_composed(query)):
         return length
