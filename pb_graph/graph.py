@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
-from uuid import uuid4
+from typing import Any, Literal, get_args
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import get_runtime
-from langgraph.types import Checkpointer, Command, Overwrite
+from langgraph.types import Checkpointer
 from pydantic import BaseModel
 
 from pb_graph.answers import AnswerType
-from pb_graph.budget.account import Budget, use_budget
-from pb_graph.budget.allocation import Limit
+from pb_graph.budget.account import Budget
 from pb_graph.budget.bill import Dollars, Prices, spent
 from pb_graph.errors import InputError
 from pb_graph.models.caps import CapPolicy, known_policy
-from pb_graph.models.reply import ASYNC, BLOCKING, IO, run_sync
 from pb_graph.nodes.allocate import allocate, review
 from pb_graph.nodes.finish import finish, no_answer
 from pb_graph.nodes.intake import intake
 from pb_graph.nodes.plan import estimate, plan
 from pb_graph.nodes.solve import answer, solve, synthesize
 from pb_graph.program import PlannerProgram
-from pb_graph.run.parts import GraphParts, Model, Program, remember
+from pb_graph.run.node import Node
+from pb_graph.run.parts import GraphParts, Model, Program
 from pb_graph.run.resume import OnUsedUp
-from pb_graph.run.run import Run
 from pb_graph.settings import ClassName, Context, Settings, require_limit
 from pb_graph.state import Input, Output, SolveTask, State
 from pb_graph.types import QuestionPlan
@@ -127,7 +122,6 @@ def build_graph(  # noqa: PLR0913 -- the parts of a graph, all but one by name
     return PlanAndBudgetGraph(**vars(compiled))  # as `CompiledStateGraph.copy` makes one
 
 
-_Function = Callable[[Any, Run], State | Awaitable[State]]
 _EDGES = {START: "intake", "estimate": "allocate", "solve": "allocate"}
 _EDGES |= {"answer": "finish", "synthesize": "finish", "no_answer": END}
 _NEXT_NODES = {
@@ -137,74 +131,6 @@ _NEXT_NODES = {
     "review": ("allocate", "solve", "synthesize", "answer"),
     "finish": (END, "no_answer"),
 }  # of each branching node; the settings of a run decide
-
-
-class Node(Runnable[Any, State | Command[str]]):
-    """A graph node: LangGraph's side of a run, and the limits that the run's calls draw on.
-
-    LangGraph has begun the run and set its context, which a ``RunnableLambda`` would do once more.
-
-    Args:
-        function: Takes the state, or the `SolveTask` that was sent, and the run, and returns keys
-            of the state. Its name is the node's. A coroutine only awaits methods of its `Run`.
-        is_entry: Whether the settings are those of graph and context, not those in the state.
-    """
-
-    def __init__(self, function: _Function, parts: GraphParts, *, is_entry: bool) -> None:
-        self.name: str = function.__name__
-        self._function, self._parts, self._is_entry = function, parts, is_entry
-
-    # LangChain's signature. The config is in the context as well.
-    def invoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
-        """Return what the node adds to the state, and where to go."""
-        return run_sync(self._run(input, BLOCKING))
-
-    async def ainvoke(self, input: Any, *_: Any, **__: Any) -> State | Command[str]:  # noqa: A002, ANN401
-        """Return what the node adds to the state, and where to go."""
-        return await self._run(input, ASYNC)
-
-    async def _run(self, state: Any, io: IO) -> State | Command[str]:  # noqa: ANN401
-        runtime = get_runtime()
-        parts, raw = self._parts, cast("Any", runtime.context)
-        context = Context() if raw is None else Context.resolve(raw)
-        if self._is_entry:
-            settings = parts.settings
-            if raw is not None:
-                program = await parts.program_of(context.planner_program, io)
-                settings = getattr(program, "settings", None) or settings
-                settings = settings.merged_with(context.settings)
-            # The state may hold the values of an earlier question.
-            state = {**state, "run_id": uuid4().hex, "charges": [], "limit": None}
-        else:
-            written, settings = parts.written or (None, parts.settings)  # not validated again
-            if written != state["settings"]:
-                settings = Settings.model_validate(state["settings"])
-                parts.written = state["settings"], settings
-        limit = parts.limit if context.limit is None else context.limit
-        run = Run(parts, settings, context, io, state, limit, runtime)
-        with ExitStack() as limits:
-            for each in filter(None, (limit, settings.limit)):
-                limits.enter_context(use_budget(self._account(each, run)))
-            result = self._function(state, run)
-            update = {**(result if isinstance(result, dict) else await result)}
-        if run.settings is not settings:
-            update["settings"] = run.settings.model_dump(mode="json")
-            parts.written = update["settings"], run.settings
-        update |= run.state_update(self.name)
-        if self._is_entry:  # drop the warnings of an earlier question
-            update |= {"run_id": state["run_id"], "warnings": Overwrite(update.get("warnings", []))}
-        return Command(update=update, goto=run.goto) if run.goto else cast("State", update)
-
-    def _account(self, limit: int | Budget | Limit, run: Run) -> Budget:
-        """Return the account of a limit; the earlier spending may be that of another process."""
-        if isinstance(limit, Budget):
-            return limit
-        name, parts = run.state["run_id"], self._parts
-        account = Budget(limit) if isinstance(limit, int) else Budget(**limit.model_dump())
-        if account.unit == "dollars" and parts.prices:
-            account.rate = parts.prices
-        account.charge(run.earlier, run=name)
-        return cast("Budget", remember(parts.accounts, (name, limit), account))
 
 
 class PlanAndBudgetGraph(CompiledStateGraph[State, Context, Input, Output]):

@@ -16,10 +16,10 @@ from pydantic import Field
 
 from pb_graph import Budget, Settings
 from pb_graph.errors import NoAnswerError
-from pb_graph.graph import Node
 from pb_graph.models.options import CallOptions
 from pb_graph.models.reply import run_sync
 from pb_graph.prompts import FORCE_STEP
+from pb_graph.run.node import Node
 from pb_graph.run.parts import GraphParts
 from pb_graph.run.run import Run
 from pb_graph.settings import Context
