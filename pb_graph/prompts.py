@@ -29,7 +29,7 @@ class MethodInput:
     query: Query
     settings: Settings
     style: Style
-    """How the solver is to write, for methods that go by ``Settings.style``."""
+    """The way to write, for methods that go by ``Settings.style``."""
     budget: int | None = None
     """Completion tokens to stay below; None without a budget."""
     plan: Sequence[SubQuestion] = ()

@@ -63,7 +63,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=
     method: Annotated[str, AfterValidator(_known_method), _listed] = PLANNED
     """How a question is answered."""
     style: _Style | None = None
-    """How the solver writes: docs/concepts/methods.md. auto: by the domain. None: the method's."""
+    """Style of the solver: docs/concepts/methods.md. auto: by the domain. None: the method's."""
     model_class: ClassName | None = None
     """The solver's class, with its defaults. None: found by its name, profile or first reply."""
     execution: Literal["single_pass", "stepwise"] | None = None

@@ -361,6 +361,7 @@ if sys.platform != "win32":
 
 def _idle_thread() -> SimpleQueue[Callable[[], None]]:
     """Return the queue of a thread that waits for a call, as it takes long to start one."""
+    # The threads of an executor would be waited for at exit, with a call that hangs.
     with suppress(IndexError):
         return _IDLE.pop()
     calls: SimpleQueue[Callable[[], None]] = SimpleQueue()

@@ -201,11 +201,7 @@ class Planner(dspy.Module):  # type: ignore[misc]
         self.program().save(path)
 
     def load(self, program: PlannerProgram | str | Path) -> Self:
-        """Take over the instructions and demos of a program, or of a saved file.
-
-        Raises:
-            InputError: If the file is no planner program, or its planner has other fields.
-        """
+        """Take over a program's instructions and demos; raise InputError if they do not fit."""
         if not isinstance(program, PlannerProgram):
             program = PlannerProgram.load(program)
         try:
@@ -251,11 +247,7 @@ class PlannerAdapter(dspy.Adapter):  # type: ignore[misc]
         return [{"role": role, "content": text} for role, text in said]
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
-        """Return the output field of a reply by its name.
-
-        Raises:
-            AdapterParseError: If the output type finds nothing that it can use.
-        """
+        """Return a reply's output field by its name; raise AdapterParseError if it has none."""
         name, reply_type = _output_of(signature)
         try:
             return {name: reply_type.read(completion)}

@@ -121,7 +121,7 @@ class _List(NamedTuple):
 def find_plan(text: str) -> dict[str, Any]:
     """Return the fields of the `Plan` that a reply holds; none if it holds no plan."""
     best, plan = 0, dict[str, Any]()
-    for listed in _lists(text):  # the last first
+    for listed in _lists(text):
         if (steps := _steps(listed)) and (rank := _rank(listed, steps)) > best:
             said = re.search(r"\b(all|last)\b", str(listed.about.get("delivers")).casefold())
             best = rank  # of lists as sure the last one counts: drafts stand before their plan
@@ -133,6 +133,7 @@ def find_plan(text: str) -> dict[str, Any]:
 
 
 def _lists(text: str, depth: int = 6) -> Iterator[_List]:
+    """Yield the lists in a text, the last one first."""
     values = _json_values(text)
     objects = [value for _, value in values if isinstance(value, dict)]
     if len(objects) > 1:

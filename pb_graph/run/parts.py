@@ -46,9 +46,8 @@ def remember(known: dict[Any, Any], key: Hashable, new: Any, most: int = 1000) -
 class GraphParts:
     """The parts of a graph; the fields up to `on_used_up` are arguments of `build_graph`.
 
-    Provider models are made at once, so that a wrong name or a missing key shows when the graph is
-    built. Local models, and the default, wait for the first question: a module-level graph must be
-    importable without loading a gigabyte.
+    A wrong name or a missing key of a provider's model shows when the graph is built. Local models,
+    and the default, wait for the first question: an import must not load a gigabyte.
     """
 
     settings: Settings

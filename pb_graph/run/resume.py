@@ -53,8 +53,7 @@ class BudgetDecision(BaseModel, use_attribute_docstrings=True):
     """The value that resumes a paused run: `Command(resume={"action": "raise", "by": 2000})`."""
 
     action: Decision
-    """raise: go on with more. finish: give a final answer out of the reserve. stop: end with a
-    message."""
+    """raise: go on with more. finish: answer out of the reserve. stop: end with a message."""
     by: float | None = Field(None, gt=0, allow_inf_nan=False)
     """For raise: tokens or dollars, in the budget's unit."""
 
